@@ -1,0 +1,71 @@
+"""edgecron: cron that you can see, trust and embed.
+
+The map of the floors. A module imports from its own floor's package or from floors above it
+in this list, never from below; `tests/test_house.py` holds it.
+
+    errors                what goes wrong, as types
+    timetext              durations and instants as text
+    clock, paths          the only readers of clocks; where files live
+    model                 Schedule, Execution, policies, statuses: frozen values
+    triggers              text -> Trigger; next_after(instant); the gap and fold rule
+    planning              pure decisions: what is due, misfire, overlap, limits
+    store                 the only place that knows SQL
+    supervisor            the process that starts and watches commands, and its journal
+    runners               take a claim, give an outcome; never see the database
+    engine                step(): one pass; run(): sleeping and waking
+    api                   Scheduler: the embedding face, and the only wiring
+    crontab               crontabs in
+    cli                   one module per verb
+
+The names below are loaded when they are first used, so that `import edgecron` stays light.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+__version__ = "0.1.0"
+
+if TYPE_CHECKING:
+    from edgecron.api import Scheduler
+    from edgecron.errors import EdgecronError, InvalidTrigger, UnknownTimezone
+    from edgecron.triggers import Trigger, at, cron, every, parse_trigger
+
+_HOME = {
+    "EdgecronError": "edgecron.errors",
+    "InvalidTrigger": "edgecron.errors",
+    "Scheduler": "edgecron.api",
+    "Trigger": "edgecron.triggers",
+    "UnknownTimezone": "edgecron.errors",
+    "at": "edgecron.triggers",
+    "cron": "edgecron.triggers",
+    "every": "edgecron.triggers",
+    "parse_trigger": "edgecron.triggers",
+}
+
+__all__ = [
+    "EdgecronError",
+    "InvalidTrigger",
+    "Scheduler",
+    "Trigger",
+    "UnknownTimezone",
+    "__version__",
+    "at",
+    "cron",
+    "every",
+    "parse_trigger",
+]
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOME:
+        raise AttributeError(f"module 'edgecron' has no attribute {name!r}")
+    from importlib import import_module
+
+    value: object = getattr(import_module(_HOME[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,115 @@
+"""What goes wrong, as types: callers catch these, never text.
+
+`code` names the error in JSON, `hint` says what to do next, and `exit_code` is what the command
+line returns: 1 failed, 2 bad usage or input, 3 no such thing, 4 already there, 5 database unusable.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+
+class EdgecronError(Exception):
+    """The root of every error that edgecron raises on purpose."""
+
+    code: ClassVar[str] = "failed"
+    exit_code: ClassVar[int] = 1
+
+    def __init__(self, message: str, *, hint: str | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+
+class InvalidInput(EdgecronError, ValueError):
+    """A value that a person or a program gave is not acceptable."""
+
+    code = "invalid"
+    exit_code = 2
+
+
+class InvalidTrigger(InvalidInput):
+    """A trigger text that can't be read, or that can never fire."""
+
+    code = "invalid_trigger"
+
+
+class UnknownTimezone(InvalidInput):
+    """A zone that the tzdata package does not have."""
+
+    code = "unknown_timezone"
+
+
+class InvalidName(InvalidInput):
+    """A schedule, group or scope name outside the allowed letters or length."""
+
+    code = "invalid_name"
+
+
+class InvalidDuration(InvalidInput):
+    """A duration text such as '5 parsecs'."""
+
+    code = "invalid_duration"
+
+
+class InvalidTime(InvalidInput):
+    """A time text that can't be read, or lies where it must not."""
+
+    code = "invalid_time"
+
+
+class InvalidCrontab(InvalidInput):
+    """A crontab of which at least one line can't be carried over."""
+
+    code = "invalid_crontab"
+
+
+class NotFound(EdgecronError, LookupError):
+    """The schedule, run or file that was asked for is not there."""
+
+    code = "not_found"
+    exit_code = 3
+
+
+class AlreadyExists(EdgecronError):
+    """A schedule of that name is there already."""
+
+    code = "already_exists"
+    exit_code = 4
+
+
+class Conflict(EdgecronError):
+    """Somebody else changed the same thing first; read it again and repeat."""
+
+    code = "conflict"
+
+
+class DatabaseUnusable(EdgecronError):
+    """The database can't be opened, read or trusted."""
+
+    code = "database"
+    exit_code = 5
+
+
+class DatabaseBusy(DatabaseUnusable):
+    """Another process held the write lock for longer than we were willing to wait."""
+
+    code = "database_busy"
+
+
+class SchemaTooNew(DatabaseUnusable):
+    """The database was written by a newer edgecron."""
+
+    code = "schema_too_new"
+
+
+class SupervisorUnavailable(EdgecronError):
+    """The process that runs commands could not be started, or has gone."""
+
+    code = "supervisor"
+
+
+class NotSupported(EdgecronError):
+    """This platform lacks something that is needed."""
+
+    code = "not_supported"

@@ -1,0 +1,382 @@
+"""Schedule, Execution, policies and statuses: frozen values, checked once, at birth.
+
+`*_at` is an aware UTC datetime; `*_ms` is milliseconds, and where the name holds an instant
+(`plan_ms`, `due_ms`, `now_ms`) milliseconds since 1970, which the hot paths use.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import IntEnum, StrEnum
+
+from edgecron.errors import InvalidInput, InvalidName
+
+MINUTE_MS = 60_000
+DAY_MS = 86_400_000
+ON_TIME_MS = 60_000  # a single fire that is no later than this after its due time is no misfire
+MAX_CATCH_UP = 100  # fires of one misfire that catch_up=all runs at most
+OUTPUT_CAP_BYTES = 256 * 1024
+COMMAND_QUEUE = "command"
+GLOBAL_SCOPE = ("global", "")
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.\-]{0,127}", re.ASCII)
+
+
+class JobKind(StrEnum):
+    COMMAND = "command"  # an argv array, started without a shell
+    SHELL = "shell"  # one line for /bin/sh -c
+    CALLABLE = "callable"  # the name of a function that a Python program registered
+
+
+class Status(StrEnum):
+    QUEUED = "queued"  # decided and waiting for a place; left by a claim, a cancel or a removal
+    RUNNING = "running"  # claimed by an engine; left by its one end
+    SUCCESS = "success"  # ended with an accepted exit code; final
+    FAILED = "failed"  # ended otherwise, timed out or could not be started; final
+    SKIPPED = "skipped"  # decided not to run; final, but the newest of a schedule may grow
+    CANCELLED = "cancelled"  # stopped or withdrawn on request; final
+    INTERRUPTED = "interrupted"  # its end is not known (crash, reboot); final
+
+
+ACTIVE = frozenset({Status.QUEUED, Status.RUNNING})
+
+
+class Reason(StrEnum):
+    EXIT = "exit"  # failed: the exit code is not an accepted one
+    SIGNAL = "signal"  # failed: ended by a signal that we did not send
+    TIMEOUT = "timeout"  # failed: ran longer than its timeout, and was ended
+    SPAWN = "spawn"  # failed: could not be started (missing command, folder, user)
+    OVERLAP = "overlap"  # skipped: an earlier fire of the same schedule and scope was active
+    MISFIRE = "misfire"  # skipped: nothing could run it at its time, and catch_up gave it up
+    PAUSED = "paused"  # skipped: its time passed while the schedule was paused
+    EDITED = "edited"  # skipped: its time had passed when the triggers were changed
+    CONDITION = "condition"  # skipped: what it needed did not come true before its deadline
+    REQUEST = "request"  # cancelled: a person or a program asked for it
+    REMOVED = "removed"  # cancelled: its schedule was removed while it was queued
+    SHUTDOWN = "shutdown"  # cancelled: stopped with the engine, as asked
+    LOST = "lost"  # interrupted: engine and supervisor died, and its end is not on record
+    REBOOT = "reboot"  # interrupted: the machine started anew while it ran
+
+
+class Cause(StrEnum):
+    SCHEDULE = "schedule"  # its trigger, in time
+    CATCH_UP = "catch_up"  # its trigger, late
+    MANUAL = "manual"  # `run`
+    RETRY = "retry"  # an earlier attempt failed
+    BOOT = "boot"  # `on boot`
+    AFTER = "after"  # another schedule's fire ended
+    BACKFILL = "backfill"  # `backfill`
+
+
+class CatchUp(StrEnum):
+    ONCE = "once"  # run the latest missed time within grace
+    SKIP = "skip"  # run none
+    ALL = "all"  # run them all in sequence, at most MAX_CATCH_UP
+
+
+class Overlap(StrEnum):
+    SKIP = "skip"  # leave the new fire out
+    QUEUE = "queue"  # let one wait
+    ALLOW = "allow"  # run beside it
+    REPLACE = "replace"  # end the old one, then run
+
+
+class OnInterrupt(StrEnum):
+    LEAVE = "leave"  # an ambiguous end is not run again
+    RETRY = "retry"  # it is, with the same idempotency key
+
+
+class Priority(IntEnum):
+    LOW = -10
+    NORMAL = 0
+    HIGH = 10
+
+
+class Stream(IntEnum):
+    STDOUT = 1
+    STDERR = 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Policies:
+    """How a schedule behaves beyond its times. Seconds may be fractions; None means no limit."""
+
+    catch_up: CatchUp = CatchUp.ONCE
+    grace_s: float | None = None  # None: 24 h or one interval, whichever is longer
+    overlap: Overlap = Overlap.SKIP
+    max_running: int | None = None  # None: 1 per schedule and scope, unlimited under allow
+    timeout_s: float | None = None
+    kill_grace_s: float = 10.0
+    retries: int = 0
+    retry_delay_s: float = 10.0
+    retry_factor: float = 2.0
+    retry_max_delay_s: float = 3600.0
+    on_interrupt: OnInterrupt = OnInterrupt.LEAVE
+    ok_codes: tuple[int, ...] = (0,)
+    priority: int = Priority.NORMAL
+    jitter_s: float = 0.0
+
+    def __post_init__(self) -> None:
+        _check_at_least("grace", self.grace_s, 0)
+        _check_at_least("max-running", self.max_running, 1)
+        _check_at_least("timeout", self.timeout_s, 0.001)
+        _check_at_least("kill-grace", self.kill_grace_s, 0)
+        _check_at_least("retries", self.retries, 0)
+        _check_at_least("retry-delay", self.retry_delay_s, 0)
+        _check_at_least("retry-factor", self.retry_factor, 1)
+        _check_at_least("retry-max-delay", self.retry_max_delay_s, 0)
+        _check_at_least("jitter", self.jitter_s, 0)
+        if not self.ok_codes or not all(0 <= code <= 255 for code in self.ok_codes):
+            raise InvalidInput(f"ok-codes are {self.ok_codes}, expected codes from 0 to 255")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """What a schedule runs.
+
+    `argv` is the command (kind command), the single shell line (shell) or the single registered
+    name (callable). `env` is the schedule's own variables; `cwd` None means HOME; `user` None
+    means the engine's own user; `stdin` None means an empty one.
+    """
+
+    kind: JobKind
+    argv: tuple[str, ...]
+    payload: str | None = None
+    stdin: str | None = None
+    env: Mapping[str, str] = field(default_factory=dict)
+    env_file: str | None = None
+    cwd: str | None = None
+    user: str | None = None
+
+    def __post_init__(self) -> None:
+        if not self.argv or not self.argv[0].strip():
+            raise InvalidInput("the command is missing", hint="write it after --, or use --shell")
+        if self.kind is not JobKind.COMMAND and len(self.argv) != 1:
+            raise InvalidInput(f"a {self.kind} job is one text, got {len(self.argv)}")
+        for what, text in (
+            *(("argument", argument) for argument in self.argv),
+            ("folder", self.cwd or ""),
+            ("user", self.user or ""),
+            ("environment file", self.env_file or ""),
+            *(("environment variable", value) for value in self.env.values()),
+        ):
+            if "\0" in text:
+                raise InvalidInput(f"{what} {text!r} holds a NUL character")
+        for key in self.env:
+            if not key or "=" in key or "\0" in key:
+                raise InvalidInput(f"environment variable name {key!r} is not usable")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScheduleSpec:
+    """What a person says of a schedule: all that can be written, nothing that is kept about it.
+
+    `triggers` are texts as `parse_trigger` reads them; `timezone` is an IANA name, 'local', or
+    None for UTC; `scopes` are (kind, id) pairs.
+    """
+
+    name: str
+    triggers: tuple[str, ...]
+    job: Job
+    timezone: str | None = None
+    queue: str = COMMAND_QUEUE
+    group: str | None = None
+    description: str | None = None
+    policies: Policies = field(default_factory=Policies)
+    scopes: tuple[tuple[str, str], ...] = (GLOBAL_SCOPE,)
+    from_at: datetime | None = None
+    until_at: datetime | None = None
+    max_runs: int | None = None
+
+    def __post_init__(self) -> None:
+        check_name(self.name, what="schedule name")
+        if self.group is not None:
+            check_name(self.group, what="group name")
+        if not self.scopes or len(set(self.scopes)) != len(self.scopes):
+            raise InvalidInput("scopes are empty or named twice, expected distinct kind:id pairs")
+        for scope_kind, scope_id in self.scopes:
+            check_name(scope_kind, what="scope kind")
+            if scope_id:
+                _check_text(scope_id, what="scope id", most=128)
+        if self.description is not None:
+            _check_text(self.description, what="description", most=4096, lines=True)
+        _check_at_least("max-runs", self.max_runs, 1)
+        if self.from_at and self.until_at and self.until_at <= self.from_at:
+            raise InvalidInput("until is not later than from")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Schedule:
+    """A schedule as it is kept: the specification and what is known of its past and future."""
+
+    id: int
+    spec: ScheduleSpec
+    enabled: bool
+    paused_until: datetime | None
+    revision: int
+    next_plan_at: datetime | None
+    next_run_at: datetime | None
+    next_source: str | None
+    decided_until: datetime | None
+    trigger_error: str | None
+    last_execution_id: int | None
+    last_status: Status | None
+    last_run_at: datetime | None
+    last_success_at: datetime | None
+    last_error: str | None
+    run_count: int
+    counts: Mapping[Status, int]
+    created_at: datetime
+    updated_at: datetime
+
+    @property
+    def name(self) -> str:
+        return self.spec.name
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Execution:
+    """A row of history: one attempt of one fire, or a range of fires that did not run."""
+
+    id: int
+    schedule_id: int
+    schedule: str
+    revision: int
+    scope_kind: str
+    scope_id: str
+    plan_at: datetime
+    fire_key: str
+    cause: Cause
+    trigger_text: str | None
+    due_at: datetime
+    attempt: int
+    max_attempts: int
+    priority: int
+    status: Status
+    reason: Reason | None
+    flags: tuple[str, ...]
+    queued_at: datetime | None
+    claimed_at: datetime | None
+    engine_id: int | None
+    supervisor_id: str | None
+    cancel_requested_at: datetime | None
+    started_at: datetime | None
+    finished_at: datetime | None
+    duration_ms: int | None
+    exit_code: int | None
+    result: str | None
+    error_code: str | None
+    error_msg: str | None
+    missed_from_at: datetime | None
+    missed_to_at: datetime | None
+    missed_count: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Claim:
+    """A running execution that is ours until it ends or its token rotates: what a runner needs."""
+
+    execution_id: int
+    lease_token: str
+    schedule_id: int
+    schedule: str
+    job: Job
+    plan_ms: int
+    due_ms: int
+    fire_key: str
+    cause: Cause
+    attempt: int
+    max_attempts: int
+    scope_kind: str
+    scope_id: str
+    timeout_s: float | None
+    kill_grace_s: float
+    ok_codes: tuple[int, ...]
+    output_cap_bytes: int = OUTPUT_CAP_BYTES
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OutputChunk:
+    """Bytes as they came: which stream, and when, in milliseconds since 1970."""
+
+    stream: Stream
+    at_ms: int
+    content: bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Output:
+    """What a run printed within its cap: a head and a tail, in order of arrival.
+
+    `dropped_bytes` were printed between `chunks[dropped_after - 1]` and `chunks[dropped_after]`
+    and not kept; both are 0 where everything was.
+    """
+
+    chunks: tuple[OutputChunk, ...] = ()
+    stdout_bytes: int = 0
+    stderr_bytes: int = 0
+    dropped_bytes: int = 0
+    dropped_after: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """How an attempt ended. `exit_code` is 128+N where signal N ended it; None: never started."""
+
+    execution_id: int
+    lease_token: str
+    status: Status
+    reason: Reason | None
+    exit_code: int | None = None
+    started_ms: int | None = None
+    finished_ms: int
+    duration_ms: int | None = None
+    error_code: str | None = None
+    error_msg: str | None = None
+    flags: tuple[str, ...] = ()
+    result: str | None = None
+    output: Output | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EngineInfo:
+    """An engine as the database knows it; whether it is alive is what its kernel lock says."""
+
+    id: int
+    key: str
+    pid: int
+    boot_id: str
+    queues: tuple[str, ...]
+    version: str
+    started_at: datetime
+    stopped_at: datetime | None
+
+
+def check_name(name: str, *, what: str) -> None:
+    """Raise InvalidName unless the name is 1 to 128 ASCII letters, digits, `_`, `-`, `.`.
+
+    It starts with a letter or digit and is not digits alone, so that it is never taken for an id.
+    """
+    if _NAME.fullmatch(name) is None or name.isdigit():
+        shown = ascii(name) if len(name) <= 140 else f"{ascii(name[:60])}... ({len(name)} long)"
+        raise InvalidName(
+            f"{what} {shown} is not usable",
+            hint="use 1 to 128 of A-Z a-z 0-9 _ - . starting with a letter or digit,"
+            " and not digits alone",
+        )
+
+
+def _check_at_least(what: str, value: float | None, least: float) -> None:
+    if value is not None and not value >= least:
+        raise InvalidInput(f"{what} is {value}, expected at least {least}")
+
+
+def _check_text(text: str, *, what: str, most: int, lines: bool = False) -> None:
+    allowed = "\n\t" if lines else ""
+    if not 1 <= len(text) <= most:
+        raise InvalidInput(f"{what} is {len(text)} characters long, expected 1 to {most}")
+    if not all(letter.isprintable() or letter in allowed for letter in text):
+        raise InvalidInput(f"{what} {ascii(text[:60])} holds control characters")
