@@ -1,0 +1,350 @@
+"""Pure decisions: what is due, what a misfire becomes, who may run now.
+
+No clock, no I/O: instants come in as milliseconds since 1970 and go out the same way. The rules
+are those of the tables "Policies and defaults" and "How policies meet".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import Enum
+from typing import Protocol
+
+from edgecron.model import (
+    DAY_MS,
+    MAX_CATCH_UP,
+    ON_TIME_MS,
+    CatchUp,
+    Cause,
+    Overlap,
+    Reason,
+)
+
+_MOST_JITTERED = 4096  # plan times looked at one by one in a pass, where jitter reorders them
+
+
+class PlanTimes(Protocol):
+    """The plan times of a schedule's triggers, merged and without duplicates."""
+
+    def next_with_source(self, after_ms: int) -> tuple[int, str] | None:
+        """The first plan time later than this and the text of its trigger; None: no more."""
+
+    def count_ms(self, after_ms: int, until_ms: int) -> int:
+        """How many plan times lie in (after, until], whatever their number."""
+
+    def last_ms(self, after_ms: int, until_ms: int) -> int | None:
+        """The latest plan time in (after, until], or None."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Timing:
+    """What decides a schedule's times and what becomes of those it missed."""
+
+    name: str
+    times: PlanTimes
+    seed: bytes
+    catch_up: CatchUp
+    grace_ms: int | None
+    jitter_ms: int
+    from_ms: int | None = None
+    until_ms: int | None = None
+    max_runs: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Due:
+    """The columns of a schedule whose next fire may start: the identity of that fire."""
+
+    schedule_id: int
+    revision: int
+    plan_ms: int
+    due_ms: int
+    decided_until_ms: int
+    paused_until_ms: int | None
+    planned_count: int
+    source: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NextFire:
+    """The next fire of a schedule: its identity, when it may start, and which trigger gave it."""
+
+    plan_ms: int
+    due_ms: int
+    source: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fire:
+    """A plan time that is to run. `in_sequence`: one of several that catch_up=all runs in turn."""
+
+    plan_ms: int
+    due_ms: int
+    cause: Cause
+    source: str | None = None
+    fire_key: str = ""
+    in_sequence: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Missed:
+    """Plan times from `from_ms` to `to_ms`, both included, that will not run, and why."""
+
+    from_ms: int
+    to_ms: int
+    count: int
+    reason: Reason
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FirePlan:
+    """The whole decision about a due schedule: what runs, what does not, what comes next."""
+
+    due: Due
+    fires: tuple[Fire, ...]
+    missed: tuple[Missed, ...]
+    decided_until_ms: int
+    planned_count: int
+    next: NextFire | None
+
+
+class Admission(Enum):
+    RUN = "run"  # a place is free
+    QUEUE = "queue"  # it waits for one
+    SKIP = "skip"  # overlap says no
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Occupancy:
+    """Active executions of one schedule and scope."""
+
+    running: int = 0
+    queued: int = 0
+
+
+def next_fire(timing: Timing, after_ms: int, *, planned_count: int = 0) -> NextFire | None:
+    """The first fire whose plan time is later than `after_ms`, within the schedule's bounds."""
+    if timing.max_runs is not None and planned_count >= timing.max_runs:
+        return None
+    if timing.from_ms is not None:
+        after_ms = max(after_ms, timing.from_ms - 1)
+    found = timing.times.next_with_source(after_ms)
+    if found is None or (timing.until_ms is not None and found[0] > timing.until_ms):
+        return None
+    plan_ms, source = found
+    return NextFire(plan_ms=plan_ms, due_ms=resolve_due_ms(timing, plan_ms), source=source)
+
+
+def next_fires(timing: Timing, after_ms: int, *, planned_count: int = 0) -> Iterator[NextFire]:
+    """All fires to come, in order, as `next` shows them."""
+    while (found := next_fire(timing, after_ms, planned_count=planned_count)) is not None:
+        yield found
+        after_ms = found.plan_ms
+        planned_count += 1
+
+
+def resolve_due_ms(timing: Timing, plan_ms: int) -> int:
+    """Plan time plus a jitter that is stable: a hash of seed, name and plan time."""
+    if not timing.jitter_ms:
+        return plan_ms
+    from hashlib import blake2b  # costs as much as this whole module, and few jitter
+
+    digest = blake2b(f"{timing.name}\0{plan_ms}".encode(), key=timing.seed, digest_size=8).digest()
+    return plan_ms + int.from_bytes(digest, "big") % (timing.jitter_ms + 1)
+
+
+def plan_fire(timing: Timing, due: Due, *, now_ms: int) -> FirePlan:
+    """Decide every plan time of a due schedule up to now, at a cost that does not grow with them.
+
+    `due.due_ms` is not later than `now_ms`.
+    """
+    latest_ms = _latest_due_ms(timing, due, now_ms)
+    others = _count(timing, due.plan_ms, latest_ms)
+    late_ms = now_ms - (due.due_ms if others == 0 else resolve_due_ms(timing, latest_ms))
+    if others == 0 and late_ms <= ON_TIME_MS:
+        fires: tuple[Fire, ...] = (
+            Fire(
+                plan_ms=due.plan_ms, due_ms=due.due_ms, cause=Cause.SCHEDULE, source=due.source
+            ),
+        )
+    else:
+        fires = _catch_up(timing, due, latest_ms=latest_ms, late_ms=late_ms, now_ms=now_ms)
+    if timing.max_runs is not None:
+        fires = fires[: max(0, timing.max_runs - due.planned_count)]
+    planned_count = due.planned_count + len(fires)
+    return FirePlan(
+        due=due,
+        fires=fires,
+        missed=tuple(_missed(timing, due, fires, latest_ms)),
+        decided_until_ms=latest_ms,
+        planned_count=planned_count,
+        next=next_fire(timing, latest_ms, planned_count=planned_count),
+    )
+
+
+def missed_until(
+    timing: Timing, *, decided_until_ms: int, until_ms: int, reason: Reason
+) -> Missed | None:
+    """The plan times in (decided_until, until] as one range, or None where there are none."""
+    after_ms = decided_until_ms
+    if timing.from_ms is not None:
+        after_ms = max(after_ms, timing.from_ms - 1)
+    count = _count(timing, after_ms, until_ms)
+    first = timing.times.next_with_source(after_ms)
+    last_ms = _last(timing, after_ms, until_ms)
+    if count == 0 or first is None or last_ms is None:
+        return None
+    return Missed(from_ms=first[0], to_ms=last_ms, count=count, reason=reason)
+
+
+def running_limit(overlap: Overlap, max_running: int | None) -> int | None:
+    """How many of one schedule and scope may run at once; None is unlimited."""
+    if max_running is not None:
+        return max_running
+    return None if overlap is Overlap.ALLOW else 1
+
+
+def admit_fire(
+    *,
+    overlap: Overlap,
+    max_running: int | None,
+    in_sequence: bool,
+    occupancy: Occupancy,
+    has_place: bool,
+) -> Admission:
+    """What becomes of a new fire, given what is active of its schedule and scope."""
+    limit = running_limit(overlap, max_running)
+    active = occupancy.running + occupancy.queued
+    run_or_wait = Admission.RUN if has_place else Admission.QUEUE
+    if in_sequence:
+        # Overlap does not discard what catch_up=all promised; it runs one after the other.
+        return run_or_wait if active == 0 else Admission.QUEUE
+    if limit is None:
+        return run_or_wait
+    if active < limit:
+        return run_or_wait
+    if overlap is Overlap.ALLOW:
+        return Admission.QUEUE
+    if overlap is Overlap.QUEUE and occupancy.queued == 0:
+        return Admission.QUEUE
+    return Admission.SKIP
+
+
+def may_start_queued(
+    *, overlap: Overlap, max_running: int | None, cause: Cause, occupancy: Occupancy
+) -> bool:
+    """Whether a queued row may run beside what is running of its schedule and scope."""
+    limit = running_limit(overlap, max_running)
+    if cause is Cause.CATCH_UP and limit is None:
+        return occupancy.running == 0
+    return limit is None or occupancy.running < limit
+
+
+def _latest_due_ms(timing: Timing, due: Due, now_ms: int) -> int:
+    """The latest plan time whose due time has come; the first one has, by its row."""
+    certain = _last(timing, due.plan_ms, now_ms - timing.jitter_ms)
+    latest_ms = due.plan_ms if certain is None else certain
+    for _ in range(_MOST_JITTERED if timing.jitter_ms else 0):
+        following = next_fire(timing, latest_ms)
+        if following is None or following.due_ms > now_ms:
+            break
+        latest_ms = following.plan_ms
+    return latest_ms
+
+
+def _catch_up(
+    timing: Timing, due: Due, *, latest_ms: int, late_ms: int, now_ms: int
+) -> tuple[Fire, ...]:
+    """The fires that a misfire leaves to run, oldest first."""
+    grace_ms = timing.grace_ms
+    if grace_ms is None:
+        following = timing.times.next_with_source(latest_ms)
+        interval_ms = following[0] - latest_ms if following else 0
+        grace_ms = max(DAY_MS, interval_ms)
+    is_on_time = late_ms <= ON_TIME_MS
+    if timing.catch_up is CatchUp.ALL:
+        return _catch_up_all(timing, due, latest_ms=latest_ms, now_ms=now_ms, grace_ms=grace_ms)
+    # What came on time is no misfire, even where older ones were missed together with it.
+    if is_on_time or (timing.catch_up is CatchUp.ONCE and late_ms <= grace_ms):
+        cause = Cause.SCHEDULE if is_on_time else Cause.CATCH_UP
+        return (_late_fire(timing, latest_ms, due_ms=now_ms - late_ms, cause=cause),)
+    return ()
+
+
+def _catch_up_all(
+    timing: Timing, due: Due, *, latest_ms: int, now_ms: int, grace_ms: int
+) -> tuple[Fire, ...]:
+    first_ms = _first_of_newest(
+        timing, max(due.plan_ms, now_ms - grace_ms - timing.jitter_ms), latest_ms
+    )
+    fires = []
+    plan_ms: int | None = first_ms if first_ms is not None else None
+    while plan_ms is not None and plan_ms <= latest_ms:
+        due_ms = due.due_ms if plan_ms == due.plan_ms else resolve_due_ms(timing, plan_ms)
+        late_ms = now_ms - due_ms
+        if late_ms <= max(grace_ms, ON_TIME_MS):
+            cause = Cause.SCHEDULE if late_ms <= ON_TIME_MS else Cause.CATCH_UP
+            fires.append(
+                _late_fire(timing, plan_ms, due_ms=due_ms, cause=cause, in_sequence=True)
+            )
+        following = timing.times.next_with_source(plan_ms)
+        plan_ms = following[0] if following else None
+    return tuple(fires[-MAX_CATCH_UP:])
+
+
+def _first_of_newest(timing: Timing, from_ms: int, latest_ms: int) -> int | None:
+    """The earliest of the newest MAX_CATCH_UP plan times in [from, latest]."""
+    low, high = from_ms - 1, latest_ms
+    if _count(timing, low, latest_ms) > MAX_CATCH_UP:
+        # The count falls as its start rises, so its place is found by halving.
+        while high - low > 1:
+            middle = (low + high) // 2
+            if _count(timing, middle, latest_ms) >= MAX_CATCH_UP:
+                low = middle
+            else:
+                high = middle
+    found = timing.times.next_with_source(low)
+    # A plan time that was moved by hand need not be one of the trigger's own any more.
+    return found[0] if found and found[0] <= latest_ms else latest_ms
+
+
+def _missed(
+    timing: Timing, due: Due, fires: tuple[Fire, ...], latest_ms: int
+) -> Iterator[Missed]:
+    if due.paused_until_ms is not None:
+        paused = missed_until(
+            timing,
+            decided_until_ms=due.decided_until_ms,
+            until_ms=min(due.paused_until_ms, due.plan_ms) - 1,
+            reason=Reason.PAUSED,
+        )
+        if paused is not None:
+            yield paused
+    last_missed_ms = fires[0].plan_ms - 1 if fires else latest_ms
+    if fires and fires[0].plan_ms <= due.plan_ms:
+        return
+    others = _count(timing, due.plan_ms, last_missed_ms)
+    to_ms = _last(timing, due.plan_ms, last_missed_ms) if others else due.plan_ms
+    assert to_ms is not None
+    yield Missed(from_ms=due.plan_ms, to_ms=to_ms, count=1 + others, reason=Reason.MISFIRE)
+
+
+def _late_fire(
+    timing: Timing, plan_ms: int, *, due_ms: int, cause: Cause, in_sequence: bool = False
+) -> Fire:
+    found = timing.times.next_with_source(plan_ms - 1)
+    source = found[1] if found and found[0] == plan_ms else None
+    return Fire(
+        plan_ms=plan_ms, due_ms=due_ms, cause=cause, source=source, in_sequence=in_sequence
+    )
+
+
+def _count(timing: Timing, after_ms: int, until_ms: int) -> int:
+    bound_ms = until_ms if timing.until_ms is None else min(until_ms, timing.until_ms)
+    return timing.times.count_ms(after_ms, bound_ms) if bound_ms > after_ms else 0
+
+
+def _last(timing: Timing, after_ms: int, until_ms: int) -> int | None:
+    bound_ms = until_ms if timing.until_ms is None else min(until_ms, timing.until_ms)
+    return timing.times.last_ms(after_ms, bound_ms) if bound_ms > after_ms else None

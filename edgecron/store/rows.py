@@ -1,0 +1,206 @@
+"""Rows to values and back: the only place that knows how a value lies in columns."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from edgecron.model import (
+    CatchUp,
+    Cause,
+    EngineInfo,
+    Execution,
+    Job,
+    JobKind,
+    OnInterrupt,
+    Overlap,
+    Policies,
+    Reason,
+    Schedule,
+    ScheduleSpec,
+    Status,
+)
+from edgecron.timetext import from_ms, to_ms
+
+# The columns that a person's words decide. Their values, as JSON, are also a revision's snapshot.
+SPEC_COLUMNS = (
+    "name", "kind", "job", "payload", "stdin", "env", "env_file", "cwd", "user",
+    "triggers", "compiled", "on_boot", "timezone", "from_at", "until_at", "max_runs",
+    "queue", "priority", "group_name", "description",
+    "catch_up", "grace_s", "overlap", "max_running", "timeout_s", "kill_grace_s",
+    "retries", "retry_delay_s", "retry_factor", "retry_max_delay_s", "ok_codes",
+    "on_interrupt", "jitter_s",
+)  # fmt: skip
+KEPT_COLUMNS = (
+    "id", "enabled", "paused_until", "revision", "next_plan_at", "next_run_at", "next_source",
+    "decided_until", "trigger_error", "last_execution_id", "last_status", "last_run_at",
+    "last_success_at", "last_error", "run_count", "success_count", "failed_count",
+    "skipped_count", "cancelled_count", "interrupted_count", "created_at", "updated_at",
+)  # fmt: skip
+EXECUTION_COLUMNS = (
+    "id", "schedule_id", "revision", "scope_kind", "scope_id", "plan_at", "fire_key", "cause",
+    "trigger_text", "due_at", "attempt", "max_attempts", "priority", "status", "reason", "flags",
+    "queued_at", "claimed_at", "engine_id", "supervisor_id", "cancel_requested_at", "started_at",
+    "finished_at", "duration_ms", "exit_code", "result", "error_code", "error_msg",
+    "missed_from_at", "missed_to_at", "missed_count",
+)  # fmt: skip
+COUNTED = (
+    Status.SUCCESS,
+    Status.FAILED,
+    Status.SKIPPED,
+    Status.CANCELLED,
+    Status.INTERRUPTED,
+)
+
+Columns = Mapping[str, Any]
+
+
+def spec_columns(spec: ScheduleSpec, *, compiled: str, on_boot: bool) -> dict[str, Any]:
+    """The columns of a specification; scopes and nothing else lie in a table of their own."""
+    job, policies = spec.job, spec.policies
+    return {
+        "name": spec.name,
+        "kind": job.kind.value,
+        "job": _dump(job.argv) if job.kind is JobKind.COMMAND else job.argv[0],
+        "payload": job.payload,
+        "stdin": job.stdin,
+        "env": _dump(dict(job.env)),
+        "env_file": job.env_file,
+        "cwd": job.cwd,
+        "user": job.user,
+        "triggers": _dump(spec.triggers),
+        "compiled": compiled,
+        "on_boot": int(on_boot),
+        "timezone": spec.timezone,
+        "from_at": None if spec.from_at is None else to_ms(spec.from_at),
+        "until_at": None if spec.until_at is None else to_ms(spec.until_at),
+        "max_runs": spec.max_runs,
+        "queue": spec.queue,
+        "priority": int(policies.priority),
+        "group_name": spec.group,
+        "description": spec.description,
+        "catch_up": policies.catch_up.value,
+        "grace_s": policies.grace_s,
+        "overlap": policies.overlap.value,
+        "max_running": policies.max_running,
+        "timeout_s": policies.timeout_s,
+        "kill_grace_s": policies.kill_grace_s,
+        "retries": policies.retries,
+        "retry_delay_s": policies.retry_delay_s,
+        "retry_factor": policies.retry_factor,
+        "retry_max_delay_s": policies.retry_max_delay_s,
+        "ok_codes": _dump(policies.ok_codes),
+        "on_interrupt": policies.on_interrupt.value,
+        "jitter_s": policies.jitter_s,
+    }
+
+
+def spec_of(columns: Columns, scopes: tuple[tuple[str, str], ...]) -> ScheduleSpec:
+    """The specification that `spec_columns` laid out."""
+    kind = JobKind(columns["kind"])
+    job_text: str = columns["job"]
+    return ScheduleSpec(
+        name=columns["name"],
+        triggers=tuple(json.loads(columns["triggers"])),
+        job=Job(
+            kind=kind,
+            argv=tuple(json.loads(job_text)) if kind is JobKind.COMMAND else (job_text,),
+            payload=columns["payload"],
+            stdin=columns["stdin"],
+            env=json.loads(columns["env"]),
+            env_file=columns["env_file"],
+            cwd=columns["cwd"],
+            user=columns["user"],
+        ),
+        timezone=columns["timezone"],
+        queue=columns["queue"],
+        group=columns["group_name"],
+        description=columns["description"],
+        policies=_policies_of(columns),
+        scopes=scopes,
+        from_at=_instant(columns["from_at"]),
+        until_at=_instant(columns["until_at"]),
+        max_runs=columns["max_runs"],
+    )
+
+
+def schedule_of(columns: Columns, scopes: tuple[tuple[str, str], ...]) -> Schedule:
+    """A schedule from SPEC_COLUMNS and KEPT_COLUMNS."""
+    return Schedule(
+        id=columns["id"],
+        spec=spec_of(columns, scopes),
+        enabled=bool(columns["enabled"]),
+        paused_until=_instant(columns["paused_until"]),
+        revision=columns["revision"],
+        next_plan_at=_instant(columns["next_plan_at"]),
+        next_run_at=_instant(columns["next_run_at"]),
+        next_source=columns["next_source"],
+        decided_until=_instant(columns["decided_until"]),
+        trigger_error=columns["trigger_error"],
+        last_execution_id=columns["last_execution_id"],
+        last_status=None if columns["last_status"] is None else Status(columns["last_status"]),
+        last_run_at=_instant(columns["last_run_at"]),
+        last_success_at=_instant(columns["last_success_at"]),
+        last_error=columns["last_error"],
+        run_count=columns["run_count"],
+        counts={status: columns[f"{status}_count"] for status in COUNTED},
+        created_at=from_ms(columns["created_at"]),
+        updated_at=from_ms(columns["updated_at"]),
+    )
+
+
+def execution_of(row: tuple[Any, ...]) -> Execution:
+    """An execution from EXECUTION_COLUMNS followed by its schedule's name."""
+    columns = dict(zip((*EXECUTION_COLUMNS, "schedule"), row, strict=True))
+    for name in (
+        "plan_at", "due_at", "queued_at", "claimed_at", "cancel_requested_at", "started_at",
+        "finished_at", "missed_from_at", "missed_to_at",
+    ):  # fmt: skip
+        columns[name] = _instant(columns[name])
+    columns["cause"] = Cause(columns["cause"])
+    columns["status"] = Status(columns["status"])
+    columns["reason"] = None if columns["reason"] is None else Reason(columns["reason"])
+    columns["flags"] = tuple(json.loads(columns["flags"] or "[]"))
+    return Execution(**columns)
+
+
+def engine_of(row: tuple[Any, ...]) -> EngineInfo:
+    """An engine from (id, key, pid, boot_id, queues, version, started_at, stopped_at)."""
+    return EngineInfo(
+        id=row[0],
+        key=row[1],
+        pid=row[2],
+        boot_id=row[3],
+        queues=tuple(json.loads(row[4])),
+        version=row[5],
+        started_at=from_ms(row[6]),
+        stopped_at=_instant(row[7]),
+    )
+
+
+def _policies_of(columns: Columns) -> Policies:
+    return Policies(
+        catch_up=CatchUp(columns["catch_up"]),
+        grace_s=columns["grace_s"],
+        overlap=Overlap(columns["overlap"]),
+        max_running=columns["max_running"],
+        timeout_s=columns["timeout_s"],
+        kill_grace_s=columns["kill_grace_s"],
+        retries=columns["retries"],
+        retry_delay_s=columns["retry_delay_s"],
+        retry_factor=columns["retry_factor"],
+        retry_max_delay_s=columns["retry_max_delay_s"],
+        on_interrupt=OnInterrupt(columns["on_interrupt"]),
+        ok_codes=tuple(json.loads(columns["ok_codes"])),
+        priority=columns["priority"],
+        jitter_s=columns["jitter_s"],
+    )
+
+
+def _instant(instant_ms: int | None) -> Any:
+    return None if instant_ms is None else from_ms(instant_ms)
+
+
+def _dump(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
