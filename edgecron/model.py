@@ -361,7 +361,7 @@ def check_name(name: str, *, what: str) -> None:
     It starts with a letter or digit and is not digits alone, so that it is never taken for an id.
     """
     if _NAME.fullmatch(name) is None or name.isdigit():
-        shown = ascii(name) if len(name) <= 140 else f"{ascii(name[:60])}... ({len(name)} long)"
+        shown = ascii(name) if len(name) <= 140 else f"{name[:60]!a}... ({len(name)} long)"
         raise InvalidName(
             f"{what} {shown} is not usable",
             hint="use 1 to 128 of A-Z a-z 0-9 _ - . starting with a letter or digit,"
@@ -379,4 +379,4 @@ def _check_text(text: str, *, what: str, most: int, lines: bool = False) -> None
     if not 1 <= len(text) <= most:
         raise InvalidInput(f"{what} is {len(text)} characters long, expected 1 to {most}")
     if not all(letter.isprintable() or letter in allowed for letter in text):
-        raise InvalidInput(f"{what} {ascii(text[:60])} holds control characters")
+        raise InvalidInput(f"{what} {text[:60]!a} holds control characters")

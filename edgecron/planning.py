@@ -164,9 +164,7 @@ def plan_fire(timing: Timing, due: Due, *, now_ms: int) -> FirePlan:
     late_ms = now_ms - (due.due_ms if others == 0 else resolve_due_ms(timing, latest_ms))
     if others == 0 and late_ms <= ON_TIME_MS:
         fires: tuple[Fire, ...] = (
-            Fire(
-                plan_ms=due.plan_ms, due_ms=due.due_ms, cause=Cause.SCHEDULE, source=due.source
-            ),
+            Fire(plan_ms=due.plan_ms, due_ms=due.due_ms, cause=Cause.SCHEDULE, source=due.source),
         )
     else:
         fires = _catch_up(timing, due, latest_ms=latest_ms, late_ms=late_ms, now_ms=now_ms)
@@ -285,9 +283,7 @@ def _catch_up_all(
         late_ms = now_ms - due_ms
         if late_ms <= max(grace_ms, ON_TIME_MS):
             cause = Cause.SCHEDULE if late_ms <= ON_TIME_MS else Cause.CATCH_UP
-            fires.append(
-                _late_fire(timing, plan_ms, due_ms=due_ms, cause=cause, in_sequence=True)
-            )
+            fires.append(_late_fire(timing, plan_ms, due_ms=due_ms, cause=cause, in_sequence=True))
         following = timing.times.next_with_source(plan_ms)
         plan_ms = following[0] if following else None
     return tuple(fires[-MAX_CATCH_UP:])
@@ -309,9 +305,7 @@ def _first_of_newest(timing: Timing, from_ms: int, latest_ms: int) -> int | None
     return found[0] if found and found[0] <= latest_ms else latest_ms
 
 
-def _missed(
-    timing: Timing, due: Due, fires: tuple[Fire, ...], latest_ms: int
-) -> Iterator[Missed]:
+def _missed(timing: Timing, due: Due, fires: tuple[Fire, ...], latest_ms: int) -> Iterator[Missed]:
     if due.paused_until_ms is not None:
         paused = missed_until(
             timing,
@@ -335,9 +329,7 @@ def _late_fire(
 ) -> Fire:
     found = timing.times.next_with_source(plan_ms - 1)
     source = found[1] if found and found[0] == plan_ms else None
-    return Fire(
-        plan_ms=plan_ms, due_ms=due_ms, cause=cause, source=source, in_sequence=in_sequence
-    )
+    return Fire(plan_ms=plan_ms, due_ms=due_ms, cause=cause, source=source, in_sequence=in_sequence)
 
 
 def _count(timing: Timing, after_ms: int, until_ms: int) -> int:

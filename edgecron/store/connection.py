@@ -24,9 +24,11 @@ APPLICATION_ID = 0x65646763  # 'edgc'
 _PAGE_BYTES = 1024  # measured: 0.3 times the bytes per run that 4096 writes
 _LEAST_SQLITE = (3, 51, 3)  # earlier ones can corrupt a WAL that two connections reset at once
 _NETWORK_FS = frozenset(
-    {"nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "afs", "ceph", "glusterfs", "fuse.sshfs",
-     "fuse.glusterfs", "fuse.rclone", "fuse.s3fs", "davfs", "fuse.davfs2", "lustre", "ocfs2", "gfs2"}
-)  # fmt: skip
+    (
+        "nfs nfs4 cifs smb3 smbfs 9p afs ceph glusterfs lustre ocfs2 gfs2 davfs fuse.sshfs"
+        " fuse.glusterfs fuse.rclone fuse.s3fs fuse.davfs2"
+    ).split()
+)
 
 Params = Mapping[str, Any]
 

@@ -1,0 +1,271 @@
+"""The store: the only place that knows SQL.
+
+`SqliteStore` is one connection for one thread. `contract.Store` is what an engine asks of it;
+the rest serves people: schedules, history, outputs.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+from edgecron.errors import NotFound
+from edgecron.model import EngineInfo, Execution, Outcome, Output, Schedule, Status
+from edgecron.planning import Due, Fire, NextFire
+from edgecron.store import (
+    claims,
+    ending,
+    engines,
+    fires,
+    history,
+    looking,
+    outputs,
+    queued,
+    schedules,
+)
+from edgecron.store.connection import Database
+from edgecron.store.contract import (
+    BootDecision,
+    ClaimBatch,
+    Decided,
+    Decision,
+    RunningRow,
+    Seat,
+    StoredSchedule,
+)
+from edgecron.store.migrate import migrate
+from edgecron.store.rows import spec_of
+
+__all__ = ["SqliteStore", "open_store"]
+
+
+def open_store(
+    path: Path, *, now_ms: int, must_exist: bool = False, busy_wait_s: float = 30.0
+) -> SqliteStore:
+    """Open a database and bring it to this schema; see `Database` for what is refused."""
+    database = Database(path, busy_wait_s=busy_wait_s, must_exist=must_exist)
+    try:
+        migrate(database, now_ms=now_ms)
+        return SqliteStore(database)
+    except BaseException:
+        database.close()
+        raise
+
+
+class SqliteStore:
+    """Everything that is kept, over one connection. Its methods are those of its modules."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        row = database.row("SELECT seed, uuid FROM meta")
+        assert row is not None
+        self._seed, self.uuid = bytes(row[0]), str(row[1])
+
+    @property
+    def path(self) -> Path:
+        return self._database.path
+
+    @property
+    def seed(self) -> bytes:
+        return self._seed
+
+    @property
+    def change_mark(self) -> int:
+        return self._database.data_version
+
+    def close(self) -> None:
+        self._database.close()
+
+    def checkpoint(self) -> None:
+        self._database.checkpoint()
+
+    # What an engine asks: contract.Store.
+
+    def register_engine(
+        self, *, key: str, pid: int, boot_id: str, queues: tuple[str, ...], now_ms: int
+    ) -> int:
+        return engines.register_engine(
+            self._database, key=key, pid=pid, boot_id=boot_id, queues=queues, now_ms=now_ms
+        )
+
+    def retire_engine(self, engine_id: int, *, now_ms: int) -> None:
+        engines.retire_engine(self._database, engine_id, now_ms=now_ms)
+
+    def find_due(self, queues: tuple[str, ...], *, now_ms: int, limit: int) -> list[Due]:
+        return looking.find_due(self._database, queues, now_ms=now_ms, limit=limit)
+
+    def find_boot_due(self, queues: tuple[str, ...], *, boot_id: str) -> list[tuple[int, int]]:
+        return looking.find_boot_due(self._database, queues, boot_id=boot_id)
+
+    def next_due_ms(self, queues: tuple[str, ...], *, now_ms: int) -> int | None:
+        return looking.next_due_ms(self._database, queues, now_ms=now_ms)
+
+    def upcoming(self, queues: tuple[str, ...], *, limit: int) -> list[tuple[int, int]]:
+        return looking.upcoming(self._database, queues, limit=limit)
+
+    def load_schedules(self, wanted: Sequence[tuple[int, int]]) -> list[StoredSchedule]:
+        return [
+            StoredSchedule(
+                id=schedule_id,
+                revision=revision,
+                spec=spec_of(columns, scopes),
+                compiled=split_compiled(columns["compiled"]),
+            )
+            for schedule_id, revision, columns, scopes in schedules.find_compiled(
+                self._database, wanted
+            )
+        ]
+
+    def claim_due(self, decisions: Sequence[Decision], *, seat: Seat, now_ms: int) -> ClaimBatch:
+        return claims.claim_due(self._database, decisions, seat=seat, now_ms=now_ms)
+
+    def claim_boot(
+        self, decisions: Sequence[BootDecision], *, boot_id: str, seat: Seat, now_ms: int
+    ) -> ClaimBatch:
+        return claims.claim_boot(
+            self._database, decisions, boot_id=boot_id, seat=seat, now_ms=now_ms
+        )
+
+    def claim_queued(self, *, seat: Seat, now_ms: int) -> ClaimBatch:
+        return queued.claim_queued(self._database, seat=seat, now_ms=now_ms)
+
+    def finish(self, outcomes: Sequence[Outcome], *, now_ms: int) -> list[bool]:
+        return ending.finish(self._database, outcomes, now_ms=now_ms)
+
+    def find_running(self) -> list[RunningRow]:
+        return ending.find_running(self._database)
+
+    def requeue(self, row: RunningRow, *, now_ms: int) -> bool:
+        return ending.requeue(self._database, row, now_ms=now_ms)
+
+    def mark_broken(self, schedule_id: int, *, revision: int, error: str, now_ms: int) -> bool:
+        return schedules.mark_broken(
+            self._database, schedule_id, revision=revision, error=error, now_ms=now_ms
+        )
+
+    # What people ask.
+
+    def insert_schedules(
+        self,
+        made: Sequence[tuple[schedules.CompiledSpec, schedules.Retiming]],
+        *,
+        boot_id: str,
+        origin: str,
+        now_ms: int,
+    ) -> list[int]:
+        return schedules.insert_schedules(
+            self._database, made, boot_id=boot_id, origin=origin, now_ms=now_ms
+        )
+
+    def update_schedule(
+        self,
+        schedule: Schedule,
+        compiled: schedules.CompiledSpec,
+        *,
+        retiming: schedules.Retiming | None,
+        boot_id: str,
+        origin: str,
+        now_ms: int,
+    ) -> bool:
+        return schedules.update_schedule(
+            self._database,
+            schedule,
+            compiled,
+            retiming=retiming,
+            boot_id=boot_id,
+            origin=origin,
+            now_ms=now_ms,
+        )
+
+    def pause_schedule(
+        self,
+        schedule: Schedule,
+        *,
+        until_ms: int | None,
+        following: NextFire | None,
+        now_ms: int,
+    ) -> bool:
+        return schedules.pause_schedule(
+            self._database, schedule, until_ms=until_ms, following=following, now_ms=now_ms
+        )
+
+    def resume_schedule(
+        self, schedule: Schedule, *, retiming: schedules.Retiming, now_ms: int
+    ) -> bool:
+        return schedules.resume_schedule(self._database, schedule, retiming=retiming, now_ms=now_ms)
+
+    def remove_schedule(self, schedule: Schedule, *, now_ms: int) -> bool:
+        return schedules.remove_schedule(self._database, schedule, now_ms=now_ms)
+
+    def get_schedule(self, name: str) -> Schedule:
+        """The schedule of this name; NotFound suggests one that is spelled like it."""
+        found = schedules.find_schedule(self._database, name)
+        if found is None:
+            from difflib import get_close_matches
+
+            close = get_close_matches(name, schedules.find_names(self._database), n=1)
+            raise NotFound(
+                f"there is no schedule {name!r}",
+                hint=f"did you mean {close[0]!r}?" if close else "see: edgecron list",
+            )
+        return found
+
+    def find_schedule(self, name: str) -> Schedule | None:
+        return schedules.find_schedule(self._database, name)
+
+    def find_schedules(self) -> list[Schedule]:
+        return schedules.find_schedules(self._database)
+
+    def compiled_of(self, schedule: Schedule) -> tuple[str, ...]:
+        return split_compiled(schedules.compiled_of(self._database, schedule))
+
+    def enqueue_fire(self, schedule: Schedule, fire: Fire, *, now_ms: int) -> list[Decided]:
+        """Queue a fire that a person asked for, in each scope; overlap may skip it."""
+        with self._database.transaction():
+            return fires.enqueue_fire(
+                self._database,
+                schedule.id,
+                schedule.revision,
+                schedule.spec,
+                fire=fire,
+                now_ms=now_ms,
+            )
+
+    def find_execution(self, execution_id: int) -> Execution | None:
+        return history.find_execution(self._database, execution_id)
+
+    def find_executions(
+        self,
+        *,
+        schedule_id: int | None = None,
+        statuses: tuple[Status, ...] = (),
+        before_id: int | None = None,
+        limit: int = 20,
+    ) -> list[Execution]:
+        return history.find_executions(
+            self._database,
+            schedule_id=schedule_id,
+            statuses=statuses,
+            before_id=before_id,
+            limit=limit,
+        )
+
+    def last_execution_of(self, schedule: Schedule) -> Execution | None:
+        return history.last_execution_of(self._database, schedule.id)
+
+    def count_active(self) -> dict[Status, int]:
+        return history.count_active(self._database)
+
+    def find_output(self, execution_id: int) -> Output | None:
+        return outputs.find_output(self._database, execution_id)
+
+    def find_engines(self) -> list[EngineInfo]:
+        return engines.find_engines(self._database)
+
+
+def split_compiled(compiled: str) -> tuple[str, ...]:
+    """The expanded triggers one by one, each a JSON text."""
+    return tuple(
+        json.dumps(one, separators=(",", ":"), sort_keys=True) for one in json.loads(compiled)
+    )

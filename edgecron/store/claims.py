@@ -1,0 +1,104 @@
+"""Claims: from a due schedule to its rows, each plan time decided once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from edgecron.planning import FirePlan
+from edgecron.store.connection import Database
+from edgecron.store.contract import BootDecision, ClaimBatch, Decision, Seat
+from edgecron.store.fires import FireWriter
+from edgecron.store.ledger import Ledger
+from edgecron.store.queued import has_waiting
+
+
+def claim_due(
+    database: Database, decisions: Sequence[Decision], *, seat: Seat, now_ms: int
+) -> ClaimBatch:
+    """Carry out plans inside one transaction; see `Store.claim_due`."""
+    with database.transaction():
+        ledger = Ledger(database, seat, (d.plan.due.schedule_id for d in decisions))
+        wanted = sum(len(d.plan.fires) * len(d.spec.scopes) for d in decisions)
+        # More than there are places: all wait, so that priority decides and not arrival.
+        direct = wanted <= ledger.places and not has_waiting(database, seat, now_ms)
+        writer = FireWriter(database, seat, ledger, now_ms=now_ms, direct=direct)
+        advanced = 0
+        for decision in decisions:
+            if _advance(database, decision.plan, now_ms):
+                advanced += 1
+                writer.write(
+                    decision.plan.due.schedule_id,
+                    decision.plan.due.revision,
+                    decision.spec,
+                    fires=decision.plan.fires,
+                    missed=decision.plan.missed,
+                )
+    return ClaimBatch(
+        granted=tuple(writer.granted), decided=tuple(writer.decided), advanced=advanced
+    )
+
+
+def claim_boot(
+    database: Database,
+    decisions: Sequence[BootDecision],
+    *,
+    boot_id: str,
+    seat: Seat,
+    now_ms: int,
+) -> ClaimBatch:
+    """Carry out boot fires inside one transaction; see `Store.claim_boot`."""
+    with database.transaction():
+        ledger = Ledger(database, seat, (d.schedule_id for d in decisions))
+        writer = FireWriter(database, seat, ledger, now_ms=now_ms, direct=True)
+        advanced = 0
+        for decision in decisions:
+            if _decide_boot(database, decision, boot_id, now_ms):
+                advanced += 1
+                writer.write(
+                    decision.schedule_id, decision.revision, decision.spec, fires=(decision.fire,)
+                )
+    return ClaimBatch(
+        granted=tuple(writer.granted), decided=tuple(writer.decided), advanced=advanced
+    )
+
+
+def _advance(database: Database, plan: FirePlan, now_ms: int) -> bool:
+    """Move a schedule on to its next fire; False where somebody else has, or it was changed."""
+    due, following = plan.due, plan.next
+    changed = database.change(
+        """UPDATE schedules SET next_plan_at = :next_plan, next_run_at = :next_run,
+               next_source = :next_source, decided_until = max(decided_until, :decided),
+               planned_count = :planned, paused_until = NULL,
+               last_enqueued_at = iif(:fires, :now, last_enqueued_at)
+           WHERE id = :id AND next_plan_at = :plan AND next_run_at = :run
+               AND revision = :revision AND enabled AND deleted_at IS NULL""",
+        {
+            "id": due.schedule_id,
+            "plan": due.plan_ms,
+            "run": due.due_ms,
+            "revision": due.revision,
+            "next_plan": following.plan_ms if following else None,
+            "next_run": following.due_ms if following else None,
+            "next_source": following.source if following else None,
+            "decided": plan.decided_until_ms,
+            "planned": plan.planned_count,
+            "fires": len(plan.fires),
+            "now": now_ms,
+        },
+    )
+    return changed == 1
+
+
+def _decide_boot(database: Database, decision: BootDecision, boot_id: str, now_ms: int) -> bool:
+    changed = database.change(
+        """UPDATE schedules SET boot_decided = :boot, last_enqueued_at = :now
+           WHERE id = :id AND revision = :revision AND boot_decided IS NOT :boot
+               AND on_boot AND enabled AND deleted_at IS NULL""",
+        {
+            "id": decision.schedule_id,
+            "revision": decision.revision,
+            "boot": boot_id,
+            "now": now_ms,
+        },
+    )
+    return changed == 1

@@ -1,0 +1,181 @@
+"""What the engine asks of a store: one small Protocol, which any store must pass the suite of.
+
+Every writing call is one short transaction. Where one raises, its effect is unknown: read again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from edgecron.model import Cause, Outcome, Overlap, Reason, ScheduleSpec
+from edgecron.planning import Due, Fire, FirePlan
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seat:
+    """Who claims: the engine, the supervisor that will run it, and how much it runs at once."""
+
+    engine_id: int
+    supervisor_id: str
+    queues: tuple[str, ...]
+    max_running: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredSchedule:
+    """A schedule as an engine needs it: `compiled` is what the trigger texts expanded to."""
+
+    id: int
+    revision: int
+    spec: ScheduleSpec
+    compiled: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decision:
+    """A plan for one due schedule, with what the transaction needs to carry it out."""
+
+    plan: FirePlan
+    spec: ScheduleSpec
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BootDecision:
+    """An `on boot` schedule that this boot has not decided yet, and its fire."""
+
+    schedule_id: int
+    revision: int
+    fire: Fire
+    spec: ScheduleSpec
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Granted:
+    """A row that went to `running` for us, with its token."""
+
+    execution_id: int
+    lease_token: str
+    schedule_id: int
+    revision: int
+    plan_ms: int
+    due_ms: int
+    fire_key: str
+    cause: Cause
+    attempt: int
+    max_attempts: int
+    scope_kind: str
+    scope_id: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decided:
+    """One row that a claim wrote, for the log: `execution_id` and what became of the fire."""
+
+    execution_id: int
+    schedule_id: int
+    plan_ms: int
+    status: str
+    reason: Reason | None
+    missed_count: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClaimBatch:
+    """What a claim transaction did. `advanced` counts the schedules whose turn was ours."""
+
+    granted: tuple[Granted, ...] = ()
+    decided: tuple[Decided, ...] = ()
+    advanced: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueuedRow:
+    """A queued execution that is due, in claiming order."""
+
+    execution_id: int
+    schedule_id: int
+    revision: int
+    scope_kind: str
+    scope_id: str
+    cause: Cause
+    priority: int
+    due_ms: int
+    overlap: Overlap
+    max_running: int | None
+    group: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunningRow:
+    """A running execution, and who is said to run it. `engine_key` names the engine's lock."""
+
+    execution_id: int
+    lease_token: str
+    engine_id: int
+    engine_key: str | None
+    boot_id: str | None
+    supervisor_id: str
+    schedule: str
+    kind: str
+    ok_codes: tuple[int, ...]
+    started_ms: int
+
+
+class Store(Protocol):
+    """The durable side of an engine. Queues bound every look; instants are milliseconds."""
+
+    @property
+    def seed(self) -> bytes:
+        """The random seed of this database, for jitter and H."""
+
+    @property
+    def change_mark(self) -> int:
+        """A number that changes when somebody else has committed."""
+
+    def register_engine(
+        self, *, key: str, pid: int, boot_id: str, queues: tuple[str, ...], now_ms: int
+    ) -> int:
+        """Record an engine; its id."""
+
+    def retire_engine(self, engine_id: int, *, now_ms: int) -> None:
+        """Record that an engine has stopped."""
+
+    def find_due(self, queues: tuple[str, ...], *, now_ms: int, limit: int) -> list[Due]:
+        """Schedules whose next fire may start, earliest first."""
+
+    def find_boot_due(self, queues: tuple[str, ...], *, boot_id: str) -> list[tuple[int, int]]:
+        """(id, revision) of enabled `on boot` schedules that this boot has not decided."""
+
+    def load_schedules(self, wanted: Sequence[tuple[int, int]]) -> list[StoredSchedule]:
+        """The schedules of these (id, revision) pairs; a revision that is gone is left out."""
+
+    def next_due_ms(self, queues: tuple[str, ...], *, now_ms: int) -> int | None:
+        """When the next schedule or the next queued row that waits for its time is due."""
+
+    def upcoming(self, queues: tuple[str, ...], *, limit: int) -> list[tuple[int, int]]:
+        """(id, revision) of the schedules that fire next, so that they can be compiled early."""
+
+    def claim_due(self, decisions: Sequence[Decision], *, seat: Seat, now_ms: int) -> ClaimBatch:
+        """Carry out plans for schedules that are still as the plans expect; the others are left."""
+
+    def claim_boot(
+        self, decisions: Sequence[BootDecision], *, boot_id: str, seat: Seat, now_ms: int
+    ) -> ClaimBatch:
+        """Carry out boot fires that this boot has not decided yet."""
+
+    def claim_queued(self, *, seat: Seat, now_ms: int) -> ClaimBatch:
+        """Give free places to queued rows that are due: by priority, then due time, then id."""
+
+    def finish(self, outcomes: Sequence[Outcome], *, now_ms: int) -> list[bool]:
+        """End running rows; False where the row was no longer ours, which changes nothing."""
+
+    def find_running(self) -> list[RunningRow]:
+        """Every running execution, whoever runs it."""
+
+    def requeue(self, row: RunningRow, *, now_ms: int) -> bool:
+        """Queue a row again that was claimed but never started; False where it moved on."""
+
+    def mark_broken(self, schedule_id: int, *, revision: int, error: str, now_ms: int) -> bool:
+        """Stop a schedule whose stored trigger can't be read, saying why."""

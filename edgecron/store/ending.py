@@ -1,0 +1,114 @@
+"""Ends: from `running` to a terminal status, or back to `queued` where it never started."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+
+from edgecron.model import Outcome, Status
+from edgecron.store.connection import Database
+from edgecron.store.contract import RunningRow
+from edgecron.store.outputs import insert_output
+
+
+def finish(database: Database, outcomes: Sequence[Outcome], *, now_ms: int) -> list[bool]:
+    """End running rows in one transaction; False where the lease was lost, changing nothing."""
+    with database.transaction():
+        return [_finish_one(database, outcome, now_ms) for outcome in outcomes]
+
+
+def find_running(database: Database) -> list[RunningRow]:
+    """Every running execution, with the lock names of who is said to run it."""
+    rows = database.rows(
+        """SELECT e.id, e.lease_token, e.engine_id, n.key, n.boot_id, e.supervisor_id, s.name,
+               s.kind, s.ok_codes, e.started_at
+           FROM executions AS e
+           JOIN schedules AS s ON s.id = e.schedule_id
+           LEFT JOIN engines AS n ON n.id = e.engine_id
+           WHERE e.status = 'running' ORDER BY e.id"""
+    )
+    return [
+        RunningRow(
+            execution_id=row[0],
+            lease_token=row[1],
+            engine_id=row[2],
+            engine_key=row[3],
+            boot_id=row[4],
+            supervisor_id=row[5],
+            schedule=row[6],
+            kind=row[7],
+            ok_codes=tuple(json.loads(row[8])),
+            started_ms=row[9],
+        )
+        for row in rows
+    ]
+
+
+def requeue(database: Database, row: RunningRow, *, now_ms: int) -> bool:
+    """Queue a row that was claimed but never started; its token is gone for good."""
+    with database.transaction():
+        changed = database.change(
+            """UPDATE executions SET status = 'queued', queued_at = :now, claimed_at = NULL,
+                   heartbeat_at = NULL, started_at = NULL, engine_id = NULL,
+                   supervisor_id = NULL, lease_token = NULL
+               WHERE id = :id AND lease_token = :token AND status = 'running'""",
+            {"id": row.execution_id, "token": row.lease_token, "now": now_ms},
+        )
+    return changed == 1
+
+
+def _finish_one(database: Database, outcome: Outcome, now_ms: int) -> bool:
+    row = database.returning(
+        """UPDATE executions SET status = :status, reason = :reason, exit_code = :exit_code,
+               started_at = iif(:started IS NULL, NULL, max(:started, claimed_at)),
+               finished_at = max(:finished, claimed_at), duration_ms = :duration,
+               error_code = :error_code, error_msg = :error_msg, flags = :flags, result = :result
+           WHERE id = :id AND lease_token = :token AND status = 'running'
+           RETURNING schedule_id""",
+        {
+            "id": outcome.execution_id,
+            "token": outcome.lease_token,
+            "status": outcome.status.value,
+            "reason": outcome.reason.value if outcome.reason else None,
+            "exit_code": outcome.exit_code,
+            "started": outcome.started_ms,
+            "finished": outcome.finished_ms,
+            "duration": outcome.duration_ms,
+            "error_code": outcome.error_code,
+            "error_msg": outcome.error_msg,
+            "flags": json.dumps(outcome.flags) if outcome.flags else None,
+            "result": outcome.result,
+        },
+    )
+    if row is None:
+        return False
+    if outcome.output is not None:
+        insert_output(database, outcome.execution_id, outcome.output)
+    _count_end(database, row[0], outcome, now_ms)
+    return True
+
+
+def _count_end(database: Database, schedule_id: int, outcome: Outcome, now_ms: int) -> None:
+    database.change(
+        """UPDATE schedules SET last_execution_id = :execution, last_status = :status,
+               last_run_at = :ran, last_error = :error,
+               last_success_at = iif(:status = 'success', :finished, last_success_at),
+               run_count = run_count + 1,
+               success_count = success_count + (:status = 'success'),
+               failed_count = failed_count + (:status = 'failed'),
+               cancelled_count = cancelled_count + (:status = 'cancelled'),
+               interrupted_count = interrupted_count + (:status = 'interrupted')
+           WHERE id = :id""",
+        {
+            "id": schedule_id,
+            "execution": outcome.execution_id,
+            "status": outcome.status.value,
+            "ran": outcome.started_ms if outcome.started_ms is not None else now_ms,
+            "finished": outcome.finished_ms,
+            "error": None if outcome.status is Status.SUCCESS else _error_of(outcome),
+        },
+    )
+
+
+def _error_of(outcome: Outcome) -> str:
+    return outcome.error_msg or outcome.reason or outcome.status

@@ -1,0 +1,310 @@
+"""The rows of fires: running, queued or skipped; and of ranges that did not run."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from typing import Any
+
+from edgecron.model import Cause, Reason, ScheduleSpec, Status
+from edgecron.planning import Admission, Fire, Missed
+from edgecron.store.connection import Database
+from edgecron.store.contract import Decided, Granted, Seat
+from edgecron.store.ledger import Ledger
+
+
+class FireWriter:
+    """Inserts the rows of fires and missed ranges, and collects what was granted."""
+
+    def __init__(
+        self, database: Database, seat: Seat | None, ledger: Ledger, *, now_ms: int, direct: bool
+    ) -> None:
+        self._database = database
+        self._seat = seat
+        self._ledger = ledger
+        self._now_ms = now_ms
+        self._direct = direct
+        self.granted: list[Granted] = []
+        self.decided: list[Decided] = []
+
+    def write(
+        self,
+        schedule_id: int,
+        revision: int,
+        spec: ScheduleSpec,
+        *,
+        fires: Iterable[Fire] = (),
+        missed: Iterable[Missed] = (),
+    ) -> None:
+        """Write one schedule's decision, once for each of its scopes."""
+        for scope in spec.scopes:
+            for span in missed:
+                self._record(
+                    schedule_id,
+                    record_missed(
+                        self._database, schedule_id, revision, spec, scope, span, self._now_ms
+                    ),
+                    plan_ms=span.from_ms,
+                    status=Status.SKIPPED,
+                    reason=span.reason,
+                    missed_count=span.count,
+                )
+            for fire in fires:
+                self._write_fire(schedule_id, revision, spec, scope, fire)
+
+    def _write_fire(
+        self,
+        schedule_id: int,
+        revision: int,
+        spec: ScheduleSpec,
+        scope: tuple[str, str],
+        fire: Fire,
+    ) -> None:
+        admission = self._ledger.admit((schedule_id, *scope), spec, fire, direct=self._direct)
+        if admission is Admission.SKIP:
+            execution_id = skip_fire(
+                self._database, schedule_id, revision, spec, scope, fire, self._now_ms
+            )
+            self._record(
+                schedule_id,
+                execution_id,
+                plan_ms=fire.plan_ms,
+                status=Status.SKIPPED,
+                reason=Reason.OVERLAP,
+            )
+            return
+        token = os.urandom(8).hex() if admission is Admission.RUN else None
+        execution_id = _insert_fire(
+            self._database,
+            _fire_columns(schedule_id, revision, spec, scope, fire, self._now_ms)
+            | self._claim_columns(token),
+        )
+        if execution_id is None:
+            return  # This fire was decided already: the row says so, and nothing runs.
+        status = Status.RUNNING if token else Status.QUEUED
+        self._record(schedule_id, execution_id, plan_ms=fire.plan_ms, status=status)
+        if token:
+            self.granted.append(
+                Granted(
+                    execution_id=execution_id,
+                    lease_token=token,
+                    schedule_id=schedule_id,
+                    revision=revision,
+                    plan_ms=fire.plan_ms,
+                    due_ms=fire.due_ms,
+                    fire_key=fire.fire_key,
+                    cause=fire.cause,
+                    attempt=1,
+                    max_attempts=spec.policies.retries + 1,
+                    scope_kind=scope[0],
+                    scope_id=scope[1],
+                )
+            )
+
+    def _claim_columns(self, token: str | None) -> dict[str, Any]:
+        seat = self._seat if token else None
+        claimed = self._now_ms if token else None
+        return {
+            "status": "running" if token else "queued",
+            "claimed": claimed,
+            "engine": seat.engine_id if seat else None,
+            "supervisor": seat.supervisor_id if seat else None,
+            "token": token,
+        }
+
+    def _record(
+        self,
+        schedule_id: int,
+        execution_id: int | None,
+        *,
+        plan_ms: int,
+        status: Status,
+        reason: Reason | None = None,
+        missed_count: int | None = None,
+    ) -> None:
+        if execution_id is not None:
+            self.decided.append(
+                Decided(
+                    execution_id=execution_id,
+                    schedule_id=schedule_id,
+                    plan_ms=plan_ms,
+                    status=status,
+                    reason=reason,
+                    missed_count=missed_count,
+                )
+            )
+
+
+def enqueue_fire(
+    database: Database,
+    schedule_id: int,
+    revision: int,
+    spec: ScheduleSpec,
+    *,
+    fire: Fire,
+    now_ms: int,
+) -> list[Decided]:
+    """Queue a fire that a person asked for, inside the caller's transaction; overlap may skip it.
+
+    One row for each scope.
+    """
+    writer = FireWriter(
+        database, None, Ledger(database, None, [schedule_id]), now_ms=now_ms, direct=False
+    )
+    writer.write(schedule_id, revision, spec, fires=(fire,))
+    return writer.decided
+
+
+def record_missed(
+    database: Database,
+    schedule_id: int,
+    revision: int,
+    spec: ScheduleSpec,
+    scope: tuple[str, str],
+    missed: Missed,
+    now_ms: int,
+) -> int | None:
+    """Write a range that did not run, or let the newest row grow by it; the row's id.
+
+    None where a row of this range exists already.
+    """
+    grown = _grow_newest(
+        database, schedule_id, scope, missed, fire_key="missed", cause=Cause.SCHEDULE
+    )
+    if grown is None:
+        fire = Fire(
+            plan_ms=missed.from_ms,
+            due_ms=missed.from_ms,
+            cause=Cause.SCHEDULE,
+            fire_key="missed",
+        )
+        columns = _fire_columns(schedule_id, revision, spec, scope, fire, now_ms)
+        grown = _insert_skipped(database, columns | _missed_columns(missed))
+    if grown is not None:
+        _count_skipped(database, schedule_id, missed.count)
+    return grown
+
+
+def skip_fire(
+    database: Database,
+    schedule_id: int,
+    revision: int,
+    spec: ScheduleSpec,
+    scope: tuple[str, str],
+    fire: Fire,
+    now_ms: int,
+) -> int | None:
+    """Write that overlap left a fire out, or let the newest such row grow; the row's id."""
+    span = Missed(from_ms=fire.plan_ms, to_ms=fire.plan_ms, count=1, reason=Reason.OVERLAP)
+    found = None
+    if not fire.fire_key:
+        found = _grow_newest(database, schedule_id, scope, span, fire_key="", cause=fire.cause)
+    if found is None:
+        columns = _fire_columns(schedule_id, revision, spec, scope, fire, now_ms)
+        found = _insert_skipped(database, columns | _missed_columns(span))
+    if found is not None:
+        _count_skipped(database, schedule_id, 1)
+    return found
+
+
+def _insert_fire(database: Database, columns: dict[str, Any]) -> int | None:
+    row = database.returning(
+        """INSERT INTO executions (schedule_id, revision, scope_kind, scope_id, plan_at, fire_key,
+               cause, trigger_text, due_at, max_attempts, queue, priority, status, queued_at,
+               claimed_at, heartbeat_at, started_at, engine_id, supervisor_id, lease_token)
+           VALUES (:schedule, :revision, :scope_kind, :scope_id, :plan, :fire_key, :cause,
+               :source, :due, :max_attempts, :queue, :priority, :status, :now, :claimed, :claimed,
+               :claimed, :engine, :supervisor, :token)
+           ON CONFLICT (schedule_id, scope_kind, scope_id, plan_at, fire_key, attempt) DO NOTHING
+           RETURNING id""",
+        columns,
+    )
+    return None if row is None else int(row[0])
+
+
+def _insert_skipped(database: Database, columns: dict[str, Any]) -> int | None:
+    row = database.returning(
+        """INSERT INTO executions (schedule_id, revision, scope_kind, scope_id, plan_at, fire_key,
+               cause, trigger_text, due_at, max_attempts, queue, priority, status, reason,
+               finished_at, missed_from_at, missed_to_at, missed_count)
+           VALUES (:schedule, :revision, :scope_kind, :scope_id, :plan, :fire_key, :cause,
+               :source, :due, :max_attempts, :queue, :priority, 'skipped', :reason, :now,
+               :missed_from, :missed_to, :missed_count)
+           ON CONFLICT (schedule_id, scope_kind, scope_id, plan_at, fire_key, attempt) DO NOTHING
+           RETURNING id""",
+        columns,
+    )
+    return None if row is None else int(row[0])
+
+
+def _grow_newest(
+    database: Database,
+    schedule_id: int,
+    scope: tuple[str, str],
+    missed: Missed,
+    *,
+    fire_key: str,
+    cause: Cause,
+) -> int | None:
+    row = database.returning(
+        """UPDATE executions SET missed_to_at = :to, missed_count = missed_count + :count
+           WHERE id = (SELECT id FROM executions WHERE schedule_id = :schedule
+                   AND scope_kind = :scope_kind AND scope_id = :scope_id
+                   ORDER BY id DESC LIMIT 1)
+               AND status = 'skipped' AND reason = :reason AND fire_key = :fire_key
+               AND cause = :cause AND missed_to_at < :from
+           RETURNING id""",
+        {
+            "schedule": schedule_id,
+            "scope_kind": scope[0],
+            "scope_id": scope[1],
+            "reason": missed.reason.value,
+            "fire_key": fire_key,
+            "cause": cause.value,
+            "from": missed.from_ms,
+            "to": missed.to_ms,
+            "count": missed.count,
+        },
+    )
+    return None if row is None else int(row[0])
+
+
+def _count_skipped(database: Database, schedule_id: int, count: int) -> None:
+    database.change(
+        "UPDATE schedules SET skipped_count = skipped_count + :count WHERE id = :id",
+        {"id": schedule_id, "count": count},
+    )
+
+
+def _fire_columns(
+    schedule_id: int,
+    revision: int,
+    spec: ScheduleSpec,
+    scope: tuple[str, str],
+    fire: Fire,
+    now_ms: int,
+) -> dict[str, Any]:
+    return {
+        "schedule": schedule_id,
+        "revision": revision,
+        "scope_kind": scope[0],
+        "scope_id": scope[1],
+        "plan": fire.plan_ms,
+        "fire_key": fire.fire_key,
+        "cause": fire.cause.value,
+        "source": fire.source,
+        "due": fire.due_ms,
+        "max_attempts": spec.policies.retries + 1,
+        "queue": spec.queue,
+        "priority": int(spec.policies.priority),
+        "now": now_ms,
+    }
+
+
+def _missed_columns(missed: Missed) -> dict[str, Any]:
+    return {
+        "reason": missed.reason.value,
+        "missed_from": missed.from_ms,
+        "missed_to": missed.to_ms,
+        "missed_count": missed.count,
+    }

@@ -1,0 +1,79 @@
+"""Reading executions: one, or pages of them, newest first. Keyset pages, never OFFSET."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from edgecron.model import Execution, Status
+from edgecron.store.connection import Database
+from edgecron.store.rows import EXECUTION_COLUMNS, execution_of
+
+_SELECT = f"""SELECT {", ".join(f"e.{column}" for column in EXECUTION_COLUMNS)}, s.name
+    FROM executions AS e JOIN schedules AS s ON s.id = e.schedule_id"""
+
+
+def find_execution(database: Database, execution_id: int) -> Execution | None:
+    """One execution, or None."""
+    row = database.row(f"{_SELECT} WHERE e.id = :id", {"id": execution_id})
+    return None if row is None else execution_of(row)
+
+
+def find_executions(
+    database: Database,
+    *,
+    schedule_id: int | None = None,
+    statuses: tuple[Status, ...] = (),
+    before_id: int | None = None,
+    limit: int = 20,
+) -> list[Execution]:
+    """A page of executions, newest first; the next page is asked for before its last id."""
+    if statuses:
+        found = [
+            execution
+            for status in dict.fromkeys(statuses)
+            for execution in _page(database, schedule_id, status, before_id, limit)
+        ]
+        return sorted(found, key=lambda execution: -execution.id)[:limit]
+    return _page(database, schedule_id, None, before_id, limit)
+
+
+def last_execution_of(database: Database, schedule_id: int) -> Execution | None:
+    """The newest execution of a schedule that was started, or None."""
+    row = database.row(
+        f"""{_SELECT} WHERE e.schedule_id = :schedule AND e.started_at IS NOT NULL
+            ORDER BY e.id DESC LIMIT 1""",
+        {"schedule": schedule_id},
+    )
+    return None if row is None else execution_of(row)
+
+
+def count_active(database: Database) -> dict[Status, int]:
+    """How many executions are queued and running."""
+    rows = database.rows(
+        """SELECT status, count(*) FROM executions
+           WHERE status IN ('queued', 'running') GROUP BY status"""
+    )
+    return {Status(status): count for status, count in rows}
+
+
+def _page(
+    database: Database,
+    schedule_id: int | None,
+    status: Status | None,
+    before_id: int | None,
+    limit: int,
+) -> list[Execution]:
+    wheres: list[str] = []
+    params: dict[str, Any] = {"limit": limit}
+    if schedule_id is not None:
+        wheres.append("e.schedule_id = :schedule")
+        params["schedule"] = schedule_id
+    if status is not None:
+        # Literal, so that the partial indexes of rare statuses serve it.
+        wheres.append(f"e.status = '{status.value}'")
+    if before_id is not None:
+        wheres.append("e.id < :before")
+        params["before"] = before_id
+    where = f" WHERE {' AND '.join(wheres)}" if wheres else ""
+    rows = database.rows(f"{_SELECT}{where} ORDER BY e.id DESC LIMIT :limit", params)
+    return [execution_of(row) for row in rows]

@@ -1,0 +1,94 @@
+"""The counts that limit what may run, read inside a transaction and kept while it goes on."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable
+
+from edgecron.model import ScheduleSpec
+from edgecron.planning import Admission, Fire, Occupancy, admit_fire
+from edgecron.store.connection import Database
+from edgecron.store.contract import Seat
+
+ScopeKey = tuple[int, str, str]
+
+
+class Ledger:
+    """Who runs and waits now: per schedule and scope, per group, and of this engine."""
+
+    def __init__(self, database: Database, seat: Seat | None, schedule_ids: Iterable[int]) -> None:
+        self._running: Counter[ScopeKey] = Counter()
+        self._queued: Counter[ScopeKey] = Counter()
+        for schedule_id, kind, scope_id, status, count in _count_active(database, schedule_ids):
+            side = self._running if status == "running" else self._queued
+            side[schedule_id, kind, scope_id] = count
+        self._places = 0 if seat is None else seat.max_running - _count_engine(database, seat)
+        self._group_places = _count_group_places(database)
+
+    @property
+    def places(self) -> int:
+        """How many more this engine may run."""
+        return self._places
+
+    def occupancy(self, key: ScopeKey) -> Occupancy:
+        return Occupancy(running=self._running[key], queued=self._queued[key])
+
+    def has_place(self, group: str | None) -> bool:
+        """Whether engine and group have room for one more."""
+        return self._places > 0 and (group is None or self._group_places.get(group, 1) > 0)
+
+    def admit(self, key: ScopeKey, spec: ScheduleSpec, fire: Fire, *, direct: bool) -> Admission:
+        """What becomes of a new fire; the answer is counted at once.
+
+        With `direct` False nothing runs at once: it waits its turn by priority.
+        """
+        admission = admit_fire(
+            overlap=spec.policies.overlap,
+            max_running=spec.policies.max_running,
+            in_sequence=fire.in_sequence,
+            occupancy=self.occupancy(key),
+            has_place=direct and self.has_place(spec.group),
+        )
+        if admission is Admission.RUN:
+            self.count_start(key, spec.group)
+        elif admission is Admission.QUEUE:
+            self._queued[key] += 1
+        return admission
+
+    def count_start(self, key: ScopeKey, group: str | None) -> None:
+        """Note one more that runs here."""
+        self._running[key] += 1
+        self._places -= 1
+        if group is not None and group in self._group_places:
+            self._group_places[group] -= 1
+
+
+def _count_active(
+    database: Database, schedule_ids: Iterable[int]
+) -> list[tuple[int, str, str, str, int]]:
+    return database.rows(
+        """SELECT schedule_id, scope_kind, scope_id, status, count(*) FROM executions
+           WHERE status IN ('queued', 'running')
+               AND schedule_id IN (SELECT value FROM json_each(:ids))
+           GROUP BY schedule_id, scope_kind, scope_id, status""",
+        {"ids": json.dumps(list(schedule_ids))},
+    )
+
+
+def _count_engine(database: Database, seat: Seat) -> int:
+    [(count,)] = database.rows(
+        "SELECT count(*) FROM executions WHERE status = 'running' AND engine_id = :engine",
+        {"engine": seat.engine_id},
+    )
+    return int(count)
+
+
+def _count_group_places(database: Database) -> dict[str, int]:
+    rows = database.rows(
+        """SELECT g.name, g.max_running, (
+               SELECT count(*) FROM executions AS e JOIN schedules AS s ON s.id = e.schedule_id
+               WHERE e.status = 'running' AND s.group_name = g.name)
+           FROM groups AS g WHERE g.max_running IS NOT NULL"""
+    )
+    return {name: most - running for name, most, running in rows}

@@ -1,0 +1,86 @@
+"""What is due, and what comes next: the reads an engine makes without a lock."""
+
+from __future__ import annotations
+
+import json
+
+from edgecron.planning import Due
+from edgecron.store.connection import Database
+
+
+def find_due(database: Database, queues: tuple[str, ...], *, now_ms: int, limit: int) -> list[Due]:
+    """Schedules whose next fire may start, earliest first, at most `limit` per queue."""
+    found: list[Due] = []
+    for queue in queues:
+        rows = database.rows(
+            """SELECT id, revision, next_plan_at, next_run_at, decided_until, paused_until,
+                   planned_count, next_source
+               FROM schedules
+               WHERE queue = :queue AND next_run_at IS NOT NULL AND next_run_at <= :now
+               ORDER BY next_run_at LIMIT :limit""",
+            {"queue": queue, "now": now_ms, "limit": limit},
+        )
+        found.extend(
+            Due(
+                schedule_id=row[0],
+                revision=row[1],
+                plan_ms=row[2],
+                due_ms=row[3],
+                decided_until_ms=row[4],
+                paused_until_ms=row[5],
+                planned_count=row[6],
+                source=row[7],
+            )
+            for row in rows
+        )
+    if len(queues) > 1:
+        found.sort(key=lambda due: due.due_ms)
+    return found[:limit]
+
+
+def find_boot_due(
+    database: Database, queues: tuple[str, ...], *, boot_id: str
+) -> list[tuple[int, int]]:
+    """(id, revision) of enabled `on boot` schedules that this boot has not decided."""
+    return database.rows(
+        """SELECT id, revision FROM schedules
+           WHERE on_boot AND enabled AND deleted_at IS NULL AND boot_decided IS NOT :boot
+               AND queue IN (SELECT value FROM json_each(:queues))
+               AND paused_until IS NULL AND trigger_error IS NULL
+           ORDER BY id""",
+        {"boot": boot_id, "queues": json.dumps(queues)},
+    )
+
+
+def next_due_ms(database: Database, queues: tuple[str, ...], *, now_ms: int) -> int | None:
+    """The earliest due time of a schedule, or of a queued row whose time is still to come."""
+    times: list[int] = []
+    for queue in queues:
+        times.extend(
+            row[0]
+            for row in database.rows(
+                """SELECT min(next_run_at) FROM schedules
+                   WHERE queue = :queue AND next_run_at IS NOT NULL
+                   UNION ALL
+                   SELECT min(due_at) FROM executions
+                   WHERE queue = :queue AND status = 'queued' AND due_at > :now""",
+                {"queue": queue, "now": now_ms},
+            )
+            if row[0] is not None
+        )
+    return min(times, default=None)
+
+
+def upcoming(database: Database, queues: tuple[str, ...], *, limit: int) -> list[tuple[int, int]]:
+    """(id, revision) of the schedules that fire next."""
+    found: list[tuple[int, int]] = []
+    for queue in queues:
+        found.extend(
+            database.rows(
+                """SELECT id, revision FROM schedules
+                   WHERE queue = :queue AND next_run_at IS NOT NULL
+                   ORDER BY next_run_at LIMIT :limit""",
+                {"queue": queue, "limit": limit},
+            )
+        )
+    return found

@@ -1,0 +1,359 @@
+"""Schedules as people write them: made, changed, paused, removed, read."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import apsw
+
+from edgecron.errors import AlreadyExists
+from edgecron.model import Schedule, ScheduleSpec
+from edgecron.planning import Missed, NextFire
+from edgecron.store.connection import Database
+from edgecron.store.fires import record_missed
+from edgecron.store.rows import KEPT_COLUMNS, SPEC_COLUMNS, schedule_of, spec_columns
+
+_ALL_COLUMNS = (*SPEC_COLUMNS, *KEPT_COLUMNS)
+_SELECT = f"SELECT {', '.join(_ALL_COLUMNS)} FROM schedules"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompiledSpec:
+    """A specification with its triggers expanded: `compiled` is a JSON array, as kept."""
+
+    spec: ScheduleSpec
+    compiled: str
+    on_boot: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Retiming:
+    """New times for a schedule: what was missed until now, and what comes next."""
+
+    next: NextFire | None
+    decided_until_ms: int
+    missed: Missed | None = None
+
+
+def insert_schedules(
+    database: Database,
+    made: Sequence[tuple[CompiledSpec, Retiming]],
+    *,
+    boot_id: str,
+    origin: str,
+    now_ms: int,
+) -> list[int]:
+    """Make schedules, all or none; their ids. AlreadyExists names the first that is there."""
+    with database.transaction():
+        return [
+            _insert_one(database, compiled, retiming, boot_id, origin, now_ms)
+            for compiled, retiming in made
+        ]
+
+
+def update_schedule(
+    database: Database,
+    schedule: Schedule,
+    compiled: CompiledSpec,
+    *,
+    retiming: Retiming | None,
+    boot_id: str,
+    origin: str,
+    now_ms: int,
+) -> bool:
+    """Change a schedule as it was read; False where somebody changed it meanwhile.
+
+    Without `retiming` its next time stays as it is.
+    """
+    columns = spec_columns(compiled.spec, compiled=compiled.compiled, on_boot=compiled.on_boot)
+    with database.transaction():
+        _need_group(database, compiled.spec.group)
+        if not _set_columns(database, schedule, columns, now_ms):
+            return False
+        database.change(
+            """UPDATE schedules SET boot_decided = iif(on_boot, coalesce(boot_decided, :boot),
+                   NULL) WHERE id = :id""",
+            {"id": schedule.id, "boot": boot_id},
+        )
+        if retiming is not None:
+            _retime(database, schedule, compiled.spec, retiming, now_ms)
+        _write_scopes(database, schedule.id, compiled.spec)
+        _write_revision(database, schedule.id, schedule.revision + 1, columns, origin, now_ms)
+    return True
+
+
+def pause_schedule(
+    database: Database,
+    schedule: Schedule,
+    *,
+    until_ms: int | None,
+    following: NextFire | None,
+    now_ms: int,
+) -> bool:
+    """Hold what has not started: without end, or until an instant whose next fire is given."""
+    with database.transaction():
+        return _set_columns(
+            database,
+            schedule,
+            {
+                "enabled": 0 if until_ms is None else 1,
+                "paused_until": until_ms,
+                "next_plan_at": following.plan_ms if following else None,
+                "next_run_at": following.due_ms if following else None,
+                "next_source": following.source if following else None,
+            },
+            now_ms,
+        )
+
+
+def resume_schedule(
+    database: Database, schedule: Schedule, *, retiming: Retiming, now_ms: int
+) -> bool:
+    """Let a schedule fire again from now on; what passed meanwhile is one skipped range."""
+    with database.transaction():
+        if not _set_columns(database, schedule, {"enabled": 1, "paused_until": None}, now_ms):
+            return False
+        _retime(database, schedule, schedule.spec, retiming, now_ms)
+    return True
+
+
+def remove_schedule(database: Database, schedule: Schedule, *, now_ms: int) -> bool:
+    """Remove a schedule softly: what is queued is cancelled, what runs finishes."""
+    with database.transaction():
+        if not _set_columns(
+            database,
+            schedule,
+            {
+                "enabled": 0,
+                "paused_until": None,
+                "next_plan_at": None,
+                "next_run_at": None,
+                "next_source": None,
+                "deleted_at": now_ms,
+            },
+            now_ms,
+        ):
+            return False
+        cancelled = database.change(
+            """UPDATE executions SET status = 'cancelled', reason = 'removed', finished_at = :now
+               WHERE schedule_id = :id AND status = 'queued'""",
+            {"id": schedule.id, "now": now_ms},
+        )
+        database.change(
+            "UPDATE schedules SET cancelled_count = cancelled_count + :count WHERE id = :id",
+            {"id": schedule.id, "count": cancelled},
+        )
+    return True
+
+
+def mark_broken(
+    database: Database, schedule_id: int, *, revision: int, error: str, now_ms: int
+) -> bool:
+    """Stop a schedule whose stored trigger can't be read, and keep the reason with it."""
+    with database.transaction():
+        changed = database.change(
+            """UPDATE schedules SET trigger_error = :error, next_plan_at = NULL,
+                   next_run_at = NULL, next_source = NULL, updated_at = :now
+               WHERE id = :id AND revision = :revision""",
+            {"id": schedule_id, "revision": revision, "error": error, "now": now_ms},
+        )
+    return changed == 1
+
+
+def find_schedule(database: Database, name: str) -> Schedule | None:
+    """The schedule of this name, or None."""
+    found = _find(database, " WHERE name = :name AND deleted_at IS NULL", {"name": name})
+    return found[0] if found else None
+
+
+def find_schedules(database: Database) -> list[Schedule]:
+    """Every schedule, by name."""
+    return _find(database, " WHERE deleted_at IS NULL ORDER BY name", {})
+
+
+def find_names(database: Database) -> list[str]:
+    """The names of all schedules."""
+    return [row[0] for row in database.rows("SELECT name FROM schedules WHERE deleted_at IS NULL")]
+
+
+def find_compiled(
+    database: Database, wanted: Sequence[tuple[int, int]]
+) -> list[tuple[int, int, dict[str, Any], tuple[tuple[str, str], ...]]]:
+    """(id, revision, spec columns, scopes) for these (id, revision) pairs, from the snapshots."""
+    if not wanted:
+        return []
+    rows = database.rows(
+        """SELECT r.schedule_id, r.revision, r.snapshot, (
+               SELECT json_group_array(json_array(scope_kind, scope_id)) FROM schedule_scopes AS c
+               WHERE c.schedule_id = r.schedule_id)
+           FROM json_each(:wanted) AS w JOIN schedule_revisions AS r
+               ON r.schedule_id = w.value ->> 0 AND r.revision = w.value ->> 1""",
+        {"wanted": json.dumps(list(wanted))},
+    )
+    return [
+        (row[0], row[1], json.loads(row[2]), tuple((k, i) for k, i in json.loads(row[3])))
+        for row in rows
+    ]
+
+
+def compiled_of(database: Database, schedule: Schedule) -> str:
+    """The expanded triggers of a schedule, a JSON array."""
+    row = database.row("SELECT compiled FROM schedules WHERE id = :id", {"id": schedule.id})
+    assert row is not None
+    return str(row[0])
+
+
+def _find(database: Database, where: str, params: dict[str, Any]) -> list[Schedule]:
+    rows = [
+        dict(zip(_ALL_COLUMNS, row, strict=True)) for row in database.rows(_SELECT + where, params)
+    ]
+    scopes: dict[int, list[tuple[str, str]]] = {row["id"]: [] for row in rows}
+    for schedule_id, kind, scope_id in database.rows(
+        """SELECT schedule_id, scope_kind, scope_id FROM schedule_scopes
+           WHERE schedule_id IN (SELECT value FROM json_each(:ids))
+           ORDER BY schedule_id, scope_kind, scope_id""",
+        {"ids": json.dumps(list(scopes))},
+    ):
+        scopes[schedule_id].append((kind, scope_id))
+    return [schedule_of(row, tuple(scopes[row["id"]])) for row in rows]
+
+
+def _insert_one(
+    database: Database,
+    compiled: CompiledSpec,
+    retiming: Retiming,
+    boot_id: str,
+    origin: str,
+    now_ms: int,
+) -> int:
+    spec = compiled.spec
+    columns = spec_columns(spec, compiled=compiled.compiled, on_boot=compiled.on_boot)
+    following = retiming.next
+    kept = {
+        "next_plan_at": following.plan_ms if following else None,
+        "next_run_at": following.due_ms if following else None,
+        "next_source": following.source if following else None,
+        "decided_until": retiming.decided_until_ms,
+        # Made within this boot, it waits for the next one.
+        "boot_decided": boot_id if compiled.on_boot else None,
+        "created_at": now_ms,
+        "updated_at": now_ms,
+    }
+    _need_group(database, spec.group)
+    names = (*columns, *kept)
+    try:
+        row = database.returning(
+            f"""INSERT INTO schedules ({", ".join(names)})
+                VALUES ({", ".join(f":{name}" for name in names)}) RETURNING id""",
+            columns | kept,
+        )
+    except apsw.ConstraintError as error:
+        if "schedules.name" not in str(error):
+            raise
+        raise AlreadyExists(
+            f"schedule {spec.name!r} exists already",
+            hint=f"change it with: edgecron edit {spec.name}",
+        ) from error
+    assert row is not None
+    schedule_id = int(row[0])
+    _write_scopes(database, schedule_id, spec)
+    _write_revision(database, schedule_id, 1, columns, origin, now_ms)
+    return schedule_id
+
+
+def _set_columns(
+    database: Database, schedule: Schedule, columns: dict[str, Any], now_ms: int
+) -> bool:
+    """Set columns of a schedule that is still as it was read; every change bumps the revision."""
+    assignments = ", ".join(f"{name} = :{name}" for name in columns)
+    try:
+        changed = database.change(
+            f"""UPDATE schedules SET {assignments}, revision = revision + 1, updated_at = :now_
+                WHERE id = :id_ AND revision = :revision_ AND deleted_at IS NULL""",
+            {**columns, "id_": schedule.id, "revision_": schedule.revision, "now_": now_ms},
+        )
+    except apsw.ConstraintError as error:
+        if "schedules.name" not in str(error):
+            raise
+        raise AlreadyExists(f"schedule {columns['name']!r} exists already") from error
+    if changed == 1 and "triggers" not in columns:
+        database.change(
+            """INSERT INTO schedule_revisions (schedule_id, revision, at, origin, snapshot)
+               SELECT schedule_id, :revision + 1, :now, origin, snapshot FROM schedule_revisions
+               WHERE schedule_id = :id AND revision = :revision""",
+            {"id": schedule.id, "revision": schedule.revision, "now": now_ms},
+        )
+    return changed == 1
+
+
+def _retime(
+    database: Database,
+    schedule: Schedule,
+    spec: ScheduleSpec,
+    retiming: Retiming,
+    now_ms: int,
+) -> None:
+    if retiming.missed is not None:
+        for scope in schedule.spec.scopes:
+            record_missed(
+                database,
+                schedule.id,
+                schedule.revision + 1,
+                spec,
+                scope,
+                retiming.missed,
+                now_ms,
+            )
+    following = retiming.next
+    database.change(
+        """UPDATE schedules SET next_plan_at = :plan, next_run_at = :run, next_source = :source,
+               decided_until = max(decided_until, :decided), trigger_error = NULL
+           WHERE id = :id""",
+        {
+            "id": schedule.id,
+            "plan": following.plan_ms if following else None,
+            "run": following.due_ms if following else None,
+            "source": following.source if following else None,
+            "decided": retiming.decided_until_ms,
+        },
+    )
+
+
+def _need_group(database: Database, group: str | None) -> None:
+    if group is not None:
+        database.change(
+            "INSERT INTO groups (name) VALUES (:name) ON CONFLICT DO NOTHING", {"name": group}
+        )
+
+
+def _write_scopes(database: Database, schedule_id: int, spec: ScheduleSpec) -> None:
+    database.change("DELETE FROM schedule_scopes WHERE schedule_id = :id", {"id": schedule_id})
+    database.change_many(
+        """INSERT INTO schedule_scopes (schedule_id, scope_kind, scope_id)
+           VALUES (:id, :kind, :scope_id)""",
+        [{"id": schedule_id, "kind": kind, "scope_id": id_} for kind, id_ in spec.scopes],
+    )
+
+
+def _write_revision(
+    database: Database,
+    schedule_id: int,
+    revision: int,
+    columns: dict[str, Any],
+    origin: str,
+    now_ms: int,
+) -> None:
+    database.change(
+        """INSERT INTO schedule_revisions (schedule_id, revision, at, origin, snapshot)
+           VALUES (:id, :revision, :now, :origin, :snapshot)""",
+        {
+            "id": schedule_id,
+            "revision": revision,
+            "now": now_ms,
+            "origin": origin,
+            "snapshot": json.dumps(columns, ensure_ascii=False, separators=(",", ":")),
+        },
+    )
