@@ -1,0 +1,136 @@
+"""A cron trigger: calendar times in a zone, with the gap and fold rule.
+
+The rule is that of Debian cron (its cron.c, and cron(8) under "DAYLIGHT SAVING TIME"), with two
+departures: a gap of any length is caught up, and several skipped times collapse into one run.
+
+- A fixed trigger runs once per wall time. What a gap skips runs once, at the first instant
+  after it; what is repeated runs in its first pass. So within a span of constant offset only
+  wall times at or above the highest one reached before (its mark) count.
+- A wildcard trigger (minute or hour field starts with `*`) runs at every instant whose wall time
+  matches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from edgecron.triggers.base import EARLIEST_MS, LATEST_MS, Trigger, TriggerKind
+from edgecron.triggers.fields import CronFields
+from edgecron.triggers.tzif import Spans
+from edgecron.triggers.zones import zone_spans
+
+# A leap day on a given weekday may be forty years away (2072 to 2112); nothing is rarer.
+SEARCH_S = 50 * 366 * 86_400
+_EARLIEST_S = EARLIEST_MS // 1000
+_LATEST_S = LATEST_MS // 1000
+
+
+class CronTrigger(Trigger):
+    """Calendar times. `fields` is what the text says, expanded."""
+
+    __slots__ = ("fields",)
+
+    kind = TriggerKind.CRON
+    fields: CronFields
+
+    def __init__(
+        self,
+        text: str,
+        *,
+        timezone: str | None,
+        fields: CronFields,
+        warnings: tuple[str, ...] = (),
+    ) -> None:
+        self._set("fields", fields)
+        super().__init__(text, timezone=timezone, warnings=warnings, identity=(fields.identity(),))
+
+    def next_after_ms(self, ms: int) -> int | None:
+        since = max(ms // 1000 + 1, _EARLIEST_S)
+        until = min(since + SEARCH_S, _LATEST_S)
+        if since >= until:
+            return None
+        spans = zone_spans(self.timezone, until_s=until)
+        index = spans.index_at(since)
+        while index < len(spans.starts) and spans.starts[index] < until:
+            found = self._first(spans, index, since=since, until=until)
+            if found is not None:
+                return found * 1000
+            index += 1
+        return None
+
+    def last_ms(self, after_ms: int, until_ms: int) -> int | None:
+        since, until = _range_s(after_ms, until_ms)
+        if since >= until:
+            return None
+        spans = zone_spans(self.timezone, until_s=until)
+        index = spans.index_at(until - 1)
+        while index >= 0 and spans.end(index) > since:
+            found = self._last(spans, index, since=since, until=until)
+            if found is not None:
+                return found * 1000
+            index -= 1
+        return None
+
+    def count_ms(self, after_ms: int, until_ms: int) -> int:
+        since, until = _range_s(after_ms, until_ms)
+        if since >= until:
+            return 0
+        spans = zone_spans(self.timezone, until_s=until)
+        index = spans.index_at(since)
+        total = 0
+        while index < len(spans.starts) and spans.starts[index] < until:
+            total += self._count(spans, index, since=since, until=until)
+            index += 1
+        return total
+
+    def _first(self, spans: Spans, index: int, *, since: int, until: int) -> int | None:
+        """The first plan time of one span from `since` on and before `until`, or None."""
+        offset = spans.offsets[index]
+        wall = max(since, spans.starts[index]) + offset
+        if not self.fields.is_wildcard:
+            if self._is_caught_up(spans, index, since=since):
+                return spans.starts[index]
+            wall = max(wall, spans.marks[index])
+        found = self.fields.first(wall, min(until, spans.end(index)) + offset)
+        return None if found is None else found - offset
+
+    def _last(self, spans: Spans, index: int, *, since: int, until: int) -> int | None:
+        """The last plan time of one span from `since` on and before `until`, or None."""
+        offset = spans.offsets[index]
+        wall = max(since, spans.starts[index]) + offset
+        if not self.fields.is_wildcard:
+            wall = max(wall, spans.marks[index])
+        found = self.fields.last(wall, min(until, spans.end(index)) + offset)
+        if found is not None:
+            return found - offset
+        if not self.fields.is_wildcard and self._is_caught_up(spans, index, since=since):
+            return spans.starts[index]
+        return None
+
+    def _count(self, spans: Spans, index: int, *, since: int, until: int) -> int:
+        """How many plan times of one span lie from `since` on and before `until`."""
+        offset = spans.offsets[index]
+        wall = max(since, spans.starts[index]) + offset
+        end = min(until, spans.end(index)) + offset
+        if self.fields.is_wildcard:
+            return self.fields.count(wall, end)
+        total = self.fields.count(max(wall, spans.marks[index]), end)
+        # A skipped time and one that matches the gap's end itself are one run.
+        if self._is_caught_up(spans, index, since=since) and not self.fields.count(wall, wall + 1):
+            total += 1
+        return total
+
+    def _is_caught_up(self, spans: Spans, index: int, *, since: int) -> bool:
+        """Whether a fixed trigger runs at the span's first instant for what the gap skipped."""
+        start = spans.starts[index]
+        wall, mark = start + spans.offsets[index], spans.marks[index]
+        return mark < wall and since <= start and self.fields.first(mark, wall) is not None
+
+    def _compiled(self) -> Mapping[str, object]:
+        return {"fields": self.fields.to_json()}
+
+
+def _range_s(after_ms: int, until_ms: int) -> tuple[int, int]:
+    """(after, until] in milliseconds as [since, until) in seconds: plan times are whole seconds."""
+    since = max(after_ms // 1000 + 1, _EARLIEST_S)
+    return since, min(until_ms // 1000 + 1, _LATEST_S)

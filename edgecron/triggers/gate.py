@@ -1,0 +1,281 @@
+"""The strict gate before croniter: what a cron text may say, item by item.
+
+croniter reads more than we promise, and some of it surprises (`5-5` is every value, `@daily`
+with a hash id a random time). Whatever passes here means one thing, and is handed on in a form
+that croniter reads the same way.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from edgecron.errors import InvalidTrigger
+
+MAX_LENGTH = 256
+
+MACROS = {
+    "@hourly": "0 * * * *",
+    "@daily": "0 0 * * *",
+    "@midnight": "0 0 * * *",
+    "@weekly": "0 0 * * 0",
+    "@monthly": "0 0 1 * *",
+    "@yearly": "0 0 1 1 *",
+    "@annually": "0 0 1 1 *",
+}
+_MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
+_WEEKDAYS = ("sun", "mon", "tue", "wed", "thu", "fri", "sat")
+
+
+class _Field(NamedTuple):
+    what: str
+    least: int
+    most: int
+    expected: str
+    names: dict[str, int]
+
+
+SECOND = _Field("second", 0, 59, "0-59", {})
+MINUTE = _Field("minute", 0, 59, "0-59", {})
+HOUR = _Field("hour", 0, 23, "0-23", {})
+DAY = _Field("day of month", 1, 31, "1-31", {})
+MONTH = _Field("month", 1, 12, "1-12 or JAN-DEC", {name: n for n, name in enumerate(_MONTHS, 1)})
+WEEKDAY = _Field(
+    "day of week", 0, 7, "0-7 or SUN-SAT (0 and 7 are Sunday)",
+    {name: n for n, name in enumerate(_WEEKDAYS)},
+)  # fmt: skip
+_FIELDS = (SECOND, MINUTE, HOUR, DAY, MONTH, WEEKDAY)
+
+_ITEM = re.compile(
+    r"(?P<low>\*|\d{1,4}|[a-z]{3})(?:-(?P<high>\d{1,4}|[a-z]{3}))?(?:/(?P<step>\d{1,4}))?",
+    re.ASCII,
+)
+_HASH = re.compile(r"h(?:\((?P<low>\d{1,4})-(?P<high>\d{1,4})\))?(?:/(?P<step>\d{1,4}))?", re.ASCII)
+_NTH = re.compile(r"(?P<day>\d|[a-z]{3})#(?P<nth>\d{1,4})", re.ASCII)
+_LAST = re.compile(r"l(?P<day>\d{1,4})", re.ASCII)
+_NEAREST = re.compile(r"(?P<day>\d{1,4})w", re.ASCII)
+
+
+class Gated(NamedTuple):
+    """A cron text that passed. `fields` are six, seconds first, in croniter's words."""
+
+    fields: tuple[str, ...]
+    has_hash: bool
+    warnings: tuple[str, ...]
+
+
+def check_text(text: object) -> str:
+    """The text with single spaces, before anything else looks at it.
+
+    Raises InvalidTrigger unless it is at most 256 printable ASCII characters, and some.
+    """
+    if not isinstance(text, str):
+        raise InvalidTrigger(f"trigger is a {type(text).__name__}, expected a text")
+    if len(text) > MAX_LENGTH:
+        raise InvalidTrigger(
+            f"trigger is {len(text)} characters long, expected at most {MAX_LENGTH}",
+            hint="use ranges and steps, or give the schedule several triggers",
+        )
+    if not text.isascii() or not text.replace("\t", " ").isprintable():
+        raise InvalidTrigger(
+            f"trigger {text!a} holds characters that are not printable ASCII",
+            hint="write digits 0-9, letters and * , - / # @ only",
+        )
+    if not text.strip():
+        raise InvalidTrigger(
+            "trigger is empty, expected a time", hint="write '0 2 * * *', 'every 15m' or '@daily'"
+        )
+    return " ".join(text.split())
+
+
+def gate(text: str) -> Gated:
+    """Pass a cron text that `check_text` has seen. Raises InvalidTrigger, naming the item."""
+    words = _expand_macro(text).lower().split()
+    if len(words) not in (5, 6):
+        raise _wrong_count(text, len(words))
+    if len(words) == 5:
+        words.insert(0, "0")
+    warnings: list[str] = []
+    fields = [
+        _pass_field(field, word, warnings) for field, word in zip(_FIELDS, words, strict=True)
+    ]
+    has_hash = any("h(" in word for word in fields)
+    return Gated(tuple(fields), has_hash, tuple(warnings))
+
+
+def _expand_macro(text: str) -> str:
+    if not text.startswith("@"):
+        return text
+    macro = MACROS.get(text.lower())
+    if macro is not None:
+        return macro
+    hints = {"@reboot": "write 'on boot'", "@every": f"write '{text[1:].lower()}'"}
+    raise InvalidTrigger(
+        f"macro {text.split()[0]!r} is not known, expected one of {' '.join(MACROS)}",
+        hint=hints.get(text.split()[0].lower(), "write one of these, or five fields"),
+    )
+
+
+def _wrong_count(text: str, count: int) -> InvalidTrigger:
+    if count == 7:
+        hint = "leave the year field out; --until or an 'at' trigger bounds a schedule"
+    elif count == 1 and "@" + text.lower() in MACROS:
+        hint = f"write '@{text.lower()}'"
+    else:
+        hint = "write minute hour day month weekday, such as '0 2 * * *' for 02:00 every day"
+    noun = "field" if count == 1 else "fields"
+    return InvalidTrigger(
+        f"cron text {text!r} has {count} {noun}, expected 5, or 6 with seconds first", hint=hint
+    )
+
+
+def _pass_field(field: _Field, word: str, warnings: list[str]) -> str:
+    if any(item.startswith("h") for item in word.split(",")):
+        return _pass_hash(field, word, warnings)
+    items = word.split(",")
+    passed = [_pass_item(field, item, warnings) for item in items]
+    if field is DAY and len(items) > 1 and any(item.endswith("w") for item in items):
+        raise _refused(field, word, "a nearest weekday alone", "give each W a trigger of its own")
+    if field is WEEKDAY:
+        special = [item.startswith("l") or "#" in item for item in passed]
+        if any(special) and not all(special):
+            raise _refused(
+                field, word, "plain days or n-th and last days, not both",
+                "give the schedule two triggers",
+            )  # fmt: skip
+    return ",".join(passed)
+
+
+def _pass_item(field: _Field, item: str, warnings: list[str]) -> str:
+    if field is DAY and item == "l":
+        return item
+    if field is DAY and (found := _NEAREST.fullmatch(item)):
+        return f"{_value(field, found['day'], item)}w"
+    if field is WEEKDAY and (found := _LAST.fullmatch(item)):
+        return f"l{_value(field, found['day'], item) % 7}"
+    if field is WEEKDAY and (found := _NTH.fullmatch(item)):
+        if not 1 <= int(found["nth"]) <= 5:
+            raise _refused(
+                field, item, "# and a number from 1 to 5", "write FRI#2, or L5 for the last"
+            )
+        return f"{_value(field, found['day'], item) % 7}#{int(found['nth'])}"
+    found = _ITEM.fullmatch(item)
+    if found is None:
+        raise _not_promised(field, item)
+    step = _step(field, item, found["step"], warnings)
+    if found["low"] == "*":
+        if found["high"] is not None:
+            raise _refused(field, item, field.expected, "write * alone, or a range of numbers")
+        return f"*/{step}" if step else "*"
+    low = _value(field, found["low"], item)
+    if found["high"] is None:
+        low = low % 7 if field is WEEKDAY else low
+        return f"{low}/{step}" if step else str(low)
+    return _pass_range(field, item, low=low, high_text=found["high"], step=step)
+
+
+def _pass_range(field: _Field, item: str, *, low: int, high_text: str, step: int | None) -> str:
+    high = _value(field, high_text, item)
+    if field is WEEKDAY and high_text == "sun" and low > 0:
+        high = 7  # FRI-SUN ends on the Sunday after it
+    if low > high:
+        raise _reversed(field, item, low=low, high=high)
+    if low == high:
+        return str(low % 7 if field is WEEKDAY else low)
+    if field is WEEKDAY and high == 7:
+        # croniter knows no 7 in a range: the days are spelled out.
+        return ",".join(dict.fromkeys(str(day % 7) for day in range(low, 8, step or 1)))
+    return f"{low}-{high}/{step}" if step else f"{low}-{high}"
+
+
+def _pass_hash(field: _Field, word: str, warnings: list[str]) -> str:
+    found = _HASH.fullmatch(word)
+    if found is None:
+        if "," in word:
+            raise _refused(field, word, "H alone in its field", "give each H a trigger of its own")
+        raise _not_promised(field, word)
+    step = _step(field, word, found["step"], warnings)
+    # Every month has a 28th; and 7 is the Sunday that 0 is already.
+    low, high = field.least, {"day of month": 28, "day of week": 6}.get(field.what, field.most)
+    if found["low"] is not None:
+        low, high = _value(field, found["low"], word), _value(field, found["high"], word)
+        if low >= high:
+            raise _reversed(field, word, low=low, high=high)
+        if field is WEEKDAY and high == 7:
+            raise _refused(field, word, "H(0-6)", "write 0 for Sunday inside H")
+    return f"h({low}-{high})/{step}" if step else f"h({low}-{high})"
+
+
+def _step(field: _Field, item: str, step: str | None, warnings: list[str]) -> int | None:
+    if step is None:
+        return None
+    if int(step) == 0:
+        raise _refused(field, item, "a step of at least 1", f"write {item.partition('/')[0]}/1")
+    if int(step) > (6 if field is WEEKDAY else field.most) - field.least:
+        warnings.append(
+            f"{field.what} {item.upper()!r}: the step is longer than the field, "
+            "so that only the first value is left"
+        )
+    return int(step)
+
+
+def _value(field: _Field, text: str, item: str) -> int:
+    value = int(text) if text.isdigit() else field.names.get(text)
+    if value is None:
+        raise _not_promised(field, item)
+    if not field.least <= value <= field.most:
+        raise InvalidTrigger(
+            f"{field.what} is {text!r}, expected {field.expected}",
+            hint=f"write a value within {field.expected}, or * for every one",
+        )
+    return value
+
+
+def _reversed(field: _Field, item: str, *, low: int, high: int) -> InvalidTrigger:
+    hint = "write the lower value first"
+    if field is not DAY and not item.startswith("h"):
+        wrapped = list(range(low, (6 if field is WEEKDAY else field.most) + 1))
+        wrapped += [value for value in range(field.least, high + 1) if value not in wrapped]
+        if len(wrapped) <= 12:
+            by_number = {number: name.upper() for name, number in field.names.items()}
+            hint = "write " + ",".join(by_number.get(n, str(n)) for n in wrapped)
+    return _refused(field, item, "a range from low to high", hint)
+
+
+def _refused(field: _Field, item: str, expected: str, hint: str) -> InvalidTrigger:
+    return InvalidTrigger(f"{field.what} is {item.upper()!r}, expected {expected}", hint=hint)
+
+
+def _not_promised(field: _Field, item: str) -> InvalidTrigger:
+    """The refusal of an item that is no cron we promise, by the name of what it seems to be."""
+    for pattern, what, hint in _STRANGERS:
+        if re.search(pattern, item, re.ASCII):
+            return InvalidTrigger(f"{field.what} is {item.upper()!r}: {what}", hint=hint)
+    return InvalidTrigger(
+        f"{field.what} is {item.upper()!r}, expected {field.expected}, "
+        "as a list, range or step or *",
+        hint=f"write a value within {field.expected}, or * for every one",
+    )
+
+
+_STRANGERS = (
+    (r"^$", "an item of a list is empty", "write values between the commas"),
+    (r"\?", "? is not supported", "write * instead"),
+    (r"^r(\(|/|$)", "R (a random time) is not supported",
+     "write H: a stable time derived from the schedule's name"),
+    (r"~", "~ (a random time) is not supported", "write H, such as H(0-29)"),
+    (r"^(lw|wl)$", "LW is not supported", "write L, the last day, or L5, the last Friday"),
+    (r"^l-", "L with an offset is not supported", "write L, the last day of the month"),
+    (r"-l$", "a range to L is not supported", "write a range to 31: shorter months end earlier"),
+    (r"^w\d+$", "W comes after the day", "write 15W"),
+    (r"^\d+-\d+w$|^w$", "W needs one day", "write 15W"),
+    (r"^(\d|[a-z]{3})l$|^l[a-z]{3}$", "the last weekday is written L and a number",
+     "write L5 for the last Friday"),
+    (r"-.*#|#.*-|\*#", "a range with # is not supported", "write each day: 1#2,2#2"),
+    (r"^l\d*$", "L stands in the day fields only", "write L as day of month or L5 as day of week"),
+    (r"^\d+w$", "W stands in the day of month only", "write 15W as day of month"),
+    (r"#", "# stands in the day of week only", "write 5#2 or FRI#2 for the second Friday"),
+    (r"^-", "negative numbers are not supported", "write a value or a range such as 1-5"),
+    (r"^[a-z]{4,}", "names have three letters", "write JAN-DEC for a month, SUN-SAT for a weekday"),
+    (r"\d{5}", "the number is too long", "write a value of the field"),
+)  # fmt: skip

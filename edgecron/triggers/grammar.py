@@ -1,0 +1,177 @@
+"""Trigger text, one grammar for the command line, files and Python: text in, trigger out."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+from edgecron.errors import EdgecronError, InvalidTrigger, UnknownTimezone
+from edgecron.model import check_name
+from edgecron.timetext import MAX_DURATION_MS, format_duration_ms, parse_duration_ms, to_ms
+from edgecron.triggers.base import EARLIEST_MS, LATEST_MS, Trigger, check_aware
+from edgecron.triggers.cron import CronTrigger
+from edgecron.triggers.gate import check_text, gate
+from edgecron.triggers.simple import (
+    AFTER_CHOICES,
+    AfterEndTrigger,
+    AfterTrigger,
+    AtTrigger,
+    BootTrigger,
+    EveryTrigger,
+)
+from edgecron.triggers.walltime import parse_local
+from edgecron.triggers.zones import check_zone
+
+
+def parse_trigger(
+    text: str,
+    timezone: str | None = None,
+    name: str | None = None,
+    *,
+    anchor: datetime | None = None,
+    seed: bytes | None = None,
+) -> Trigger:
+    """The trigger that a text means, in a zone: an IANA name, 'local', or None for UTC.
+
+    `name` is the schedule's, which H is derived from, together with a database's `seed`.
+    `anchor`, floored to a whole second, gives a bare `every 15m` its phase; None is 1970.
+    Raises UnknownTimezone, and InvalidTrigger for everything else.
+    """
+    shown = check_text(text)
+    zone = check_zone(timezone)
+    try:
+        return _read(shown, zone, name=name, anchor=anchor, seed=seed)
+    except (InvalidTrigger, UnknownTimezone):
+        raise
+    except EdgecronError as error:
+        message = f"trigger {shown!r}: {error.message}"
+        raise InvalidTrigger(message, hint=error.hint or _hint(shown)) from None
+
+
+def cron(text: str, timezone: str | None = None) -> Trigger:
+    """A cron trigger: 5 fields, 6 with seconds first, or a macro such as `@daily`.
+
+    Raises UnknownTimezone or InvalidTrigger.
+    """
+    shown = check_text(text)
+    return _cron(shown, check_zone(timezone), name=None, seed=None)
+
+
+def every(duration: str | timedelta | float) -> Trigger:
+    """A grid of one distance, anchored at 1970: `every('15m')`, a timedelta, or seconds.
+
+    Raises InvalidTrigger unless it is from 1 ms to 100 years.
+    """
+    if isinstance(duration, str):
+        return parse_trigger(f"every {duration}")
+    if isinstance(duration, timedelta):
+        interval_ms = duration // timedelta(milliseconds=1)
+    else:
+        # A NaN is on neither side.
+        interval_ms = round(duration * 1000) if -1e12 < duration < 1e12 else 0
+    if not 1 <= interval_ms <= MAX_DURATION_MS:
+        raise InvalidTrigger(
+            f"interval is {duration!r}, expected 1 ms to 100 years",
+            hint="write a duration such as '15m', a timedelta, or a number of seconds",
+        )
+    return EveryTrigger(interval_ms, anchor_ms=0, is_bounded=False, timezone=None)
+
+
+def at(instant: datetime) -> Trigger:
+    """One instant, an aware datetime, in whole milliseconds. Raises InvalidTrigger."""
+    try:
+        at_ms = to_ms(check_aware(instant))
+    except EdgecronError as error:
+        raise InvalidTrigger(error.message, hint=error.hint) from None
+    if not EARLIEST_MS <= at_ms <= LATEST_MS:
+        raise InvalidTrigger(f"time {instant} lies outside the years 1 to 9999")
+    return AtTrigger(at_ms, timezone=None)
+
+
+def _read(
+    text: str,
+    timezone: str | None,
+    *,
+    name: str | None,
+    anchor: datetime | None,
+    seed: bytes | None,
+) -> Trigger:
+    keyword, _, rest = text.partition(" ")
+    match keyword.lower():
+        case "every":
+            return _every(text, rest, timezone, anchor=anchor)
+        case "at":
+            return AtTrigger(to_ms(parse_local(rest, timezone=timezone)), timezone=timezone)
+        case "on":
+            if rest.lower() != "boot":
+                raise InvalidTrigger(f"trigger {text!r} is not understood", hint="write 'on boot'")
+            return BootTrigger(timezone=timezone)
+        case "after":
+            return _after(text, rest, timezone)
+        case _:
+            return _cron(text, timezone, name=name, seed=seed)
+
+
+def _cron(text: str, timezone: str | None, *, name: str | None, seed: bytes | None) -> CronTrigger:
+    from edgecron.triggers.expand import expand
+
+    gated = gate(text)
+    hash_id = None
+    if gated.has_hash:
+        if name is None:
+            raise InvalidTrigger(
+                f"cron text {text!r} holds H, which needs a schedule's name to derive from",
+                hint="give a name, or write a number",
+            )
+        check_name(name, what="schedule name")
+        hash_id = (seed or b"") + name.encode("ascii")
+    fields = expand(gated, text, hash_id=hash_id)
+    return CronTrigger(text, timezone=timezone, fields=fields, warnings=gated.warnings)
+
+
+def _every(text: str, rest: str, timezone: str | None, *, anchor: datetime | None) -> Trigger:
+    words = rest.split()
+    duration = words[0].lower() if words else ""
+    tail = [word.lower() for word in words[1:]]
+    if not words or (tail and tail[0] not in ("from", "after")):
+        raise InvalidTrigger(f"trigger {text!r} is not understood", hint=_hint(text))
+    interval_ms = parse_duration_ms(duration)
+    shown = f"every {duration}"
+    if not tail:
+        anchor_ms = 0 if anchor is None else to_ms(check_aware(anchor)) // 1000 * 1000
+        return EveryTrigger(
+            interval_ms, anchor_ms=anchor_ms, is_bounded=False, timezone=timezone, text=shown
+        )
+    if tail == ["after", "end"]:
+        return AfterEndTrigger(interval_ms, timezone=timezone, text=f"{shown} after end")
+    if tail[0] != "from":
+        raise InvalidTrigger(f"trigger {text!r} is not understood", hint=_hint(text))
+    start = AtTrigger(to_ms(parse_local(" ".join(words[2:]), timezone=timezone)), timezone=None)
+    return EveryTrigger(
+        interval_ms,
+        anchor_ms=start.at_ms,
+        is_bounded=True,
+        timezone=timezone,
+        text=f"{shown} from {start.text.removeprefix('at ')}",
+    )
+
+
+def _after(text: str, rest: str, timezone: str | None) -> Trigger:
+    upstream, colon, on = rest.partition(":")
+    on = on.lower() if colon else "success"
+    if on not in AFTER_CHOICES:
+        raise InvalidTrigger(
+            f"trigger {text!r}: the outcome is {on!r}, expected {', '.join(AFTER_CHOICES)}",
+            hint=f"write 'after {upstream}:any', or nothing behind the name for success",
+        )
+    return AfterTrigger(upstream, on=on, timezone=timezone)
+
+
+def _hint(text: str) -> str:
+    """What to write instead, by the first word of a text."""
+    hints = {
+        "every": f"write 'every {format_duration_ms(900_000)}', "
+        "'every 15m from 2026-11-20T08:00:00Z' or 'every 1h after end'",
+        "at": "write 'at 2026-11-20T08:00:00Z', or a local time without an offset",
+        "after": "write 'after NAME', 'after NAME:failure' or 'after NAME:any'",
+    }
+    return hints.get(text.split()[0].lower(), "write '0 2 * * *', 'every 15m' or '@daily'")

@@ -1,0 +1,64 @@
+"""Several triggers as one: the earliest wins, and the same instant from two is one plan time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from edgecron.triggers.base import Trigger
+
+
+class Triggers:
+    """The triggers of one schedule together, in the order in which they were written."""
+
+    __slots__ = ("triggers",)
+
+    def __init__(self, triggers: Sequence[Trigger]) -> None:
+        self.triggers = tuple(dict.fromkeys(triggers))
+
+    def next_with_source(self, ms: int) -> tuple[int, str] | None:
+        """The first plan time strictly later than `ms` and the text of the first trigger that
+        has it, or None."""
+        best: tuple[int, str] | None = None
+        for trigger in self.triggers:
+            found_ms = trigger.next_after_ms(ms)
+            if found_ms is not None and (best is None or found_ms < best[0]):
+                best = found_ms, trigger.text
+        return best
+
+    def next_after_ms(self, ms: int) -> int | None:
+        """The first plan time strictly later than `ms`, or None."""
+        best = self.next_with_source(ms)
+        return None if best is None else best[0]
+
+    def last_ms(self, after_ms: int, until_ms: int) -> int | None:
+        """The latest plan time in (after, until], or None."""
+        found = (trigger.last_ms(after_ms, until_ms) for trigger in self.triggers)
+        return max((ms for ms in found if ms is not None), default=None)
+
+    def count_ms(self, after_ms: int, until_ms: int) -> int:
+        """How many plan times lie in (after, until], each instant once."""
+        counted = [(trigger.count_ms(after_ms, until_ms), trigger) for trigger in self.triggers]
+        counted.sort(key=_count, reverse=True)
+        total = counted[0][0] if counted else 0
+        for position, (_, trigger) in enumerate(counted[1:], 1):
+            denser = [other for _, other in counted[:position]]
+            ms = trigger.next_after_ms(after_ms)
+            while ms is not None and ms <= until_ms:
+                total += not any(other.count_ms(ms - 1, ms) for other in denser)
+                ms = trigger.next_after_ms(ms)
+        return total
+
+    def interval_hint_ms(self, at_ms: int) -> int | None:
+        """The distance between the next two plan times after `at_ms`, or None without two."""
+        first_ms = self.next_after_ms(at_ms)
+        second_ms = None if first_ms is None else self.next_after_ms(first_ms)
+        return None if first_ms is None or second_ms is None else second_ms - first_ms
+
+
+def combine(triggers: Sequence[Trigger]) -> Triggers:
+    """The triggers of one schedule as one. Equal ones count once; none at all never fires."""
+    return Triggers(triggers)
+
+
+def _count(pair: tuple[int, Trigger]) -> int:
+    return pair[0]

@@ -1,0 +1,211 @@
+"""A zone's history as spans of constant offset, from the bytes of a TZif file (RFC 8536).
+
+The explicit transitions come from the file's 64-bit block, those after the last one from the
+POSIX rule in its footer, so that a search is integer arithmetic and never asks a tzinfo object.
+"""
+
+from __future__ import annotations
+
+import re
+import struct
+from bisect import bisect_right
+from datetime import date
+
+EPOCH_ORDINAL = 719_163  # date(1970, 1, 1).toordinal()
+DAY_S = 86_400
+# The datetime range less two days, so that adding any offset stays inside it.
+FIRST_S = -62_135_596_800 + 2 * DAY_S
+LAST_S = 253_402_300_799 - 2 * DAY_S
+_BEGINNING_S = -(10**12)
+_RULE_FROM_YEAR = 1900  # a file without any transition follows its rule from here
+_LAST_RULE_YEAR = 9998
+
+_RULE = re.compile(
+    r"(?:<[^>]{3,}>|[A-Za-z]{3,})(?P<std>[+-]?\d{1,3}(?::\d{2}){0,2})"
+    r"(?:(?:<[^>]{3,}>|[A-Za-z]{3,})(?P<dst>[+-]?\d{1,3}(?::\d{2}){0,2})?"
+    r",(?P<start>[JM\d.]+)(?:/(?P<start_time>[+-]?\d{1,3}(?::\d{2}){0,2}))?"
+    r",(?P<end>[JM\d.]+)(?:/(?P<end_time>[+-]?\d{1,3}(?::\d{2}){0,2}))?)?",
+    re.ASCII,
+)
+_MONTH_DAY = re.compile(r"M(\d{1,2})\.([1-5])\.([0-6])", re.ASCII)
+
+
+class Rule:
+    """What a POSIX zone text says of every year: one offset, or two and when they change."""
+
+    __slots__ = ("dst_s", "end", "end_time_s", "start", "start_time_s", "std_s")
+
+    def __init__(self, text: str) -> None:
+        """Raises ValueError where the text is no POSIX zone rule."""
+        found = _RULE.fullmatch(text)
+        if found is None:
+            raise ValueError(f"zone rule {text!r} is not understood")
+        # POSIX counts hours west of Greenwich, everything else east of it.
+        self.std_s = -_seconds(found["std"])
+        self.start = found["start"]
+        self.end = found["end"]
+        self.dst_s = -_seconds(found["dst"]) if found["dst"] else self.std_s + 3600
+        self.start_time_s = _seconds(found["start_time"] or "2")
+        self.end_time_s = _seconds(found["end_time"] or "2")
+        if self.start is not None:
+            _ = self.transitions(2000)
+
+    @property
+    def changes(self) -> bool:
+        """Whether clocks change within a year."""
+        return self.start is not None
+
+    def transitions(self, year: int) -> list[tuple[int, int]]:
+        """(instant in seconds since 1970, offset from then on), in order of time."""
+        start_s = _day(self.start, year) * DAY_S + self.start_time_s - self.std_s
+        end_s = _day(self.end, year) * DAY_S + self.end_time_s - self.dst_s
+        return sorted([(start_s, self.dst_s), (end_s, self.std_s)])
+
+
+class Spans:
+    """Spans of constant offset, in order. Immutable; all in whole seconds.
+
+    `starts[i]` is the instant a span begins; it ends where the next begins. `offsets[i]` is
+    wall time minus UTC. `marks[i]` is the highest wall time that any earlier span reached: below
+    the span's first wall time there is a gap, above it a repeated stretch. The spans are
+    complete up to `until`, an instant.
+    """
+
+    __slots__ = ("marks", "offsets", "starts", "until")
+
+    def __init__(self, changes: list[tuple[int, int]], until: int) -> None:
+        self.starts: list[int] = []
+        self.offsets: list[int] = []
+        self.marks: list[int] = []
+        self.until = until
+        for start, offset in changes:
+            if self.starts and start == self.starts[-1]:
+                self._drop_last()
+            if self.offsets and offset == self.offsets[-1]:
+                continue
+            wall_before = start + (self.offsets[-1] if self.offsets else offset)
+            self.marks.append(max(self.marks[-1], wall_before) if self.marks else wall_before)
+            self.starts.append(start)
+            self.offsets.append(offset)
+
+    def _drop_last(self) -> None:
+        self.starts.pop()
+        self.offsets.pop()
+        self.marks.pop()
+
+    def index_at(self, instant_s: int) -> int:
+        """The index of the span that holds an instant."""
+        return max(bisect_right(self.starts, instant_s) - 1, 0)
+
+    def end(self, index: int) -> int:
+        """The instant at which a span ends: the next one's start, or `until`."""
+        return self.starts[index + 1] if index + 1 < len(self.starts) else self.until
+
+
+class History:
+    """All spans of one zone, computed as far as they are asked for."""
+
+    __slots__ = ("_changes", "_rule", "_spans")
+
+    def __init__(self, changes: list[tuple[int, int]], rule: Rule | None) -> None:
+        self._changes = changes
+        self._rule = rule if rule is not None and rule.changes else None
+        self._spans = Spans([], _BEGINNING_S)
+
+    def spans(self, until_s: int) -> Spans:
+        """Spans that are complete up to an instant (never beyond the year 9998)."""
+        spans = self._spans
+        if until_s > spans.until:
+            # Built aside and put in place at once: two threads may build the same, no more.
+            spans = self._spans = self._build(until_s)
+        return spans
+
+    def _build(self, until_s: int) -> Spans:
+        changes = list(self._changes)
+        rule = self._rule
+        if rule is None:
+            return Spans(changes, LAST_S + 2 * DAY_S)
+        last_s = changes[-1][0]
+        first_year = _RULE_FROM_YEAR if last_s == _BEGINNING_S else _year(last_s)
+        # Twenty years more than asked, so that a moving present seldom builds anew.
+        last_year = min(_year(min(until_s, LAST_S)) + 20, _LAST_RULE_YEAR)
+        ruled = [
+            change
+            for year in range(first_year, last_year + 1)
+            for change in rule.transitions(year)
+            if change[0] > last_s
+        ]
+        changes += sorted(ruled, key=_instant)
+        if last_year == _LAST_RULE_YEAR:
+            return Spans(changes, LAST_S + 2 * DAY_S)
+        return Spans(changes, (date(last_year + 1, 1, 1).toordinal() - EPOCH_ORDINAL - 3) * DAY_S)
+
+
+def read_history(content: bytes) -> History:
+    """The history in a TZif file's bytes. Raises ValueError where they are none."""
+    try:
+        return _read(content)
+    except (struct.error, IndexError, UnicodeDecodeError) as error:
+        raise ValueError(f"zone file is damaged: {error}") from None
+
+
+def rule_content(rule_text: str) -> bytes:
+    """The bytes of a TZif file that holds a POSIX rule alone. Raises ValueError for a bad rule."""
+    offset_s = Rule(rule_text).std_s
+    header = struct.pack(">4sc15x6l", b"TZif", b"2", 0, 0, 0, 0, 1, 4)
+    block = struct.pack(">lBB4s", offset_s, 0, 0, b"STD\0")
+    return header + block + header + block + b"\n" + rule_text.encode("ascii") + b"\n"
+
+
+def _read(content: bytes) -> History:
+    if content[:4] != b"TZif":
+        raise ValueError("zone file does not begin with TZif")
+    position, width = 0, 4
+    if content[4:5] >= b"2":
+        utc_count, std_count, leap, times, types, letters = struct.unpack_from(">6l", content, 20)
+        position = 44 + times * 5 + types * 6 + letters + leap * 8 + std_count + utc_count
+        width = 8
+    counts = struct.unpack_from(">6l", content, position + 20)
+    utc_count, std_count, leap, times, types, letters = counts
+    position += 44
+    instants = struct.unpack_from(f">{times}{'q' if width == 8 else 'l'}", content, position)
+    position += times * width
+    kinds = content[position : position + times]
+    position += times
+    offsets = [struct.unpack_from(">l", content, position + 6 * n)[0] for n in range(types)]
+    position += types * 6 + letters + leap * (width + 4) + std_count + utc_count
+    rule_text = content[position:].strip(b"\n").decode("ascii") if width == 8 else ""
+    changes = [(_BEGINNING_S, offsets[0])]
+    changes += [(at, offsets[kind]) for at, kind in zip(instants, kinds, strict=True)]
+    return History(changes, Rule(rule_text) if rule_text else None)
+
+
+def _seconds(text: str) -> int:
+    sign = -1 if text.startswith("-") else 1
+    parts = [int(part) for part in text.lstrip("+-").split(":")]
+    return sign * sum(part * unit for part, unit in zip(parts, (3600, 60, 1), strict=False))
+
+
+def _day(text: str, year: int) -> int:
+    """Days since 1970 of a rule's day: `Mm.w.d`, `Jn` (29 February never counted) or `n`."""
+    found = _MONTH_DAY.fullmatch(text)
+    if found is not None:
+        month, week, weekday = (int(part) for part in found.groups())
+        first = date(year, month, 1).toordinal()
+        day = first + (weekday - first) % 7 + 7 * (week - 1)
+        following = date(year + month // 12, month % 12 + 1, 1).toordinal()
+        return (day if day < following else day - 7) - EPOCH_ORDINAL
+    january_1 = date(year, 1, 1).toordinal() - EPOCH_ORDINAL
+    if text.startswith("J"):
+        number = int(text[1:])
+        is_leap = date(year, 3, 1).toordinal() - date(year, 2, 1).toordinal() == 29
+        return january_1 + number - 1 + (is_leap and number >= 60)
+    return january_1 + int(text)
+
+
+def _year(instant_s: int) -> int:
+    return date.fromordinal(instant_s // DAY_S + EPOCH_ORDINAL).year
+
+
+def _instant(change: tuple[int, int]) -> int:
+    return change[0]

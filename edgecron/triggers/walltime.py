@@ -1,0 +1,120 @@
+"""Times as people write them, in a zone: `2026-11-21 09:00`, `tomorrow 09:00`, `in 20m`.
+
+A wall time that a gap skips is the gap's end; a repeated one is its first pass.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime
+
+from edgecron.errors import InvalidDuration, InvalidTime
+from edgecron.timetext import from_ms, parse_duration_ms, to_ms
+from edgecron.triggers.base import EARLIEST_MS, LATEST_MS, check_aware
+from edgecron.triggers.tzif import DAY_S, EPOCH_ORDINAL
+from edgecron.triggers.zones import offset_at, resolve_wall
+
+_LONGEST = 64
+_LOCAL = re.compile(
+    r"(\d{4})-(\d\d)-(\d\d)(?:[T ](\d\d):(\d\d)(?::(\d\d)(?:\.(\d{1,6}))?)?)?", re.ASCII | re.I
+)
+_CLOCK = re.compile(r"(\d{1,2}):(\d\d)(?::(\d\d))?", re.ASCII)
+_WEEKDAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
+_HINT = (
+    "write 2026-11-20T08:00:00Z, a local 2026-11-20 09:00, 'in 20m', '09:00' or 'tomorrow 09:00'"
+)
+
+
+def parse_when(text: str, *, timezone: str | None, now: datetime) -> datetime:
+    """The instant, in UTC, that a person means by a text, in a zone, at `now`.
+
+    RFC 3339; a local date with or without a time; `now`; `in 20m`; `09:00` (the next one after
+    now); `today`, `tomorrow` or a weekday (the next after today) and a time.
+    Raises InvalidTime, or UnknownTimezone.
+    """
+    shown = _check(text)
+    words = shown.lower().split()
+    if words == ["now"]:
+        return check_aware(now).astimezone(UTC)
+    if words[0] == "in" and len(words) > 1:
+        return _later(shown, words[1:], now=now)
+    if not shown[:4].isdigit():
+        return _relative(shown, words, timezone=timezone, now=now)
+    return parse_local(shown, timezone=timezone)
+
+
+def parse_local(text: str, *, timezone: str | None) -> datetime:
+    """The instant, in UTC, of RFC 3339 or of a local date and time in a zone.
+
+    Raises InvalidTime, or UnknownTimezone.
+    """
+    shown = _check(text)
+    found = _LOCAL.fullmatch(shown)
+    if found is not None:
+        year, month, day, hour, minute, second = (int(part or 0) for part in found.groups()[:6])
+        try:
+            wall = datetime(year, month, day, hour, minute, second, tzinfo=UTC)
+        except ValueError as error:
+            raise InvalidTime(
+                f"time {text!r} is not on the calendar: {error}", hint=_HINT
+            ) from None
+        fraction_ms = int((found[7] or "").ljust(3, "0")[:3])
+        return _bounded(resolve_wall(to_ms(wall) // 1000, timezone=timezone) * 1000 + fraction_ms)
+    try:
+        # RFC 3339 allows a space and small letters, which fromisoformat reads as well.
+        instant = datetime.fromisoformat(shown.upper())
+        if instant.tzinfo is None:
+            raise ValueError
+        return _bounded(to_ms(instant))
+    except ValueError:
+        raise InvalidTime(f"time {text!r} is not understood", hint=_HINT) from None
+
+
+def _check(text: object) -> str:
+    if not isinstance(text, str) or len(text) > _LONGEST or not text.isascii() or not text.strip():
+        shown = ascii(text) if not isinstance(text, str) else ascii(text[:_LONGEST])
+        raise InvalidTime(f"time {shown} is not understood", hint=_HINT)
+    return " ".join(text.split())
+
+
+def _later(text: str, words: list[str], *, now: datetime) -> datetime:
+    try:
+        return _bounded(to_ms(check_aware(now)) + parse_duration_ms("".join(words)))
+    except InvalidDuration as error:
+        raise InvalidTime(f"time {text!r}: {error}", hint=error.hint or "write 'in 20m'") from None
+
+
+def _relative(text: str, words: list[str], *, timezone: str | None, now: datetime) -> datetime:
+    now_s = to_ms(check_aware(now)) // 1000
+    today = (now_s + offset_at(now_s, timezone=timezone)) // DAY_S
+    first = words[0]
+    if len(words) == 1:
+        time_s = _clock(text, first)
+        at_s = resolve_wall(today * DAY_S + time_s, timezone=timezone)
+        if at_s <= now_s:
+            at_s = resolve_wall((today + 1) * DAY_S + time_s, timezone=timezone)
+        return _bounded(at_s * 1000)
+    if len(words) != 2:
+        raise InvalidTime(f"time {text!r} is not understood", hint=_HINT)
+    if first in ("today", "tomorrow"):
+        day = today + (first == "tomorrow")
+    elif first[:3] in _WEEKDAYS and (len(first) == 3 or first.endswith("day")):
+        weekday = (today + EPOCH_ORDINAL - 1) % 7
+        day = today + ((_WEEKDAYS.index(first[:3]) - weekday) % 7 or 7)
+    else:
+        raise InvalidTime(f"time {text!r} is not understood", hint=_HINT)
+    return _bounded(resolve_wall(day * DAY_S + _clock(text, words[1]), timezone=timezone) * 1000)
+
+
+def _clock(text: str, word: str) -> int:
+    found = _CLOCK.fullmatch(word)
+    hour, minute, second = (int(part or 0) for part in found.groups()) if found else (24, 0, 0)
+    if hour > 23 or minute > 59 or second > 59:
+        raise InvalidTime(f"time {text!r} is not understood", hint=_HINT)
+    return hour * 3600 + minute * 60 + second
+
+
+def _bounded(at_ms: int) -> datetime:
+    if not EARLIEST_MS <= at_ms <= LATEST_MS:
+        raise InvalidTime(f"time {at_ms} ms lies outside the years 1 to 9999", hint=_HINT)
+    return from_ms(at_ms)

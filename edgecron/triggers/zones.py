@@ -1,0 +1,179 @@
+"""Zones by name: always from the tzdata package, read by path, whatever the system has.
+
+The process-wide search path of `zoneinfo` is never touched. 'local' is the machine's own zone,
+asked for anew each time, so that a change of it is followed.
+"""
+
+from __future__ import annotations
+
+import os
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from edgecron.errors import UnknownTimezone
+from edgecron.triggers.tzif import DAY_S, History, Spans, read_history, rule_content
+
+if TYPE_CHECKING:
+    from zoneinfo import ZoneInfo
+
+LOCAL = "local"
+_ETC = Path("/etc")
+_LOCALTIME = "localtime"  # the name of a local zone that only /etc/localtime's bytes know
+
+
+def load_zone(name: str | None) -> ZoneInfo:
+    """The tzinfo of an IANA name, of 'local', or of None, which is UTC.
+
+    Raises UnknownTimezone.
+    """
+    return _zone_info(resolve_zone_name(name))
+
+
+def resolve_zone_name(name: str | None) -> str:
+    """A name that does not depend on the machine: 'UTC' for None, the zone behind 'local'.
+
+    Does not check that an IANA name exists.
+    """
+    if name is None:
+        return "UTC"
+    return local_zone_name() if name == LOCAL else name
+
+
+def zone_spans(name: str | None, *, until_s: int) -> Spans:
+    """The zone's spans of constant offset, complete up to an instant. Raises UnknownTimezone."""
+    return zone_history(resolve_zone_name(name)).spans(until_s)
+
+
+@lru_cache(maxsize=700)
+def zone_history(resolved: str) -> History:
+    """The history of a resolved zone name. Raises UnknownTimezone."""
+    return read_history(_content(resolved))
+
+
+def check_zone(name: object) -> str | None:
+    """The name as given, where it is None or a zone that can be loaded.
+
+    Raises UnknownTimezone with the nearest name there is.
+    """
+    if name is not None and not isinstance(name, str):
+        raise UnknownTimezone(
+            f"timezone is {name!r}, expected a name such as 'Europe/Berlin', 'local' or None"
+        )
+    zone_history(resolve_zone_name(name))
+    return name
+
+
+def local_zone_name(etc: Path = _ETC) -> str:
+    """The machine's zone: an IANA name, a POSIX rule from TZ, or 'localtime'.
+
+    TZ decides, then where the link /etc/localtime leads, then /etc/timezone, then the bytes of
+    /etc/localtime; a machine with none of them is on UTC, as the C library has it.
+    """
+    variable = os.environ.get("TZ")
+    if variable is not None:
+        return _after_zoneinfo(variable.removeprefix(":")) or "UTC"
+    localtime = etc / "localtime"
+    try:
+        linked = _after_zoneinfo(os.readlink(localtime))
+    except OSError:
+        linked = ""
+    if linked in zone_names():
+        return linked
+    try:
+        written = (etc / "timezone").read_text(encoding="ascii", errors="replace").strip()
+    except OSError:
+        written = ""
+    if written in zone_names():
+        return written
+    return _LOCALTIME if localtime.exists() else "UTC"
+
+
+def tzdata_version() -> str:
+    """The IANA version of the tzdata package, such as '2025b'."""
+    import tzdata
+
+    return str(tzdata.IANA_VERSION)
+
+
+@lru_cache(maxsize=1)
+def zone_names() -> frozenset[str]:
+    """Every zone name that the tzdata package has."""
+    listed = (_package_folder() / "zones").read_text(encoding="ascii")
+    return frozenset(listed.split())
+
+
+def resolve_wall(wall_s: int, *, timezone: str | None) -> int:
+    """The instant of a wall time, both in seconds since 1970.
+
+    One that a gap skips is the gap's end, a repeated one its first pass.
+    """
+    spans = zone_spans(timezone, until_s=wall_s + 2 * DAY_S)
+    # No offset is as much as 36 hours: the span found here began before the wall time.
+    index = spans.index_at(wall_s - 3 * DAY_S // 2)
+    for at in range(index, len(spans.starts)):
+        start, offset = spans.starts[at], spans.offsets[at]
+        if wall_s < start + offset:
+            return start
+        if wall_s < spans.end(at) + offset:
+            return wall_s - offset
+    return wall_s - spans.offsets[-1]
+
+
+def offset_at(instant_s: int, *, timezone: str | None) -> int:
+    """Wall time minus UTC at an instant, in seconds."""
+    spans = zone_spans(timezone, until_s=instant_s)
+    return spans.offsets[spans.index_at(instant_s)]
+
+
+@lru_cache(maxsize=64)
+def _zone_info(resolved: str) -> ZoneInfo:
+    from io import BytesIO
+    from zoneinfo import ZoneInfo
+
+    return ZoneInfo.from_file(BytesIO(_content(resolved)), key=resolved)
+
+
+def _content(resolved: str) -> bytes:
+    # Only a name on the package's own list becomes a path: `..`, `/etc` and NUL never do.
+    if resolved in zone_names():
+        return _package_folder().joinpath("zoneinfo", *resolved.split("/")).read_bytes()
+    if resolved == _LOCALTIME:
+        try:
+            return (_ETC / "localtime").read_bytes()
+        except OSError:
+            raise _unknown(resolved) from None
+    if resolved == os.environ.get("TZ", "").removeprefix(":"):
+        try:
+            return rule_content(resolved)
+        except (ValueError, IndexError):
+            raise _unknown(resolved) from None
+    raise _unknown(resolved)
+
+
+def _unknown(name: str) -> UnknownTimezone:
+    from difflib import get_close_matches
+
+    shown = ascii(name) if len(name) <= 80 else f"{name[:60]!a}... ({len(name)} long)"
+    message = f"timezone {shown} is unknown, expected an IANA name such as Europe/Berlin"
+    by_lower = {known.lower(): known for known in zone_names()}
+    lower = name[:80].lower().replace(" ", "_")
+    near = get_close_matches(lower, by_lower, n=1, cutoff=0.6)
+    if not near:
+        by_city = {known.rpartition("/")[2]: known for known in by_lower}
+        near = [by_city[city] for city in get_close_matches(lower, by_city, n=1, cutoff=0.8)]
+    hint = f"did you mean {by_lower[near[0]]}?" if near else "write an IANA name, local or UTC"
+    return UnknownTimezone(message, hint=hint)
+
+
+def _after_zoneinfo(path: str) -> str:
+    """The zone name in a path such as /usr/share/zoneinfo/Europe/Berlin; other text as it is."""
+    _, found, name = path.rpartition("/zoneinfo/")
+    return (name if found else path).removeprefix("posix/")
+
+
+@lru_cache(maxsize=1)
+def _package_folder() -> Path:
+    import tzdata
+
+    return Path(str(tzdata.__file__)).parent
