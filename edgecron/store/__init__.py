@@ -6,7 +6,6 @@ the rest serves people: schedules, history, outputs.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -36,6 +35,8 @@ from edgecron.store.contract import (
 )
 from edgecron.store.migrate import migrate
 from edgecron.store.rows import spec_of
+from edgecron.store.schedules import Retiming
+from edgecron.timing import CompiledSpec
 
 __all__ = ["SqliteStore", "open_store"]
 
@@ -110,7 +111,7 @@ class SqliteStore:
                 id=schedule_id,
                 revision=revision,
                 spec=spec_of(columns, scopes),
-                compiled=split_compiled(columns["compiled"]),
+                compiled=columns["compiled"],
             )
             for schedule_id, revision, columns, scopes in schedules.find_compiled(
                 self._database, wanted
@@ -148,7 +149,7 @@ class SqliteStore:
 
     def insert_schedules(
         self,
-        made: Sequence[tuple[schedules.CompiledSpec, schedules.Retiming]],
+        made: Sequence[tuple[CompiledSpec, Retiming]],
         *,
         boot_id: str,
         origin: str,
@@ -161,9 +162,9 @@ class SqliteStore:
     def update_schedule(
         self,
         schedule: Schedule,
-        compiled: schedules.CompiledSpec,
+        compiled: CompiledSpec,
         *,
-        retiming: schedules.Retiming | None,
+        retiming: Retiming | None,
         boot_id: str,
         origin: str,
         now_ms: int,
@@ -190,9 +191,7 @@ class SqliteStore:
             self._database, schedule, until_ms=until_ms, following=following, now_ms=now_ms
         )
 
-    def resume_schedule(
-        self, schedule: Schedule, *, retiming: schedules.Retiming, now_ms: int
-    ) -> bool:
+    def resume_schedule(self, schedule: Schedule, *, retiming: Retiming, now_ms: int) -> bool:
         return schedules.resume_schedule(self._database, schedule, retiming=retiming, now_ms=now_ms)
 
     def remove_schedule(self, schedule: Schedule, *, now_ms: int) -> bool:
@@ -217,8 +216,8 @@ class SqliteStore:
     def find_schedules(self) -> list[Schedule]:
         return schedules.find_schedules(self._database)
 
-    def compiled_of(self, schedule: Schedule) -> tuple[str, ...]:
-        return split_compiled(schedules.compiled_of(self._database, schedule))
+    def compiled_of(self, schedule: Schedule) -> str:
+        return schedules.compiled_of(self._database, schedule)
 
     def enqueue_fire(self, schedule: Schedule, fire: Fire, *, now_ms: int) -> list[Decided]:
         """Queue a fire that a person asked for, in each scope; overlap may skip it."""
@@ -262,10 +261,3 @@ class SqliteStore:
 
     def find_engines(self) -> list[EngineInfo]:
         return engines.find_engines(self._database)
-
-
-def split_compiled(compiled: str) -> tuple[str, ...]:
-    """The expanded triggers one by one, each a JSON text."""
-    return tuple(
-        json.dumps(one, separators=(",", ":"), sort_keys=True) for one in json.loads(compiled)
-    )

@@ -25,9 +25,10 @@ _PAGE_BYTES = 1024  # measured: 0.3 times the bytes per run that 4096 writes
 _LEAST_SQLITE = (3, 51, 3)  # earlier ones can corrupt a WAL that two connections reset at once
 _NETWORK_FS = frozenset(
     (
-        "nfs nfs4 cifs smb3 smbfs 9p afs ceph glusterfs lustre ocfs2 gfs2 davfs fuse.sshfs"
-        " fuse.glusterfs fuse.rclone fuse.s3fs fuse.davfs2"
-    ).split()
+        *("nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "afs", "ceph", "glusterfs", "lustre"),
+        *("ocfs2", "gfs2", "davfs", "fuse.davfs2", "fuse.sshfs", "fuse.glusterfs"),
+        *("fuse.rclone", "fuse.s3fs"),
+    )
 )
 
 Params = Mapping[str, Any]

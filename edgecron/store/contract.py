@@ -25,12 +25,12 @@ class Seat:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredSchedule:
-    """A schedule as an engine needs it: `compiled` is what the trigger texts expanded to."""
+    """A schedule as an engine needs it: `compiled` is a JSON array of expanded triggers."""
 
     id: int
     revision: int
     spec: ScheduleSpec
-    compiled: tuple[str, ...]
+    compiled: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,18 +15,10 @@ from edgecron.planning import Missed, NextFire
 from edgecron.store.connection import Database
 from edgecron.store.fires import record_missed
 from edgecron.store.rows import KEPT_COLUMNS, SPEC_COLUMNS, schedule_of, spec_columns
+from edgecron.timing import CompiledSpec
 
 _ALL_COLUMNS = (*SPEC_COLUMNS, *KEPT_COLUMNS)
 _SELECT = f"SELECT {', '.join(_ALL_COLUMNS)} FROM schedules"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CompiledSpec:
-    """A specification with its triggers expanded: `compiled` is a JSON array, as kept."""
-
-    spec: ScheduleSpec
-    compiled: str
-    on_boot: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,0 +1,109 @@
+"""From a schedule's words to its times: compiled when it is written, loaded when it fires."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from edgecron.errors import InvalidInput, InvalidTrigger
+from edgecron.model import ScheduleSpec
+from edgecron.planning import Timing
+from edgecron.timetext import to_ms
+from edgecron.triggers import (
+    Trigger,
+    TriggerKind,
+    check_zone,
+    combine,
+    dump_trigger,
+    load_trigger,
+    parse_trigger,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompiledSpec:
+    """A specification with its triggers expanded.
+
+    `spec` has canonical trigger texts; `compiled` is a JSON array of the same length, which
+    `load_triggers` reads without croniter.
+    """
+
+    spec: ScheduleSpec
+    compiled: str
+    on_boot: bool
+    timing: Timing
+    warnings: tuple[str, ...]
+
+
+def compile_spec(
+    spec: ScheduleSpec, *, seed: bytes, made_at: datetime, now: datetime | None = None
+) -> CompiledSpec:
+    """Parse and expand what a person wrote; `made_at` anchors a bare `every`.
+
+    With `now`, an `at` that is not later is refused, as no fire would ever come of it.
+    Raises InvalidTrigger or UnknownTimezone.
+    """
+    if not spec.triggers:
+        raise InvalidTrigger(
+            f"schedule {spec.name!r} has no time to run at",
+            hint="give --cron, --every, --at or --on-boot",
+        )
+    check_zone(spec.timezone)
+    triggers = [
+        parse_trigger(text, spec.timezone, spec.name, anchor=made_at, seed=seed)
+        for text in spec.triggers
+    ]
+    texts = tuple(trigger.text for trigger in triggers)
+    if len(set(texts)) != len(texts):
+        raise InvalidTrigger(f"schedule {spec.name!r} names the same time twice")
+    if now is not None:
+        for trigger in triggers:
+            _check_future(trigger, now)
+    canonical = replace(spec, triggers=texts)
+    return CompiledSpec(
+        spec=canonical,
+        compiled=f"[{','.join(dump_trigger(trigger) for trigger in triggers)}]",
+        on_boot=any(trigger.kind is TriggerKind.BOOT for trigger in triggers),
+        timing=timing_of(canonical, triggers, seed=seed),
+        warnings=tuple(warning for trigger in triggers for warning in trigger.warnings),
+    )
+
+
+def load_timing(spec: ScheduleSpec, compiled: str, *, seed: bytes) -> Timing:
+    """The timing of a stored schedule. Raises InvalidTrigger or UnknownTimezone."""
+    return timing_of(spec, load_triggers(compiled), seed=seed)
+
+
+def load_triggers(compiled: str) -> list[Trigger]:
+    """The triggers of a stored schedule. Raises InvalidTrigger or UnknownTimezone."""
+    try:
+        parts = json.loads(compiled)
+    except ValueError as error:
+        raise InvalidTrigger(f"stored triggers can't be read ({error})") from error
+    if not isinstance(parts, list):
+        raise InvalidTrigger("stored triggers are not a list")
+    return [load_trigger(json.dumps(part, separators=(",", ":"), sort_keys=True)) for part in parts]
+
+
+def timing_of(spec: ScheduleSpec, triggers: list[Trigger], *, seed: bytes) -> Timing:
+    """What planning decides on: times and the policies about them."""
+    policies = spec.policies
+    return Timing(
+        name=spec.name,
+        times=combine(triggers),
+        seed=seed,
+        catch_up=policies.catch_up,
+        grace_ms=None if policies.grace_s is None else round(policies.grace_s * 1000),
+        jitter_ms=round(policies.jitter_s * 1000),
+        from_ms=None if spec.from_at is None else to_ms(spec.from_at),
+        until_ms=None if spec.until_at is None else to_ms(spec.until_at),
+        max_runs=spec.max_runs,
+    )
+
+
+def _check_future(trigger: Trigger, now: datetime) -> None:
+    if trigger.kind is TriggerKind.AT and trigger.next_after(now) is None:
+        raise InvalidInput(
+            f"{trigger.text!r} is in the past", hint="give a time that is still to come"
+        )
