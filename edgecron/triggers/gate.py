@@ -70,7 +70,9 @@ def check_text(text: object) -> str:
     Raises InvalidTrigger unless it is at most 256 printable ASCII characters, and some.
     """
     if not isinstance(text, str):
-        raise InvalidTrigger(f"trigger is a {type(text).__name__}, expected a text")
+        raise InvalidTrigger(
+            f"trigger is a {type(text).__name__}, expected a text", hint="write '0 2 * * *'"
+        )
     if len(text) > MAX_LENGTH:
         raise InvalidTrigger(
             f"trigger is {len(text)} characters long, expected at most {MAX_LENGTH}",
@@ -250,7 +252,8 @@ def _not_promised(field: _Field, item: str) -> InvalidTrigger:
     """The refusal of an item that is no cron we promise, by the name of what it seems to be."""
     for pattern, what, hint in _STRANGERS:
         if re.search(pattern, item, re.ASCII):
-            return InvalidTrigger(f"{field.what} is {item.upper()!r}: {what}", hint=hint)
+            message = f"{field.what} is {item.upper()!r}, expected {field.expected}: {what}"
+            return InvalidTrigger(message, hint=hint)
     return InvalidTrigger(
         f"{field.what} is {item.upper()!r}, expected {field.expected}, "
         "as a list, range or step or *",

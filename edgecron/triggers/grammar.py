@@ -83,7 +83,10 @@ def at(instant: datetime) -> Trigger:
     except EdgecronError as error:
         raise InvalidTrigger(error.message, hint=error.hint) from None
     if not EARLIEST_MS <= at_ms <= LATEST_MS:
-        raise InvalidTrigger(f"time {instant} lies outside the years 1 to 9999")
+        raise InvalidTrigger(
+            f"time {instant} is out of reach, expected the years 1 to 9999",
+            hint="write an earlier time",
+        )
     return AtTrigger(at_ms, timezone=None)
 
 
@@ -103,7 +106,10 @@ def _read(
             return AtTrigger(to_ms(parse_local(rest, timezone=timezone)), timezone=timezone)
         case "on":
             if rest.lower() != "boot":
-                raise InvalidTrigger(f"trigger {text!r} is not understood", hint="write 'on boot'")
+                raise InvalidTrigger(
+                    f"trigger {text!r} is not understood, expected 'on boot'",
+                    hint="write 'on boot'",
+                )
             return BootTrigger(timezone=timezone)
         case "after":
             return _after(text, rest, timezone)
@@ -120,7 +126,7 @@ def _cron(text: str, timezone: str | None, *, name: str | None, seed: bytes | No
         if name is None:
             raise InvalidTrigger(
                 f"cron text {text!r} holds H, which needs a schedule's name to derive from",
-                hint="give a name, or write a number",
+                hint="give a schedule name, or write a number instead of H",
             )
         check_name(name, what="schedule name")
         hash_id = (seed or b"") + name.encode("ascii")
@@ -133,7 +139,7 @@ def _every(text: str, rest: str, timezone: str | None, *, anchor: datetime | Non
     duration = words[0].lower() if words else ""
     tail = [word.lower() for word in words[1:]]
     if not words or (tail and tail[0] not in ("from", "after")):
-        raise InvalidTrigger(f"trigger {text!r} is not understood", hint=_hint(text))
+        raise _bad_every(text)
     interval_ms = parse_duration_ms(duration)
     shown = f"every {duration}"
     if not tail:
@@ -144,7 +150,7 @@ def _every(text: str, rest: str, timezone: str | None, *, anchor: datetime | Non
     if tail == ["after", "end"]:
         return AfterEndTrigger(interval_ms, timezone=timezone, text=f"{shown} after end")
     if tail[0] != "from":
-        raise InvalidTrigger(f"trigger {text!r} is not understood", hint=_hint(text))
+        raise _bad_every(text)
     start = AtTrigger(to_ms(parse_local(" ".join(words[2:]), timezone=timezone)), timezone=None)
     return EveryTrigger(
         interval_ms,
@@ -164,6 +170,14 @@ def _after(text: str, rest: str, timezone: str | None) -> Trigger:
             hint=f"write 'after {upstream}:any', or nothing behind the name for success",
         )
     return AfterTrigger(upstream, on=on, timezone=timezone)
+
+
+def _bad_every(text: str) -> InvalidTrigger:
+    return InvalidTrigger(
+        f"trigger {text!r} is not understood, expected a duration, then nothing, 'from TIME'"
+        " or 'after end'",
+        hint=_hint(text),
+    )
 
 
 def _hint(text: str) -> str:

@@ -23,6 +23,7 @@ _WEEKDAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 _HINT = (
     "write 2026-11-20T08:00:00Z, a local 2026-11-20 09:00, 'in 20m', '09:00' or 'tomorrow 09:00'"
 )
+_LOCAL_HINT = "write 2026-11-20T08:00:00Z, or a local 2026-11-20 09:00"
 
 
 def parse_when(text: str, *, timezone: str | None, now: datetime) -> datetime:
@@ -32,7 +33,7 @@ def parse_when(text: str, *, timezone: str | None, now: datetime) -> datetime:
     now); `today`, `tomorrow` or a weekday (the next after today) and a time.
     Raises InvalidTime, or UnknownTimezone.
     """
-    shown = _check(text)
+    shown = _check(text, hint=_HINT)
     words = shown.lower().split()
     if words == ["now"]:
         return check_aware(now).astimezone(UTC)
@@ -48,7 +49,7 @@ def parse_local(text: str, *, timezone: str | None) -> datetime:
 
     Raises InvalidTime, or UnknownTimezone.
     """
-    shown = _check(text)
+    shown = _check(text, hint=_LOCAL_HINT)
     found = _LOCAL.fullmatch(shown)
     if found is not None:
         year, month, day, hour, minute, second = (int(part or 0) for part in found.groups()[:6])
@@ -56,7 +57,7 @@ def parse_local(text: str, *, timezone: str | None) -> datetime:
             wall = datetime(year, month, day, hour, minute, second, tzinfo=UTC)
         except ValueError as error:
             raise InvalidTime(
-                f"time {text!r} is not on the calendar: {error}", hint=_HINT
+                f"time {text!r} is not on the calendar: {error}", hint=_LOCAL_HINT
             ) from None
         fraction_ms = int((found[7] or "").ljust(3, "0")[:3])
         return _bounded(resolve_wall(to_ms(wall) // 1000, timezone=timezone) * 1000 + fraction_ms)
@@ -67,13 +68,17 @@ def parse_local(text: str, *, timezone: str | None) -> datetime:
             raise ValueError
         return _bounded(to_ms(instant))
     except ValueError:
-        raise InvalidTime(f"time {text!r} is not understood", hint=_HINT) from None
+        raise InvalidTime(
+            f"time {text!r} is not understood, expected RFC 3339 or a local time", hint=_LOCAL_HINT
+        ) from None
 
 
-def _check(text: object) -> str:
+def _check(text: object, *, hint: str) -> str:
     if not isinstance(text, str) or len(text) > _LONGEST or not text.isascii() or not text.strip():
         shown = ascii(text) if not isinstance(text, str) else ascii(text[:_LONGEST])
-        raise InvalidTime(f"time {shown} is not understood", hint=_HINT)
+        raise InvalidTime(
+            f"time {shown} is not understood, expected an instant or a time of day", hint=hint
+        )
     return " ".join(text.split())
 
 
@@ -95,14 +100,18 @@ def _relative(text: str, words: list[str], *, timezone: str | None, now: datetim
             at_s = resolve_wall((today + 1) * DAY_S + time_s, timezone=timezone)
         return _bounded(at_s * 1000)
     if len(words) != 2:
-        raise InvalidTime(f"time {text!r} is not understood", hint=_HINT)
+        raise InvalidTime(
+            f"time {text!r} is not understood, expected an instant or a time of day", hint=_HINT
+        )
     if first in ("today", "tomorrow"):
         day = today + (first == "tomorrow")
     elif first[:3] in _WEEKDAYS and (len(first) == 3 or first.endswith("day")):
         weekday = (today + EPOCH_ORDINAL - 1) % 7
         day = today + ((_WEEKDAYS.index(first[:3]) - weekday) % 7 or 7)
     else:
-        raise InvalidTime(f"time {text!r} is not understood", hint=_HINT)
+        raise InvalidTime(
+            f"time {text!r} is not understood, expected an instant or a time of day", hint=_HINT
+        )
     return _bounded(resolve_wall(day * DAY_S + _clock(text, words[1]), timezone=timezone) * 1000)
 
 
@@ -110,7 +119,9 @@ def _clock(text: str, word: str) -> int:
     found = _CLOCK.fullmatch(word)
     hour, minute, second = (int(part or 0) for part in found.groups()) if found else (24, 0, 0)
     if hour > 23 or minute > 59 or second > 59:
-        raise InvalidTime(f"time {text!r} is not understood", hint=_HINT)
+        raise InvalidTime(
+            f"time {text!r} is not understood, expected an instant or a time of day", hint=_HINT
+        )
     return hour * 3600 + minute * 60 + second
 
 

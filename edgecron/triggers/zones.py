@@ -58,7 +58,8 @@ def check_zone(name: object) -> str | None:
     """
     if name is not None and not isinstance(name, str):
         raise UnknownTimezone(
-            f"timezone is {name!r}, expected a name such as 'Europe/Berlin', 'local' or None"
+            f"timezone is {name!r}, expected a name such as 'Europe/Berlin', 'local' or None",
+            hint="write an IANA name, local or UTC",
         )
     zone_history(resolve_zone_name(name))
     return name

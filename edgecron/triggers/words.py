@@ -1,0 +1,224 @@
+"""A trigger in plain English. Never wrong: what has no neat phrase is listed value by value."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+from edgecron.timetext import format_ms
+from edgecron.triggers.base import Trigger
+from edgecron.triggers.clockchanges import ClockChange, clock_change_notes
+from edgecron.triggers.cron import CronTrigger
+from edgecron.triggers.fields import CronFields
+from edgecron.triggers.simple import (
+    AfterEndTrigger,
+    AfterTrigger,
+    AtTrigger,
+    BootTrigger,
+    EveryTrigger,
+)
+from edgecron.triggers.zones import LOCAL, local_zone_name
+
+__all__ = ["ClockChange", "clock_change_notes", "describe"]
+
+_MONTHS = ("January", "February", "March", "April", "May", "June", "July", "August", "September",
+           "October", "November", "December")  # fmt: skip
+_WEEKDAYS = ("Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday")
+_NTH = ("first", "second", "third", "fourth", "fifth")
+_UNITS = (("week", 604_800_000), ("day", 86_400_000), ("hour", 3_600_000), ("minute", 60_000),
+          ("second", 1000), ("millisecond", 1))  # fmt: skip
+_AFTER = {"success": "succeeded", "failure": "failed", "any": "ended"}
+# More times of day than these are told as minutes and hours.
+_MOST_TIMES = 6
+
+
+def describe(trigger: Trigger) -> str:
+    """One line that says when the trigger fires, such as 'at 02:00 every day (Europe/Berlin)'."""
+    match trigger:
+        case CronTrigger():
+            return f"{_describe_fields(trigger.fields)} ({_zone(trigger.timezone)})"
+        case EveryTrigger():
+            start = f", from {format_ms(trigger.anchor_ms)}" if trigger.is_bounded else ""
+            return f"every {_duration(trigger.interval_ms, after_every=True)}{start}"
+        case AfterEndTrigger():
+            return f"{_duration(trigger.interval_ms)} after the end of the last run"
+        case AtTrigger():
+            return f"once, at {format_ms(trigger.at_ms)}"
+        case BootTrigger():
+            return "once each time the machine has booted"
+        case AfterTrigger():
+            return f"each time {trigger.upstream} has {_AFTER[trigger.on]}"
+        case _:
+            return trigger.text
+
+
+def _describe_fields(fields: CronFields) -> str:
+    time, is_time_of_day = _times(fields)
+    day = _days(fields)
+    months = fields.rule.months
+    if day:
+        day = f", {day}"
+    elif is_time_of_day:
+        day = " every day"
+    if len(months) < 12:
+        day += f", in {_runs([_MONTHS[month - 1] for month in months], months)}"
+    return time + day
+
+
+def _times(fields: CronFields) -> tuple[str, bool]:
+    """The time of day in words, and whether it wants 'every day' behind it."""
+    seconds, minutes, hours = fields.seconds, fields.minutes, fields.hours
+    if fields.per_day <= _MOST_TIMES:
+        shown = [
+            _clock(hour, minute, second, with_seconds=seconds != (0,))
+            for hour in hours
+            for minute in minutes
+            for second in seconds
+        ]
+        return f"at {_join(shown)}", True
+    phrase = _stretch(fields)
+    if phrase is not None:
+        return phrase, False
+    second = "" if seconds == (0,) else f"{_listed('second', seconds, 60)} of "
+    hour = "every hour" if len(hours) == 24 else _listed("hour", hours, 24)
+    minute = "every minute" if len(minutes) == 60 else _listed("minute", minutes, 60)
+    whole = f"{second}{minute} of {hour}"
+    return (whole if whole.startswith("every") else f"at {whole}"), False
+
+
+def _stretch(fields: CronFields) -> str | None:
+    """'every 15 minutes from 09:00 to 17:45', where seconds, minutes and hours are that regular."""
+    seconds, minutes, hours = fields.seconds, fields.minutes, fields.hours
+    hour_step = _step(hours)
+    if len(minutes) == 1 and seconds == (0,) and hour_step is not None:
+        if len(hours) == 24:
+            return "every hour, on the hour" if minutes == (0,) else None
+        many, with_seconds = _many(hour_step, "hour"), False
+    elif hours != tuple(range(hours[0], hours[-1] + 1)):
+        return None
+    elif seconds == (0,) and _fills(minutes):
+        many, with_seconds = _many(60 // len(minutes), "minute"), False
+    elif len(minutes) == 60 and _fills(seconds):
+        many, with_seconds = _many(60 // len(seconds), "second"), True
+    else:
+        return None
+    if len(hours) == 24:
+        return many
+    first = _clock(hours[0], minutes[0], seconds[0], with_seconds=with_seconds)
+    last = _clock(hours[-1], minutes[-1], seconds[-1], with_seconds=with_seconds)
+    return f"{many} from {first} to {last}"
+
+
+def _step(values: tuple[int, ...]) -> int | None:
+    """The one distance between all neighbours, or None."""
+    steps = {later - earlier for earlier, later in pairwise(values)}
+    return steps.pop() if len(steps) == 1 else None
+
+
+def _fills(values: tuple[int, ...]) -> bool:
+    """Whether the values are 0 and every multiple of a step that divides 60, two at least."""
+    step = _step(values)
+    return step is not None and values == tuple(range(0, 60, step)) and 60 % step == 0
+
+
+def _many(step: int, unit: str) -> str:
+    return f"every {unit}" if step == 1 else f"every {step} {unit}s"
+
+
+def _days(fields: CronFields) -> str:
+    """The day fields in words, '' for every day."""
+    rule = fields.rule
+    any_day, any_weekday = len(rule.days) == 31, len(rule.weekdays) == 7
+    if (any_day or any_weekday) if rule.is_ored else (any_day and any_weekday):
+        return ""
+    of_month, weekday, is_nth = _days_of_month(fields), _weekdays(fields), not rule.weekdays
+    if rule.is_ored:
+        if is_nth:
+            return f"on {of_month}, or on {weekday}, of the month"
+        return f"on {of_month} of the month, or on {weekday}"
+    if any_day:
+        return f"on {weekday} of the month" if is_nth else weekday
+    if any_weekday:
+        return f"on {of_month} of the month"
+    return f"on {of_month} of the month, when it is {weekday}" + (" of it" if is_nth else "")
+
+
+def _days_of_month(fields: CronFields) -> str:
+    rule = fields.rule
+    parts = [_listed("day", rule.days, 31)] if rule.days else []
+    parts += [
+        f"the weekday nearest to day {day}" + (" (or to the last day)" if day > 28 else "")
+        for day in rule.nearest
+    ]
+    if rule.last_day:
+        parts.append("the last day")
+    return _join(parts)
+
+
+def _weekdays(fields: CronFields) -> str:
+    rule = fields.rule
+    if rule.weekdays:
+        # Told from Monday on, with Sunday at the end, as people count a working week.
+        shown = sorted(rule.weekdays, key=_from_monday)
+        places = [_from_monday(weekday) for weekday in shown]
+        return _runs([_WEEKDAYS[weekday] for weekday in shown], places)
+    parts = [f"the {_NTH[nth - 1]} {_WEEKDAYS[weekday]}" for weekday, nth in rule.nth_weekdays]
+    parts += [f"the last {_WEEKDAYS[weekday]}" for weekday in rule.last_weekdays]
+    return _join(parts)
+
+
+def _listed(what: str, values: Sequence[int], most: int) -> str:
+    """'minute 5', 'minutes 5 and 20', 'days 1 to 7', 'every second'."""
+    if len(values) == most:
+        return f"every {what}"
+    plural = what if len(values) == 1 else f"{what}s"
+    return f"{plural} {_runs([str(value) for value in values], values)}"
+
+
+def _runs(names: Sequence[str], places: Sequence[int]) -> str:
+    """The names, with three or more neighbours told as 'first to last'."""
+    parts: list[str] = []
+    start = 0
+    for index in range(1, len(names) + 1):
+        if index < len(names) and places[index] == places[index - 1] + 1:
+            continue
+        if index - start >= 3:
+            parts.append(f"{names[start]} to {names[index - 1]}")
+        else:
+            parts += names[start:index]
+        start = index
+    return _join(parts)
+
+
+def _join(parts: Sequence[str]) -> str:
+    if len(parts) < 2:
+        return "".join(parts)
+    return f"{', '.join(parts[:-1])} and {parts[-1]}"
+
+
+def _clock(hour: int, minute: int, second: int, *, with_seconds: bool) -> str:
+    return f"{hour:02d}:{minute:02d}" + (f":{second:02d}" if with_seconds else "")
+
+
+def _duration(duration_ms: int, *, after_every: bool = False) -> str:
+    parts: list[str] = []
+    rest = duration_ms
+    for unit, unit_ms in _UNITS:
+        if unit == "week" and rest % unit_ms:
+            continue  # 8 days, not 1 week and 1 day
+        count, rest = divmod(rest, unit_ms)
+        if count:
+            parts.append(f"{count} {unit}" + ("s" if count > 1 else ""))
+    if after_every and len(parts) == 1:
+        return parts[0].removeprefix("1 ")
+    return _join(parts)
+
+
+def _zone(timezone: str | None) -> str:
+    if timezone == LOCAL:
+        return f"local time, {local_zone_name()}"
+    return timezone or "UTC"
+
+
+def _from_monday(weekday: int) -> int:
+    return (weekday - 1) % 7
