@@ -1,0 +1,25 @@
+"""The crontab in which cron no longer runs what was moved."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from edgecron.crontab.comments import MOVED_PREFIX
+from edgecron.errors import InvalidInput
+
+
+def comment_out(content: bytes, line_numbers: Collection[int]) -> bytes:
+    """The content with these lines (from 1) made comments by `# moved to edgecron: `.
+
+    Everything else stays byte for byte, and a line that bears the mark already stays as it is.
+    Raises InvalidInput where there is no such line.
+    """
+    mark = MOVED_PREFIX.encode()
+    lines = content.split(b"\n")
+    line_count = len(lines) if lines[-1] else len(lines) - 1
+    for number in set(line_numbers):
+        if not 1 <= number <= line_count:
+            raise InvalidInput(f"line {number} is not in the crontab, which has {line_count}")
+        if not lines[number - 1].startswith(mark):
+            lines[number - 1] = mark + lines[number - 1]
+    return b"\n".join(lines)

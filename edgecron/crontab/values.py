@@ -1,0 +1,66 @@
+"""What reading a crontab gives: entries, problems and warnings, as frozen values.
+
+`raw` is the line as it stands in the file, undecodable bytes shown as `\\xNN`. It may hold control
+characters: whoever prints it makes it harmless first. Messages never hold any.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from edgecron.model import ScheduleSpec
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """One line that cron would run, as a schedule. `stem` is its name before any -2, -3."""
+
+    line: int
+    raw: str
+    stem: str
+    spec: ScheduleSpec
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Problem:
+    """A line that can't be carried over as cron has it: nothing of the file is imported."""
+
+    line: int
+    raw: str
+    message: str
+    hint: str | None = None
+
+    def __str__(self) -> str:
+        return f"line {self.line}: {self.message}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Notice:
+    """Something that will differ from cron, or that cron itself would stumble over."""
+
+    line: int
+    raw: str
+    message: str
+
+    def __str__(self) -> str:
+        return f"line {self.line}: {self.message}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Crontab:
+    """A whole crontab, in file order. With any problem its entries must not be imported."""
+
+    entries: tuple[Entry, ...] = ()
+    problems: tuple[Problem, ...] = ()
+    warnings: tuple[Notice, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comparison:
+    """Entries against the schedules that exist: `new` to be added, `known` there already.
+
+    Both bear the names that they have, or will have, in the database.
+    """
+
+    new: tuple[Entry, ...] = ()
+    known: tuple[Entry, ...] = ()
