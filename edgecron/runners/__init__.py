@@ -1,0 +1,69 @@
+"""Runners take claims and give outcomes; they never see the database.
+
+command.py       commands and shell lines, by the supervisor
+environment.py   what a command finds in its environment, and who it runs as
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import StrEnum
+from typing import Protocol
+
+from edgecron.model import Claim, JobKind, Outcome
+
+
+class OnShutdown(StrEnum):
+    LEAVE = "leave"  # what runs goes on, and is taken over later
+    STOP = "stop"  # what runs is ended: TERM, its grace, KILL
+
+
+class Runner(Protocol):
+    """What the engine asks of a runner. For one thread."""
+
+    supervisor_id: str
+
+    @property
+    def kinds(self) -> frozenset[JobKind]:
+        """The jobs it can run."""
+
+    @property
+    def is_alive(self) -> bool:
+        """False once nothing more will come: what is still live is a matter for recovery."""
+
+    @property
+    def failure(self) -> str | None:
+        """Why it is no longer alive, where it said so."""
+
+    @property
+    def live_count(self) -> int:
+        """Claims that were taken and whose outcome was not collected."""
+
+    def fileno(self) -> int:
+        """A descriptor that is readable when `collect` has something, or `is_alive` has changed."""
+
+    def start(self, claims: Sequence[Claim]) -> None:
+        """Run these, each token once. What can't be started is an outcome like any other."""
+
+    def collect(self) -> list[Outcome]:
+        """The runs that ended since, without waiting. Flag `not_started`: it may be queued again.
+
+        Outcomes are kept for recovery until they are acknowledged.
+        """
+
+    def acknowledge(self, tokens: Sequence[str]) -> None:
+        """Say that the outcomes of these tokens are on record."""
+
+    def cancel(self, token: str) -> None:
+        """Have a run ended: its outcome follows. One that has ended meanwhile is left as it is."""
+
+    def stop(self) -> None:
+        """Have all runs ended: their outcomes follow, `cancelled` for `shutdown`."""
+
+    def close(
+        self, on_shutdown: OnShutdown = OnShutdown.LEAVE, *, timeout_s: float = 30.0
+    ) -> list[Outcome]:
+        """Let go; the outcomes that came until then, waiting for them at most `timeout_s` on STOP.
+
+        They can't be acknowledged any more. To do that: `stop`, collect all, then close.
+        """

@@ -1,0 +1,224 @@
+"""Commands and shell lines: a claim becomes a request to the supervisor, its record an outcome."""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from edgecron.clock import Clock
+from edgecron.model import Claim, JobKind, Outcome, Reason, Status
+from edgecron.runners import OnShutdown
+from edgecron.runners.environment import (
+    SHELL,
+    Account,
+    NotRunnable,
+    base_environment,
+    find_account,
+    own_account,
+    resolve_path,
+    run_environment,
+)
+from edgecron.supervisor.link import Event, Exited, NotStarted, SupervisorLink
+from edgecron.supervisor.output import load_output
+from edgecron.supervisor.records import EndCause, ExitRecord, Flag, Identity, StartRequest
+
+_ENDS: Mapping[EndCause, tuple[Status, Reason]] = {
+    EndCause.EXIT: (Status.FAILED, Reason.EXIT),
+    EndCause.SIGNAL: (Status.FAILED, Reason.SIGNAL),
+    EndCause.TIMEOUT: (Status.FAILED, Reason.TIMEOUT),
+    EndCause.SPAWN: (Status.FAILED, Reason.SPAWN),
+    EndCause.CANCELLED: (Status.CANCELLED, Reason.REQUEST),
+    EndCause.STOPPED: (Status.CANCELLED, Reason.SHUTDOWN),
+}
+
+
+class CommandRunner:
+    """Runs commands and shell lines by a supervisor. See Runner for the contract."""
+
+    kinds = frozenset({JobKind.COMMAND, JobKind.SHELL})
+
+    def __init__(
+        self, link: SupervisorLink, *, clock: Clock, environ: Mapping[str, str] | None = None
+    ) -> None:
+        self.supervisor_id = link.supervisor_id
+        self._link = link
+        self._clock = clock
+        self._environ = dict(os.environ if environ is None else environ)
+        self._own = own_account(self._environ)
+        self._claims: dict[str, Claim] = {}
+
+    @property
+    def is_alive(self) -> bool:
+        return self._link.is_alive
+
+    @property
+    def failure(self) -> str | None:
+        return self._link.end_message
+
+    @property
+    def live_count(self) -> int:
+        return len(self._claims)
+
+    def fileno(self) -> int:
+        return self._link.fileno()
+
+    def start(self, claims: Sequence[Claim]) -> None:
+        requests = [self._request(claim) for claim in claims]
+        self._claims.update((claim.lease_token, claim) for claim in claims)
+        self._link.start(requests)
+
+    def collect(self) -> list[Outcome]:
+        outcomes = (self._outcome(event) for event in self._link.receive())
+        return [outcome for outcome in outcomes if outcome is not None]
+
+    def acknowledge(self, tokens: Sequence[str]) -> None:
+        self._link.acknowledge(tokens)
+
+    def cancel(self, token: str) -> None:
+        self._link.cancel([token])
+
+    def stop(self) -> None:
+        self._link.stop_all(EndCause.STOPPED)
+
+    def close(
+        self, on_shutdown: OnShutdown = OnShutdown.LEAVE, *, timeout_s: float = 30.0
+    ) -> list[Outcome]:
+        outcomes: list[Outcome] = []
+        if on_shutdown is OnShutdown.STOP and self.is_alive:
+            self.stop()
+            outcomes = self._collect_all(self._clock.monotonic_ms() + int(timeout_s * 1000))
+        self._link.close()
+        return outcomes
+
+    def _collect_all(self, until_ms: int) -> list[Outcome]:
+        outcomes = self.collect()
+        poller = select.poll()
+        poller.register(self._link, select.POLLIN)
+        while self._claims and self.is_alive:
+            left_ms = until_ms - self._clock.monotonic_ms()
+            if left_ms <= 0 or not poller.poll(left_ms):
+                break
+            outcomes.extend(self.collect())
+        return outcomes
+
+    def _request(self, claim: Claim) -> StartRequest:
+        job = claim.job
+        refused: tuple[str, str] | None = None
+        account = self._own
+        environment: dict[str, str] = {}
+        try:
+            if job.user is not None:
+                account = find_account(job.user, own=self._own)
+            base = base_environment(self._environ, account)
+            environment = run_environment(claim, base, home=account.home)
+        except NotRunnable as why:
+            refused = (why.code, why.message)
+        timeout_s = claim.timeout_s
+        return StartRequest(
+            token=claim.lease_token,
+            argv=_argv(claim),
+            env=environment,
+            cwd=resolve_path(job.cwd or "~", home=account.home),
+            stdin=job.stdin,
+            timeout_ms=None if timeout_s is None else max(1, round(timeout_s * 1000)),
+            kill_grace_ms=round(claim.kill_grace_s * 1000),
+            output_cap_bytes=claim.output_cap_bytes,
+            identity=_identity(account),
+            refused=refused,
+        )
+
+    def _outcome(self, event: Event) -> Outcome | None:
+        if isinstance(event, Exited):
+            claim = self._claims.pop(event.record.token, None)
+            if claim is None:
+                return None
+            return outcome_of(
+                event.record,
+                execution_id=claim.execution_id,
+                token=claim.lease_token,
+                ok_codes=claim.ok_codes,
+                state_dir=self._link.state_dir,
+            )
+        if isinstance(event, NotStarted):
+            claim = self._claims.pop(event.token, None)
+            return None if claim is None else self._not_started(claim, event)
+        return None
+
+    def _not_started(self, claim: Claim, event: NotStarted) -> Outcome:
+        return Outcome(
+            execution_id=claim.execution_id,
+            lease_token=claim.lease_token,
+            status=Status.FAILED,
+            reason=Reason.SPAWN,
+            finished_ms=self._clock.now_ms(),
+            error_code=event.error_code,
+            error_msg=event.error_msg,
+            flags=(Flag.NOT_STARTED,),
+        )
+
+
+def outcome_of(
+    record: ExitRecord,
+    *,
+    execution_id: int,
+    token: str,
+    ok_codes: Sequence[int],
+    state_dir: Path,
+) -> Outcome:
+    """The outcome of an exit record, from the link or a journal.
+
+    `state_dir` holds its longer output. An end by a signal is a success only where `ok_codes`
+    names 128+N.
+    """
+    status, reason = _ENDS[record.cause]
+    is_own_end = record.cause in (EndCause.EXIT, EndCause.SIGNAL)
+    is_success = is_own_end and record.exit_code in ok_codes
+    output, is_whole = load_output(record.output, state_dir)
+    flags = record.flags
+    if not is_whole and Flag.OUTPUT_LOST not in flags:
+        flags = (*flags, Flag.OUTPUT_LOST)
+    return Outcome(
+        execution_id=execution_id,
+        lease_token=token,
+        status=Status.SUCCESS if is_success else status,
+        reason=None if is_success else reason,
+        exit_code=record.exit_code,
+        started_ms=record.started_ms,
+        finished_ms=record.finished_ms,
+        duration_ms=record.duration_ms,
+        error_code=record.error_code,
+        error_msg=None if is_success else record.error_msg or _end_in_words(record),
+        flags=flags,
+        output=output if record.started_ms is not None else None,
+    )
+
+
+def _argv(claim: Claim) -> tuple[str, ...]:
+    if claim.job.kind is JobKind.COMMAND:
+        return claim.job.argv
+    shell = claim.job.env.get("SHELL", "")
+    return (shell if shell.startswith("/") else SHELL, "-c", claim.job.argv[0])
+
+
+def _identity(account: Account) -> Identity | None:
+    if account.groups is None:
+        return None
+    return Identity(name=account.name, uid=account.uid, gid=account.gid, groups=account.groups)
+
+
+def _end_in_words(record: ExitRecord) -> str | None:
+    if record.started_ms is None:
+        return "ended before it was started"
+    if record.signal is not None:
+        return f"ended by {_signal_name(record.signal)}"
+    return None if record.exit_code is None else f"exit code {record.exit_code}"
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"

@@ -1,0 +1,56 @@
+"""The process that starts and watches an engine's commands, and outlives the engine.
+
+process.py    how it comes to be            loop.py       its event loop
+link.py       the engine's end of the link  engine_end.py its own end
+protocol.py   the frames between them       records.py    requests and exit records
+starting.py   what waits to be started      spawn.py      the start of a command
+watching.py   what runs                     run.py        one run, and its end
+output.py     what a run prints             groups.py     process groups
+ledger.py     ends not acknowledged yet     journal.py    starts and exits on record
+files.py      names, locks, removal         verdicts.py   what became of a run of a dead one
+deadlines.py  times to act at
+"""
+
+from edgecron.supervisor.files import forget, lock_is_held, lock_path
+from edgecron.supervisor.groups import LeftGroup, end_left_group
+from edgecron.supervisor.journal import JournalState, Trace, read_journal
+from edgecron.supervisor.link import Event, Exited, NotStarted, Started, SupervisorLink
+from edgecron.supervisor.process import StartBy, start
+from edgecron.supervisor.records import EndCause, ExitRecord, Flag, Identity, StartRequest
+from edgecron.supervisor.verdicts import (
+    Exit,
+    Interrupted,
+    NeverStarted,
+    Verdict,
+    judge,
+    verdict,
+)
+
+__all__ = [
+    "EndCause",
+    "Event",
+    "Exit",
+    "ExitRecord",
+    "Exited",
+    "Flag",
+    "Identity",
+    "Interrupted",
+    "JournalState",
+    "LeftGroup",
+    "NeverStarted",
+    "NotStarted",
+    "StartBy",
+    "StartRequest",
+    "Started",
+    "SupervisorLink",
+    "Trace",
+    "Verdict",
+    "end_left_group",
+    "forget",
+    "judge",
+    "lock_is_held",
+    "lock_path",
+    "read_journal",
+    "start",
+    "verdict",
+]

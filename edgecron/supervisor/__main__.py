@@ -1,0 +1,25 @@
+"""The supervisor as a program of its own: `python -m edgecron.supervisor FD KEY STATE_DIR`."""
+
+from __future__ import annotations
+
+import os
+import socket
+import sys
+from pathlib import Path
+
+from edgecron.clock import SystemClock
+from edgecron.supervisor.process import serve_detached
+
+
+def main(arguments: list[str]) -> None:
+    """Serve the link that was passed as a descriptor. Does not return."""
+    fd, key, folder = arguments
+    try:
+        link = socket.socket(fileno=int(fd))
+        serve_detached(link, Path(folder), key=key, clock=SystemClock())
+    finally:
+        os._exit(70)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,82 @@
+"""The supervisor's end of the link: frames in and out of a socket, never waiting for the engine."""
+
+from __future__ import annotations
+
+import selectors
+import socket
+from collections.abc import Callable
+from typing import Any
+
+from edgecron.supervisor import protocol
+from edgecron.supervisor.protocol import Kind
+
+
+class EngineEnd:
+    """What the engine says goes to `on_message`; what it is told waits for room in the socket."""
+
+    def __init__(
+        self,
+        link: socket.socket,
+        selector: selectors.BaseSelector,
+        *,
+        on_message: Callable[[Kind, Any], None],
+    ) -> None:
+        self._link = link
+        self._selector = selector
+        self._on_message = on_message
+        self._reader = protocol.FrameReader()
+        self._writer = protocol.FrameWriter()
+        self._waits_for_room = False
+        self.is_connected = True
+        link.setblocking(False)
+        selector.register(link, selectors.EVENT_READ, self._on_event)
+
+    @property
+    def has_unsent(self) -> bool:
+        return bool(self._writer)
+
+    def send(self, kind: Kind, body: Any) -> None:
+        """Queue a message, or drop it where the engine has gone: the journal has it then."""
+        if self.is_connected:
+            self._writer.put(protocol.encode(kind, body))
+
+    def flush(self) -> None:
+        """Give the socket what it takes now."""
+        while self.is_connected and self._writer:
+            try:
+                self._writer.sent(self._link.send(self._writer.next_bytes(), protocol.SEND_FLAGS))
+            except (BlockingIOError, InterruptedError):
+                break
+            except OSError:
+                self._disconnect()
+        waits = bool(self._writer)
+        if self.is_connected and waits is not self._waits_for_room:
+            self._waits_for_room = waits
+            events = selectors.EVENT_READ | (selectors.EVENT_WRITE if waits else 0)
+            self._selector.modify(self._link, events, self._on_event)
+
+    def _on_event(self) -> None:
+        if not self.is_connected:
+            return
+        try:
+            content = self._link.recv(protocol.READ_BYTES)
+        except (BlockingIOError, InterruptedError):
+            return
+        except OSError:
+            content = b""
+        if not content:
+            self._disconnect()
+            return
+        try:
+            for kind, body in self._reader.feed(content):
+                self._on_message(kind, body)
+        except (protocol.BrokenProtocol, KeyError, TypeError, ValueError):
+            # The engine sees its link close; its runs go on, and the journal tells their ends.
+            self._disconnect()
+
+    def _disconnect(self) -> None:
+        if self.is_connected:
+            self.is_connected = False
+            self._writer.clear()
+            self._selector.unregister(self._link)
+            self._link.close()

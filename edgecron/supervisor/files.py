@@ -1,0 +1,124 @@
+"""The files of a supervisor in the state folder: their names, how they are opened, its lock.
+
+Everything is 0600 in a folder 0700, never followed through a symlink, and closed in every command.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import re
+from pathlib import Path
+
+from edgecron.errors import SupervisorUnavailable
+
+_KEY = re.compile(r"[0-9a-f]{8,64}", re.ASCII)
+
+
+def prepare_state_dir(state_dir: Path) -> Path:
+    """The absolute folder, made with mode 0700 where it is missing, and closed to others.
+
+    Raises SupervisorUnavailable where it can't be made or belongs to somebody else.
+    """
+    folder = Path(os.path.abspath(state_dir))
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        seen = folder.stat()
+        if seen.st_uid != os.geteuid():
+            raise SupervisorUnavailable(
+                f"state folder '{folder}' belongs to user {seen.st_uid}, expected {os.geteuid()}"
+            )
+        if seen.st_mode & 0o077:
+            folder.chmod(0o700)
+    except OSError as error:
+        raise SupervisorUnavailable(f"state folder '{folder}' is not usable: {error}") from error
+    return folder
+
+
+def lock_path(state_dir: Path, key: str) -> Path:
+    return state_dir / f"supervisor-{_checked(key)}.lock"
+
+
+def journal_path(state_dir: Path, key: str) -> Path:
+    return state_dir / f"supervisor-{_checked(key)}.journal"
+
+
+def crash_path(state_dir: Path, key: str) -> Path:
+    """Where a supervisor that fails by a defect of its own leaves the traceback."""
+    return state_dir / f"supervisor-{_checked(key)}.crash"
+
+
+def spool_name(token: str) -> str:
+    """The file beside the journal that holds a run's longer output."""
+    return f"run-{token}.out"
+
+
+def open_private(path: Path | str, flags: int) -> int:
+    """A descriptor of a file 0600 whatever the umask, no symlink followed, closed on exec."""
+    return os.open(path, flags | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+
+
+def take_lock(path: Path) -> int:
+    """Hold the lock until the descriptor that is returned, and every copy of it, is closed.
+
+    Raises SupervisorUnavailable where somebody holds it.
+    """
+    lock_fd = open_private(path, os.O_RDWR | os.O_CREAT)
+    try:
+        fcntl.flock(lock_fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        os.close(lock_fd)
+        raise SupervisorUnavailable(f"lock '{path}' can't be taken: {error}") from error
+    return lock_fd
+
+
+def lock_is_held(path: Path) -> bool:
+    """Whether a living process holds the lock. A missing file is not held.
+
+    A shared lock is asked for, so that two who look at once do not take each other for the holder.
+    """
+    try:
+        lock_fd = open_private(path, os.O_RDONLY)
+    except FileNotFoundError:
+        return False
+    try:
+        fcntl.flock(lock_fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except OSError as error:
+        if error.errno in (errno.EWOULDBLOCK, errno.EAGAIN, errno.EACCES):
+            return True
+        raise
+    finally:
+        os.close(lock_fd)
+    return False
+
+
+def forget(state_dir: Path, key: str, *, spools: tuple[str, ...] = ()) -> bool:
+    """Remove the files of a dead supervisor, once all it knew was taken over.
+
+    `spools` are the output files that its journal names; without them they are read from it.
+    False, and nothing is removed, where it is alive.
+    """
+    if lock_is_held(lock_path(state_dir, key)):
+        return False
+    journal = journal_path(state_dir, key)
+    for name in spools or _spools_of(state_dir, key):
+        (state_dir / name).unlink(missing_ok=True)
+    crash_path(state_dir, key).unlink(missing_ok=True)
+    journal.with_suffix(".journal.new").unlink(missing_ok=True)
+    journal.unlink(missing_ok=True)
+    # Last: whoever is interrupted here finds the lock file, and comes back to the rest.
+    lock_path(state_dir, key).unlink(missing_ok=True)
+    return True
+
+
+def _spools_of(state_dir: Path, key: str) -> tuple[str, ...]:
+    from edgecron.supervisor.journal import read_journal
+
+    return tuple(spool_name(token) for token in read_journal(state_dir, key).traces)
+
+
+def _checked(key: str) -> str:
+    if _KEY.fullmatch(key) is None:
+        raise ValueError(f"supervisor id {key!r} is not 8 to 64 hexadecimal digits")
+    return key

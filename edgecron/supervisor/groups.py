@@ -1,0 +1,71 @@
+"""Process groups of commands: whose they are, and the end of those that nobody watches any more."""
+
+from __future__ import annotations
+
+import os
+import signal
+from enum import StrEnum
+from pathlib import Path
+
+
+class LeftGroup(StrEnum):
+    ENDED = "ended"  # its main process was alive: the whole group got KILL
+    GONE = "gone"  # its main process has ended
+    RECYCLED = "recycled"  # the process of that id is another one, and was left alone
+    UNKNOWN = "unknown"  # the system does not tell which process it is: left alone
+
+
+def read_start_time(pid: int) -> int | None:
+    """When a process started, in the kernel's ticks since boot; None where that can't be known."""
+    try:
+        stat_fd = os.open(f"/proc/{pid}/stat", os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return None
+    try:
+        shown = os.read(stat_fd, 4096)
+    except OSError:
+        return None
+    finally:
+        os.close(stat_fd)
+    # Field 2 is the name in parentheses, and may hold anything; field 3 follows the last one.
+    fields = shown[shown.rfind(b")") + 2 :].split()
+    return int(fields[19]) if len(fields) > 19 else None
+
+
+def end_left_group(pid: int, start_time: int | None) -> LeftGroup:
+    """Kill the process group of a command whose supervisor died, where it surely is that command.
+
+    `start_time` is what the journal says. A process id that is in use again is never touched.
+    """
+    if not Path("/proc/self/stat").exists():
+        return LeftGroup.UNKNOWN
+    found = read_start_time(pid)
+    if found is None:
+        return LeftGroup.GONE
+    if start_time is None:
+        return LeftGroup.UNKNOWN
+    if found != start_time:
+        return LeftGroup.RECYCLED
+    try:
+        if os.getpgid(pid) != pid:
+            return LeftGroup.RECYCLED
+        os.killpg(pid, signal.SIGKILL)
+    except ProcessLookupError:
+        return LeftGroup.GONE
+    return LeftGroup.ENDED
+
+
+def signal_group(pgid: int, number: int) -> bool:
+    """Send a signal to a process group of ours; False where nobody is left in it."""
+    try:
+        os.killpg(pgid, number)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True  # macOS: only processes that are not ours any more, or a zombie, are left
+    return True
+
+
+def group_has_members(pgid: int) -> bool:
+    """Whether a process is left in the group. The main one must have been reaped."""
+    return signal_group(pgid, 0)

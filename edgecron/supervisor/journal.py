@@ -1,0 +1,204 @@
+"""The journal of a supervisor: tokens before they start, starts, exits. Append-only, checksummed.
+
+A line is eight hexadecimal digits of CRC-32, a space and a JSON array. The first names the format,
+the boot and the supervisor:
+
+    ["edgecron-journal", 1, boot_id, key]
+    ["token", [token, ...]]                         about to be started, one write for a batch
+    ["start", token, pid, start_time, started_ms]   start_time: what the kernel says, or null
+    ["exit", {record}]                              an ExitRecord, short output included
+
+Nothing is synced to the disk: a record outlives the process once the kernel has it, and a power
+cut means another boot, after which whatever has no exit on record is `interrupted` anyway.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import zlib
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from edgecron.supervisor.files import journal_path, open_private
+from edgecron.supervisor.records import ExitRecord
+
+FORMAT = "edgecron-journal"
+FORMAT_VERSION = 1
+ROTATE_BYTES = 1024 * 1024
+TRUNCATE_BYTES = 16 * 1024
+
+
+class Journal:
+    """Writes one supervisor's journal. Starts and exits that find no space wait in memory."""
+
+    def __init__(self, state_dir: Path, key: str, *, boot_id: str) -> None:
+        self._path = journal_path(state_dir, key)
+        self._header = encode_line([FORMAT, FORMAT_VERSION, boot_id, key])
+        self._backlog: list[bytes] = []
+        self._size = 0
+        self._rotate_at = ROTATE_BYTES
+        self._fd = open_private(self._path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_APPEND)
+        self._append(self._header)
+
+    @property
+    def has_backlog(self) -> bool:
+        return bool(self._backlog)
+
+    def write_tokens(self, tokens: Sequence[str]) -> None:
+        """Put tokens on record before they start. Raises OSError: then none of them is there."""
+        self.write_backlog()
+        self._append(encode_line(["token", list(tokens)]))
+
+    def write_start(self, token: str, *, pid: int, start_time: int | None, started_ms: int) -> None:
+        self._append_or_keep(encode_line(["start", token, pid, start_time, started_ms]))
+
+    def write_exit(self, record: ExitRecord) -> None:
+        self._append_or_keep(encode_line(["exit", record.to_json()]))
+
+    def write_backlog(self) -> None:
+        """Write what found no space before. Raises OSError where there still is none."""
+        while self._backlog:
+            self._append(self._backlog[0])
+            del self._backlog[0]
+
+    def shrink(self, needed: Collection[str]) -> None:
+        """Drop what nobody needs any more, where that is worth a write.
+
+        `needed` are the tokens that are live, or whose end was not acknowledged.
+        Raises OSError where it can't be written: then the journal is as before.
+        """
+        if self._backlog:
+            return
+        if not needed:
+            if self._size >= TRUNCATE_BYTES:
+                os.ftruncate(self._fd, len(self._header))
+                self._size = len(self._header)
+                self._rotate_at = ROTATE_BYTES
+        elif self._size >= self._rotate_at:
+            self._rewrite(needed)
+
+    def _rewrite(self, needed: Collection[str]) -> None:
+        fresh_path = self._path.with_suffix(".journal.new")
+        fresh_path.unlink(missing_ok=True)
+        fresh_fd = open_private(fresh_path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_APPEND)
+        try:
+            content = self._header + b"".join(_needed_lines(self._path.read_bytes(), needed))
+            if os.write(fresh_fd, content) != len(content):
+                raise OSError("no space for the shorter journal")
+            os.rename(fresh_path, self._path)
+        except OSError:
+            os.close(fresh_fd)
+            fresh_path.unlink(missing_ok=True)
+            self._rotate_at = self._size + ROTATE_BYTES
+            raise
+        os.close(self._fd)
+        self._fd = fresh_fd
+        self._size = len(content)
+        self._rotate_at = max(ROTATE_BYTES, 2 * self._size)
+
+    def _append_or_keep(self, line: bytes) -> None:
+        self._backlog.append(line)
+        try:
+            self.write_backlog()
+        except OSError:
+            return  # it is in the backlog, which the loop retries until it is written
+
+    def _append(self, line: bytes) -> None:
+        written = os.write(self._fd, line)
+        if written != len(line):
+            # A torn line would make everything after it unreadable.
+            os.ftruncate(self._fd, self._size)
+            raise OSError(28, os.strerror(28))
+        self._size += written
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trace:
+    """What a journal knows of a token: about to start, then `pid`, then `exit`."""
+
+    pid: int | None = None
+    start_time: int | None = None
+    exit: ExitRecord | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JournalState:
+    """A journal as it was found. Not intact: missing, or damaged from some place on."""
+
+    is_intact: bool
+    boot_id: str | None = None
+    traces: dict[str, Trace] = field(default_factory=dict)
+
+
+def read_journal(state_dir: Path, key: str) -> JournalState:
+    """The journal of a supervisor, alive or dead; what lies before a damage is used."""
+    try:
+        journal_fd = open_private(journal_path(state_dir, key), os.O_RDONLY)
+    except FileNotFoundError:
+        return JournalState(is_intact=False)
+    with open(journal_fd, "rb") as journal:
+        lines = journal.read().split(b"\n")
+    entries = [decode_line(line) for line in lines[:-1]]
+    header = entries[0] if entries else None
+    if not header or header[:2] != [FORMAT, FORMAT_VERSION] or header[3:] != [key]:
+        return JournalState(is_intact=False)
+    # What follows the last newline is a line that was torn.
+    is_intact = lines[-1] == b""
+    traces: dict[str, Trace] = {}
+    for entry in entries[1:]:
+        try:
+            if entry is None:
+                raise ValueError("checksum")
+            _note(entry, traces)
+        except (ValueError, TypeError, KeyError, IndexError):
+            is_intact = False
+            break
+    return JournalState(is_intact=is_intact, boot_id=header[2], traces=traces)
+
+
+def encode_line(entry: list[Any]) -> bytes:
+    text = json.dumps(entry, separators=(",", ":")).encode("ascii")
+    return b"%08x %s\n" % (zlib.crc32(text), text)
+
+
+def decode_line(line: bytes) -> list[Any] | None:
+    """The entry of a line without its newline; None where it is damaged."""
+    checksum, _, text = line.partition(b" ")
+    if checksum != b"%08x" % zlib.crc32(text):
+        return None
+    entry = json.loads(text)
+    return entry if isinstance(entry, list) else None
+
+
+def _note(entry: list[Any], traces: dict[str, Trace]) -> None:
+    kind = entry[0]
+    if kind == "token":
+        for token in entry[1]:
+            traces.setdefault(token, Trace())
+    elif kind == "start":
+        traces[entry[1]] = Trace(pid=entry[2], start_time=entry[3])
+    elif kind == "exit":
+        record = ExitRecord.from_json(entry[1])
+        before = traces.get(record.token, Trace())
+        traces[record.token] = Trace(pid=before.pid, start_time=before.start_time, exit=record)
+    else:
+        raise ValueError(f"journal entry {kind!r} is not known")
+
+
+def _needed_lines(content: bytes, needed: Collection[str]) -> list[bytes]:
+    lines = []
+    for line in content.splitlines(keepends=True)[1:]:
+        entry = decode_line(line[:-1])
+        if entry is None:
+            raise OSError("the journal was damaged by somebody else")
+        if entry[0] == "token":
+            if kept := [token for token in entry[1] if token in needed]:
+                lines.append(encode_line(["token", kept]))
+        else:
+            token = entry[1]["token"] if entry[0] == "exit" else entry[1]
+            if token in needed:
+                lines.append(line)
+    return lines

@@ -1,0 +1,97 @@
+"""What the supervisor owes an account of: each end, in the journal and to the engine, until it is
+acknowledged."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+from collections.abc import Collection, Sequence
+from pathlib import Path
+
+from edgecron.clock import Clock
+from edgecron.supervisor.deadlines import Deadlines
+from edgecron.supervisor.engine_end import EngineEnd
+from edgecron.supervisor.journal import Journal
+from edgecron.supervisor.protocol import Kind
+from edgecron.supervisor.records import ExitRecord
+from edgecron.supervisor.run import LiveRun
+
+WAKE_JOURNAL = "journal"  # the deadline at which `retry` is called
+RETRY_MS = 1_000
+RETRY_MOST_MS = 30_000
+
+
+class Ledger:
+    """The journal, the engine's copy of it, and what was not acknowledged yet."""
+
+    def __init__(
+        self, state_dir: Path, *, key: str, clock: Clock, deadlines: Deadlines, engine: EngineEnd
+    ) -> None:
+        self._state_dir = state_dir
+        self._clock = clock
+        self._deadlines = deadlines
+        self._engine = engine
+        self._journal = Journal(state_dir, key, boot_id=clock.boot_id())
+        self._pause_ms = RETRY_MS
+        self._unacknowledged: dict[str, str | None] = {}  # token: its spool
+
+    @property
+    def has_backlog(self) -> bool:
+        return self._journal.has_backlog
+
+    def knows(self, token: str) -> bool:
+        """Whether it has ended, and that was not acknowledged yet."""
+        return token in self._unacknowledged
+
+    def open_tokens(self, tokens: Sequence[str]) -> bool:
+        """Put tokens on record before they start; False where that failed, and they must not."""
+        if not tokens:
+            return True
+        try:
+            self._journal.write_tokens(tokens)
+        except OSError as error:
+            code = errno.errorcode.get(error.errno or 0, "EIO")
+            self.refuse(
+                tokens, code, f"the journal can't be written, nothing was started: {error.strerror}"
+            )
+            return False
+        return True
+
+    def refuse(self, tokens: Sequence[str], code: str, message: str) -> None:
+        """Tell the engine of tokens that were not started, and are not on record."""
+        self._engine.send(Kind.NOT_STARTED, [[token, code, message] for token in tokens])
+
+    def record_start(self, run: LiveRun) -> None:
+        self._journal.write_start(
+            run.token, pid=run.pid, start_time=run.start_time, started_ms=run.started_ms
+        )
+        self._watch_backlog()
+
+    def record_exit(self, record: ExitRecord) -> None:
+        self._journal.write_exit(record)
+        self._watch_backlog()
+        self._unacknowledged[record.token] = record.output.get("spool")
+        self._engine.send(Kind.EXITED, record.to_json())
+
+    def acknowledge(self, tokens: Sequence[str], *, busy: Collection[str]) -> None:
+        """The engine has these ends on record. `busy` are the tokens that have not ended."""
+        for token in tokens:
+            spool = self._unacknowledged.pop(token, None)
+            if spool is not None:
+                (self._state_dir / spool).unlink(missing_ok=True)
+        with contextlib.suppress(OSError):  # a long journal is no harm; the next one tries again
+            self._journal.shrink(busy | self._unacknowledged.keys())
+
+    def retry(self) -> None:
+        """Write what found no space before."""
+        try:
+            self._journal.write_backlog()
+        except OSError:
+            self._pause_ms = min(2 * self._pause_ms, RETRY_MOST_MS)
+            self._watch_backlog()
+        else:
+            self._pause_ms = RETRY_MS
+
+    def _watch_backlog(self) -> None:
+        if self._journal.has_backlog and WAKE_JOURNAL not in self._deadlines:
+            self._deadlines.set(WAKE_JOURNAL, self._clock.monotonic_ms() + self._pause_ms)

@@ -1,0 +1,170 @@
+"""The event loop of the supervisor: it starts, watches and ends commands, and sleeps otherwise.
+
+Single-threaded. Nothing in it waits: an engine that does not read, a command that does not read or
+never stops printing, a full disk, all leave the time-outs of the others as they are.
+"""
+
+from __future__ import annotations
+
+import os
+import selectors
+import signal
+import socket
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from edgecron.clock import Clock
+from edgecron.supervisor import ledger, starting, watching
+from edgecron.supervisor.deadlines import Deadlines
+from edgecron.supervisor.engine_end import EngineEnd
+from edgecron.supervisor.protocol import PROTOCOL_VERSION, Kind
+from edgecron.supervisor.records import EndCause, StartRequest
+from edgecron.supervisor.run import LiveRun
+
+# Ends that found no space for so long, with no engine to tell them to, are given up.
+JOURNAL_PATIENCE_MS = 600_000
+FAREWELL_MS = 2_000  # so long a supervisor that was told to end waits for an engine that reads
+_MOST_SLEEP_S = 1_000_000.0  # epoll takes 24 days at most
+_LAST_WAIT = "last wait"
+
+
+class Supervisor:
+    """One supervisor process: what the engine says, what the system says, when to go."""
+
+    def __init__(self, link: socket.socket, state_dir: Path, *, key: str, clock: Clock) -> None:
+        self._clock = clock
+        self._selector = selectors.DefaultSelector()
+        self._deadlines = Deadlines()
+        self._engine = EngineEnd(link, self._selector, on_message=self._on_message)
+        self._ledger = ledger.Ledger(
+            state_dir, key=key, clock=clock, deadlines=self._deadlines, engine=self._engine
+        )
+        self._watch = watching.Watch(
+            self._selector, clock=clock, deadlines=self._deadlines, ledger=self._ledger
+        )
+        self._starter = starting.Starter(
+            state_dir,
+            clock=clock,
+            deadlines=self._deadlines,
+            ledger=self._ledger,
+            on_started=self._on_started,
+        )
+        self._started: list[tuple[str, int, int]] = []  # to be told in this turn
+        self._is_stopping = False
+        self._leave_at_ms: int | None = None
+        self._messages: dict[Kind, Callable[[Any], None]] = {
+            Kind.START: self._on_start,
+            Kind.CANCEL: lambda tokens: self._end(tokens, EndCause.CANCELLED),
+            Kind.STOP_ALL: lambda cause: self._end(self._busy, EndCause(cause)),
+            Kind.ACK: lambda tokens: self._ledger.acknowledge(tokens, busy=set(self._busy)),
+        }
+        self._wakes: dict[str, Callable[[], None]] = {
+            starting.WAKE_SPAWN: lambda: None,
+            ledger.WAKE_JOURNAL: self._ledger.retry,
+            watching.WAKE_REAP: self._watch.reap_unwatched,
+            _LAST_WAIT: lambda: None,
+        }
+
+    def serve(self) -> None:
+        """Until the engine has gone, or TERM came, and the last run has ended."""
+        self._watch_signals()
+        self._engine.send(
+            Kind.HELLO,
+            {"version": PROTOCOL_VERSION, "pid": os.getpid(), "boot_id": self._clock.boot_id()},
+        )
+        self._engine.flush()
+        while not self._is_done():
+            for key, _ in self._selector.select(self._sleep_s()):
+                key.data()
+            for due in self._deadlines.pop_due(self._clock.monotonic_ms()):
+                wake = self._wakes.get(due)
+                if wake is not None:
+                    wake()
+                else:
+                    self._watch.on_deadline(due)
+            self._starter.start_some()
+            if self._started:
+                self._engine.send(Kind.STARTED, self._started)
+                self._started = []
+            self._engine.flush()
+
+    @property
+    def _busy(self) -> list[str]:
+        """Tokens that have not ended."""
+        return [*self._watch.live, *self._starter.tokens]
+
+    def _is_done(self) -> bool:
+        if self._watch.live or self._starter:
+            return False
+        if not self._engine.is_connected:
+            return not self._ledger.has_backlog or self._has_waited(JOURNAL_PATIENCE_MS)
+        if self._is_stopping:
+            return not self._engine.has_unsent or self._has_waited(FAREWELL_MS)
+        return False
+
+    def _has_waited(self, patience_ms: int) -> bool:
+        """Whether so long has passed since this was asked first."""
+        now_ms = self._clock.monotonic_ms()
+        if self._leave_at_ms is None:
+            self._leave_at_ms = now_ms + patience_ms
+            self._deadlines.set(_LAST_WAIT, self._leave_at_ms)
+        return now_ms >= self._leave_at_ms
+
+    def _sleep_s(self) -> float | None:
+        if self._starter.is_ready:
+            return 0
+        next_ms = self._deadlines.next_ms()
+        if next_ms is None:
+            return None
+        return min(max(next_ms - self._clock.monotonic_ms(), 0) / 1000, _MOST_SLEEP_S)
+
+    def _on_message(self, kind: Kind, body: Any) -> None:
+        self._messages[kind](body)
+
+    def _on_start(self, bodies: list[dict[str, Any]]) -> None:
+        requests = [StartRequest.from_json(body) for body in bodies]
+        # A token starts once, however often it is asked for.
+        fresh = {
+            request.token: request for request in requests if not self._is_known(request.token)
+        }
+        if self._is_stopping:
+            self._ledger.refuse(list(fresh), "ESHUTDOWN", "the supervisor was told to end")
+        elif self._ledger.open_tokens(list(fresh)):
+            self._starter.add(list(fresh.values()))
+
+    def _is_known(self, token: str) -> bool:
+        return token in self._watch.live or token in self._starter or self._ledger.knows(token)
+
+    def _on_started(self, run: LiveRun) -> None:
+        self._watch.add(run)
+        self._started.append((run.token, run.pid, run.started_ms))
+
+    def _end(self, tokens: list[str], cause: EndCause) -> None:
+        for token in tokens:
+            run = self._watch.live.get(token)
+            if run is not None:
+                self._watch.end(run, cause)
+            else:
+                self._starter.withdraw(token, cause)
+
+    def _watch_signals(self) -> None:
+        woken_fd, waker_fd = os.pipe()
+        os.set_blocking(woken_fd, False)
+        os.set_blocking(waker_fd, False)
+        signal.set_wakeup_fd(waker_fd, warn_on_full_buffer=False)
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            signal.signal(number, watching.note_signal)
+
+        def on_signal() -> None:
+            self._on_signals(os.read(woken_fd, 4096))
+
+        self._selector.register(woken_fd, selectors.EVENT_READ, on_signal)
+
+    def _on_signals(self, numbers: bytes) -> None:
+        """TERM and INT end every run, then the supervisor. HUP changes nothing: no terminal."""
+        if signal.SIGTERM in numbers or signal.SIGINT in numbers:
+            self._is_stopping = True
+            self._end(self._busy, EndCause.STOPPED)
+        if signal.SIGCHLD in numbers:
+            self._watch.reap_unwatched()

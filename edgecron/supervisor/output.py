@@ -1,0 +1,247 @@
+"""What a run prints, kept within its cap in flat memory: a head, a tail, and a count of the rest.
+
+Bytes are kept as records (stream, time, length, content) in three regions: the head, and two
+segments of the tail that take turns as a ring, so that the last half of the cap is always whole.
+The regions lie in memory while they are small, then in one spool file in the state folder.
+"""
+
+from __future__ import annotations
+
+import base64
+import os
+import struct
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from edgecron.model import Output, OutputChunk, Stream
+from edgecron.supervisor.files import open_private
+
+MEMORY_BYTES = 16 * 1024
+PENDING_BYTES = 4 * 1024
+COALESCE_MS = 100
+MAX_CHUNKS = 4096  # of a region: two streams that alternate byte by byte stay bounded too
+
+_HEADER = struct.Struct("<BqI")  # stream, milliseconds since 1970, bytes of content
+
+
+class _Region:
+    """Records one after the other, in memory or in the spool file from `base` on."""
+
+    __slots__ = ("base", "content_bytes", "count", "limit", "memory", "size")
+
+    def __init__(self, *, base: int, limit: int) -> None:
+        self.base = base
+        self.limit = limit
+        self.memory = bytearray()
+        self.size = self.content_bytes = self.count = 0
+
+    @property
+    def room(self) -> int:
+        return self.limit - self.content_bytes if self.count < MAX_CHUNKS else 0
+
+    def reset(self) -> None:
+        self.memory.clear()
+        self.size = self.content_bytes = self.count = 0
+
+
+class OutputKeeper:
+    """Takes what a run prints, and at its end tells what was kept and where."""
+
+    def __init__(self, *, cap_bytes: int, spool: Path) -> None:
+        head_limit = cap_bytes // 2
+        tail_limit = cap_bytes - head_limit
+        overhead = MAX_CHUNKS * _HEADER.size
+        tail_base = head_limit + overhead
+        self._spool = spool
+        self._spool_fd: int | None = None
+        self._spill_failed = False
+        self._tail_limit = tail_limit
+        self._head = _Region(base=0, limit=head_limit)
+        self._older = _Region(base=tail_base, limit=tail_limit)
+        self._newer = _Region(base=tail_base + tail_limit + overhead, limit=tail_limit)
+        self._printed = {Stream.STDOUT: 0, Stream.STDERR: 0}
+        self._pending = bytearray()
+        self._pending_stream = Stream.STDOUT
+        self._pending_ms = 0
+        self.is_lost = False  # something within the cap could not be kept
+
+    def add(self, stream: Stream, at_ms: int, content: bytes) -> None:
+        """Bytes that were read from a stream at that time (milliseconds since 1970)."""
+        self._printed[stream] += len(content)
+        if (
+            self._pending
+            and stream is self._pending_stream
+            and 0 <= at_ms - self._pending_ms < COALESCE_MS
+            and len(self._pending) + len(content) <= PENDING_BYTES
+        ):
+            self._pending += content
+            return
+        self._flush()
+        if len(content) < PENDING_BYTES:
+            self._pending += content
+            self._pending_stream = stream
+            self._pending_ms = at_ms
+        else:
+            self._keep(stream, at_ms, memoryview(content))
+
+    def finish(self) -> dict[str, Any]:
+        """What was kept, as JSON: inline where it is small, else by the spool's name."""
+        self._flush()
+        regions = (self._head, self._older, self._newer)
+        told: dict[str, Any] = {
+            "stdout_bytes": self._printed[Stream.STDOUT],
+            "stderr_bytes": self._printed[Stream.STDERR],
+            "tail_limit": self._tail_limit,
+        }
+        if self._spool_fd is not None:
+            os.close(self._spool_fd)
+            self._spool_fd = None
+            told["spool"] = self._spool.name
+            told["regions"] = [[region.base, region.size] for region in regions]
+        elif any(region.size for region in regions):
+            told["inline"] = [base64.b64encode(region.memory).decode("ascii") for region in regions]
+        return told
+
+    def _flush(self) -> None:
+        if self._pending:
+            self._keep(self._pending_stream, self._pending_ms, memoryview(bytes(self._pending)))
+            self._pending.clear()
+
+    def _keep(self, stream: Stream, at_ms: int, content: memoryview) -> None:
+        if room := self._head.room:
+            self._append(self._head, stream, at_ms, content[:room])
+            content = content[room:]
+        if not self._tail_limit:
+            return
+        # What is longer than the whole tail would only push itself out again.
+        content = content[-self._tail_limit :]
+        while content:
+            room = self._newer.room
+            if not room:
+                self._older, self._newer = self._newer, self._older
+                self._newer.reset()
+                continue
+            self._append(self._newer, stream, at_ms, content[:room])
+            content = content[room:]
+
+    def _append(self, region: _Region, stream: Stream, at_ms: int, content: memoryview) -> None:
+        record = _HEADER.pack(stream, at_ms, len(content)) + content
+        if self._spool_fd is None and not self._fits_in_memory(len(record)):
+            self._spill()
+        if self._spool_fd is None:
+            if not self._fits_in_memory(len(record)):
+                self._lose(region, content)
+                return
+            region.memory += record
+        elif not self._write(record, region.base + region.size):
+            self._lose(region, content)
+            return
+        region.size += len(record)
+        region.content_bytes += len(content)
+        region.count += 1
+
+    def _lose(self, region: _Region, content: memoryview) -> None:
+        # Counted as taken: a head that can't be written must still give way to the tail.
+        region.content_bytes += len(content)
+        self.is_lost = True
+
+    def _fits_in_memory(self, more: int) -> bool:
+        kept = len(self._head.memory) + len(self._older.memory) + len(self._newer.memory)
+        return kept + more <= MEMORY_BYTES
+
+    def _spill(self) -> None:
+        """Move all that is in memory to the spool; without space, go on with what memory holds."""
+        if self._spill_failed:
+            return
+        try:
+            self._spool_fd = open_private(self._spool, os.O_RDWR | os.O_CREAT | os.O_EXCL)
+        except OSError:
+            self._spill_failed = True  # told to a person by is_lost
+            return
+        regions = (self._head, self._older, self._newer)
+        if all(self._write(bytes(region.memory), region.base) for region in regions):
+            for region in regions:
+                region.memory = bytearray()
+            return
+        os.close(self._spool_fd)
+        self._spool_fd = None
+        self._spool.unlink(missing_ok=True)
+        self._spill_failed = True
+
+    def _write(self, record: bytes, offset: int) -> bool:
+        assert self._spool_fd is not None
+        try:
+            return os.pwrite(self._spool_fd, record, offset) == len(record)
+        except OSError:
+            return False
+
+
+def load_output(told: Mapping[str, Any], state_dir: Path) -> tuple[Output, bool]:
+    """The output of an exit record, and whether it is whole (False: its spool can't be read)."""
+    regions, is_whole = _load_regions(told, state_dir)
+    head, older, newer = (_chunks(region) for region in regions)
+    tail = _last_bytes([*older, *newer], int(told.get("tail_limit", 0)))
+    kept = sum(len(chunk.content) for chunk in head) + sum(len(chunk.content) for chunk in tail)
+    stdout_bytes = int(told.get("stdout_bytes", 0))
+    stderr_bytes = int(told.get("stderr_bytes", 0))
+    dropped_bytes = stdout_bytes + stderr_bytes - kept
+    return (
+        Output(
+            chunks=(*head, *tail),
+            stdout_bytes=stdout_bytes,
+            stderr_bytes=stderr_bytes,
+            dropped_bytes=dropped_bytes,
+            dropped_after=len(head) if dropped_bytes else 0,
+        ),
+        is_whole,
+    )
+
+
+def _load_regions(told: Mapping[str, Any], state_dir: Path) -> tuple[list[bytes], bool]:
+    if "inline" in told:
+        return [base64.b64decode(text) for text in told["inline"]], True
+    if "spool" not in told:
+        return [b"", b"", b""], True
+    try:
+        spool_fd = open_private(state_dir / Path(told["spool"]).name, os.O_RDONLY)
+    except OSError:
+        return [b"", b"", b""], False
+    try:
+        regions = [os.pread(spool_fd, size, base) for base, size in told["regions"]]
+    except OSError:
+        return [b"", b"", b""], False
+    finally:
+        os.close(spool_fd)
+    sizes = [size for _, size in told["regions"]]
+    return regions, [len(region) for region in regions] == sizes
+
+
+def _chunks(region: bytes) -> list[OutputChunk]:
+    chunks = []
+    position = 0
+    while position + _HEADER.size <= len(region):
+        stream, at_ms, length = _HEADER.unpack_from(region, position)
+        position += _HEADER.size
+        if stream not in (Stream.STDOUT, Stream.STDERR):
+            break
+        content = region[position : position + length]
+        chunks.append(OutputChunk(stream=Stream(stream), at_ms=at_ms, content=content))
+        position += length
+    return chunks
+
+
+def _last_bytes(chunks: list[OutputChunk], limit: int) -> list[OutputChunk]:
+    excess = sum(len(chunk.content) for chunk in chunks) - limit
+    kept = []
+    for chunk in chunks:
+        if excess >= len(chunk.content):
+            excess -= len(chunk.content)
+            continue
+        if excess > 0:
+            chunk = OutputChunk(
+                stream=chunk.stream, at_ms=chunk.at_ms, content=chunk.content[excess:]
+            )
+            excess = 0
+        kept.append(chunk)
+    return kept

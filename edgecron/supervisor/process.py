@@ -1,0 +1,155 @@
+"""How the supervisor comes to be: forked or exec'ed, alone in its session, holding its lock."""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import traceback
+from enum import StrEnum
+from pathlib import Path
+
+from edgecron.clock import Clock
+from edgecron.errors import EdgecronError, SupervisorUnavailable
+from edgecron.supervisor import files, protocol
+from edgecron.supervisor.link import SupervisorLink
+
+START_TIMEOUT_S = 20.0
+_EXEC = (
+    "import sys; sys.path.append(sys.argv[1]);"
+    "from edgecron.supervisor.__main__ import main; main(sys.argv[2:])"
+)
+
+
+class StartBy(StrEnum):
+    FORK = "fork"  # cheap, and shares memory; only where the host has no other thread
+    EXEC = "exec"  # a fresh interpreter
+
+
+def start(state_dir: Path, *, clock: Clock, by: StartBy | None = None) -> SupervisorLink:
+    """Start a supervisor and return our end of its link, once it holds its lock.
+
+    It is no child of ours: it outlives us, and leaves us no zombie. `by` None chooses.
+    Raises SupervisorUnavailable where it can't be started, or the state folder is not usable.
+    """
+    folder = files.prepare_state_dir(state_dir)
+    key = os.urandom(8).hex()
+    if by is None:
+        by = StartBy.FORK if threading.active_count() == 1 else StartBy.EXEC
+    ours, theirs = socket.socketpair()
+    with contextlib.closing(theirs):
+        try:
+            if by is StartBy.FORK:
+                _fork(theirs, folder, key=key, clock=clock)
+            else:
+                _exec(theirs, folder, key=key)
+        except OSError as error:
+            ours.close()
+            raise SupervisorUnavailable(f"supervisor can't be started: {error}") from error
+    link = SupervisorLink(ours, folder, supervisor_id=key)
+    try:
+        link.wait_hello(START_TIMEOUT_S)
+    except EdgecronError:
+        link.close()
+        raise
+    return link
+
+
+def _fork(theirs: socket.socket, folder: Path, *, key: str, clock: Clock) -> None:
+    pid = os.fork()
+    if pid == 0:
+        # Never back into the caller's stack, whatever happens.
+        try:
+            serve_detached(theirs, folder, key=key, clock=clock)
+        finally:
+            os._exit(70)
+    with contextlib.suppress(ChildProcessError):  # the host ignores SIGCHLD
+        os.waitpid(pid, 0)
+
+
+def _exec(theirs: socket.socket, folder: Path, *, key: str) -> None:
+    package_parent = str(Path(__file__).resolve().parents[2])
+    fd = theirs.fileno()
+    # -P: the folder we happen to be in must not stand in for a module.
+    command = [sys.executable, "-P", "-c", _EXEC, package_parent, str(fd), key, os.fspath(folder)]
+    null = subprocess.DEVNULL
+    subprocess.Popen(command, pass_fds=[fd], stdin=null, stdout=null, stderr=null, cwd="/").wait()
+
+
+def serve_detached(link: socket.socket, folder: Path, *, key: str, clock: Clock) -> None:
+    """Become the supervisor in a grandchild, and end this process. Does not return."""
+    if os.fork() != 0:
+        os._exit(0)
+    # What the host left in memory must not be collected: its destructors close descriptors,
+    # whose numbers are ours by then.
+    gc.freeze()
+    code = 70
+    try:
+        os.setsid()
+        _reset_signals()
+        _close_inherited(keep=link.fileno())
+        os.chdir("/")
+        _show_name()
+        lock_fd = files.take_lock(files.lock_path(folder, key))
+        from edgecron.supervisor.loop import Supervisor
+
+        Supervisor(link, folder, key=key, clock=clock).serve()
+        os.close(lock_fd)
+        code = 0
+    except EdgecronError as error:
+        _refuse(link, error.message)
+    except BaseException:  # noqa: BLE001 - nothing may unwind further; it is told and kept
+        _refuse(link, f"supervisor failed: {sys.exc_info()[1]!r}")
+        _keep_traceback(folder, key)
+    finally:
+        os._exit(code)
+
+
+def _reset_signals() -> None:
+    for number in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}:
+        # Some numbers belong to the C library, and macOS keeps others.
+        with contextlib.suppress(OSError, ValueError):
+            signal.signal(number, signal.SIG_DFL)
+    # Writing to an engine or a command that has gone is an error here, not the end. Commands get
+    # the default back: `subprocess` restores it, and only this one is ignored.
+    signal.signal(signal.SIGPIPE, signal.SIG_IGN)
+    signal.set_wakeup_fd(-1)
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())
+
+
+def _close_inherited(*, keep: int) -> None:
+    null_fd = os.open(os.devnull, os.O_RDWR)
+    for fd in (0, 1, 2):
+        if fd != keep:
+            os.dup2(null_fd, fd)
+    folder = "/proc/self/fd" if os.path.isdir("/proc/self/fd") else "/dev/fd"
+    for name in os.listdir(folder):
+        fd = int(name)
+        if fd > 2 and fd != keep:
+            with contextlib.suppress(OSError):  # the one that listed the folder
+                os.close(fd)
+    os.set_inheritable(keep, False)
+
+
+def _show_name() -> None:
+    with contextlib.suppress(OSError), open("/proc/self/comm", "w", encoding="ascii") as comm:
+        comm.write("edgecron-super")
+
+
+def _refuse(link: socket.socket, message: str) -> None:
+    with contextlib.suppress(OSError):
+        link.send(protocol.encode(protocol.Kind.REFUSED, message))
+
+
+def _keep_traceback(folder: Path, key: str) -> None:
+    with contextlib.suppress(OSError):
+        crash_fd = files.open_private(
+            files.crash_path(folder, key), os.O_WRONLY | os.O_CREAT | os.O_APPEND
+        )
+        os.write(crash_fd, traceback.format_exc().encode("utf-8", "replace"))
+        os.close(crash_fd)

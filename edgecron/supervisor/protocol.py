@@ -1,0 +1,106 @@
+"""What engine and supervisor say to each other: length-prefixed JSON frames on a stream socket.
+
+A frame is four bytes of length, most significant first, then a JSON array `[kind, body]`. The
+first frame is the supervisor's hello, which names the protocol version. Text may hold lone
+surrogates (bytes that are not UTF-8): JSON escapes carry them.
+"""
+
+from __future__ import annotations
+
+import json
+import socket
+import struct
+from collections import deque
+from enum import StrEnum
+from typing import Any
+
+PROTOCOL_VERSION = 1
+MAX_FRAME_BYTES = 256 * 1024 * 1024
+READ_BYTES = 256 * 1024
+
+# Without it a link that has closed would be a deadly signal where SIGPIPE is not ignored.
+SEND_FLAGS = getattr(socket, "MSG_NOSIGNAL", 0)
+
+_LENGTH = struct.Struct(">I")
+
+
+class Kind(StrEnum):
+    START = "start"  # to the supervisor: requests, all their tokens journalled in one write
+    CANCEL = "cancel"  # to the supervisor: tokens to end
+    STOP_ALL = "stop_all"  # to the supervisor: end every run, whose cause is then the one given
+    ACK = "ack"  # to the supervisor: tokens whose end is on record elsewhere
+    HELLO = "hello"  # to the engine: version, pid; the lock is held from here on
+    REFUSED = "refused"  # to the engine, instead of hello: why it can't serve
+    STARTED = "started"  # to the engine: (token, pid, started_ms) of each command started
+    NOT_STARTED = "not_started"  # to the engine: (token, error_code, message), nothing was run
+    EXITED = "exited"  # to the engine: one exit record
+
+
+class BrokenProtocol(Exception):
+    """The other side sent what is no frame of this protocol."""
+
+
+def encode(kind: Kind, body: Any) -> bytes:
+    """The frame of a message."""
+    text = json.dumps([kind, body], separators=(",", ":")).encode("ascii")
+    if len(text) > MAX_FRAME_BYTES:
+        raise BrokenProtocol(f"frame is {len(text)} bytes, at most {MAX_FRAME_BYTES} can be sent")
+    return _LENGTH.pack(len(text)) + text
+
+
+class FrameReader:
+    """Bytes in, messages out; keeps what is not complete yet."""
+
+    def __init__(self) -> None:
+        self._buffer = bytearray()
+
+    def feed(self, content: bytes) -> list[tuple[Kind, Any]]:
+        """The messages that are complete now. Raises BrokenProtocol."""
+        self._buffer += content
+        messages = []
+        position = 0
+        while len(self._buffer) - position >= _LENGTH.size:
+            (length,) = _LENGTH.unpack_from(self._buffer, position)
+            if length > MAX_FRAME_BYTES:
+                raise BrokenProtocol(f"frame of {length} bytes, expected {MAX_FRAME_BYTES} at most")
+            end = position + _LENGTH.size + length
+            if len(self._buffer) < end:
+                break
+            messages.append(_decode(bytes(self._buffer[position + _LENGTH.size : end])))
+            position = end
+        del self._buffer[:position]
+        return messages
+
+
+class FrameWriter:
+    """Frames that wait for room in a socket. Never blocks; memory is what the caller queued."""
+
+    def __init__(self) -> None:
+        self._frames: deque[memoryview] = deque()
+
+    def __bool__(self) -> bool:
+        return bool(self._frames)
+
+    def put(self, frame: bytes) -> None:
+        self._frames.append(memoryview(frame))
+
+    def clear(self) -> None:
+        self._frames.clear()
+
+    def next_bytes(self) -> memoryview:
+        """What to send next; b'' where nothing waits."""
+        return self._frames[0] if self._frames else memoryview(b"")
+
+    def sent(self, count: int) -> None:
+        """The first `count` bytes of `next_bytes()` are gone."""
+        frame = self._frames.popleft()
+        if count < len(frame):
+            self._frames.appendleft(frame[count:])
+
+
+def _decode(text: bytes) -> tuple[Kind, Any]:
+    try:
+        kind, body = json.loads(text)
+        return Kind(kind), body
+    except (ValueError, TypeError) as error:
+        raise BrokenProtocol(f"frame can't be read: {error}") from error

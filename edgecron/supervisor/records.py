@@ -1,0 +1,157 @@
+"""What crosses from engine to supervisor and back: a request to start, a record of the end.
+
+Both are JSON objects on the link and in the journal; names are those of the fields.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+TOKEN = re.compile(r"[A-Za-z0-9_\-]{1,64}", re.ASCII)
+
+
+class EndCause(StrEnum):
+    EXIT = "exit"  # the main process exited
+    SIGNAL = "signal"  # a signal that we did not send ended it
+    TIMEOUT = "timeout"  # it was ended for running longer than its timeout
+    CANCELLED = "cancelled"  # it was ended on request
+    STOPPED = "stopped"  # it was ended with its engine or supervisor
+    SPAWN = "spawn"  # it could not be started
+
+
+class Flag(StrEnum):
+    PIPE_HELD = "pipe_held"  # another process kept stdout or stderr open when the main one ended
+    LEFT_BEHIND = "left_behind"  # processes of its group were alive when the main one ended
+    OUTPUT_LOST = "output_lost"  # part of the output could not be kept (no space), beyond the cap
+    SPAWN_RETRIED = "spawn_retried"  # the system had no process or descriptor left at first
+    NOT_STARTED = "not_started"  # surely never started: it may be queued again
+    KILLED = "killed"  # it did not end on TERM within its grace
+    CORE_DUMPED = "core_dumped"  # the system wrote a core file
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Identity:
+    """Who a command runs as, where that is not the supervisor's own user."""
+
+    name: str
+    uid: int
+    gid: int
+    groups: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StartRequest:
+    """All that the supervisor needs to run a command once.
+
+    `refused` is (error_code, message) where it was found that it can't be started: it is then
+    recorded like any other end, and nothing is run. `timeout_ms` None means no limit.
+    """
+
+    token: str
+    argv: tuple[str, ...]
+    env: Mapping[str, str]
+    cwd: str
+    stdin: str | None = None
+    timeout_ms: int | None = None
+    kill_grace_ms: int = 10_000
+    output_cap_bytes: int
+    identity: Identity | None = None
+    refused: tuple[str, str] | None = None
+
+    def __post_init__(self) -> None:
+        if TOKEN.fullmatch(self.token) is None:
+            raise ValueError(f"token {self.token!r} is not 1 to 64 of A-Z a-z 0-9 _ -")
+
+    def to_json(self) -> dict[str, Any]:
+        body: dict[str, Any] = {
+            "token": self.token,
+            "argv": self.argv,
+            "env": dict(self.env),
+            "cwd": self.cwd,
+            "kill_grace_ms": self.kill_grace_ms,
+            "output_cap_bytes": self.output_cap_bytes,
+        }
+        for name in ("stdin", "timeout_ms", "refused"):
+            value = getattr(self, name)
+            if value is not None:
+                body[name] = value
+        if self.identity is not None:
+            who = self.identity
+            body["identity"] = [who.name, who.uid, who.gid, who.groups]
+        return body
+
+    @classmethod
+    def from_json(cls, body: Mapping[str, Any]) -> StartRequest:
+        identity = body.get("identity")
+        refused = body.get("refused")
+        return cls(
+            token=body["token"],
+            argv=tuple(body["argv"]),
+            env=body["env"],
+            cwd=body["cwd"],
+            stdin=body.get("stdin"),
+            timeout_ms=body.get("timeout_ms"),
+            kill_grace_ms=body["kill_grace_ms"],
+            output_cap_bytes=body["output_cap_bytes"],
+            identity=None
+            if identity is None
+            else Identity(
+                name=identity[0], uid=identity[1], gid=identity[2], groups=tuple(identity[3])
+            ),
+            refused=None if refused is None else (refused[0], refused[1]),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExitRecord:
+    """How a run ended, as the supervisor saw it.
+
+    `exit_code` is 128+N where signal N (`signal`) ended it, None where it never started; then
+    `started_ms` and `duration_ms` are None too. `*_ms` instants are wall time, `duration_ms` is
+    monotonic. `output` is what `edgecron.supervisor.output.load_output` reads.
+    """
+
+    token: str
+    cause: EndCause
+    finished_ms: int
+    exit_code: int | None = None
+    signal: int | None = None
+    started_ms: int | None = None
+    duration_ms: int | None = None
+    pid: int | None = None
+    error_code: str | None = None
+    error_msg: str | None = None
+    flags: tuple[str, ...] = ()
+    output: Mapping[str, Any] = field(default_factory=dict)
+
+    def to_json(self) -> dict[str, Any]:
+        body: dict[str, Any] = {"token": self.token, "cause": self.cause}
+        for name in _RECORD_FIELDS:
+            value = getattr(self, name)
+            if value is not None:
+                body[name] = value
+        return body
+
+    @classmethod
+    def from_json(cls, body: Mapping[str, Any]) -> ExitRecord:
+        known = {name: body[name] for name in _RECORD_FIELDS if name in body}
+        known["flags"] = tuple(known.get("flags", ()))
+        return cls(token=body["token"], cause=EndCause(body["cause"]), **known)
+
+
+_RECORD_FIELDS = (
+    "finished_ms",
+    "exit_code",
+    "signal",
+    "started_ms",
+    "duration_ms",
+    "pid",
+    "error_code",
+    "error_msg",
+    "flags",
+    "output",
+)

@@ -1,0 +1,164 @@
+"""One command that runs: its pipes, its end by TERM and KILL, the record of how it ended."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+
+from edgecron.clock import Clock
+from edgecron.model import Stream
+from edgecron.supervisor.files import spool_name
+from edgecron.supervisor.groups import group_has_members, read_start_time, signal_group
+from edgecron.supervisor.output import OutputKeeper
+from edgecron.supervisor.records import EndCause, ExitRecord, Flag, StartRequest
+from edgecron.supervisor.spawn import Spawned
+from edgecron.timetext import format_duration_ms
+
+READ_BYTES = 64 * 1024
+# The most that a pipe can hold for a user without privileges; beyond it somebody still writes.
+DRAIN_BYTES = 1024 * 1024
+
+_WAITID = getattr(os, "waitid", None)  # macOS has it from Python 3.13 on
+
+
+class LiveRun:
+    """A started command. The loop owns when; this knows how."""
+
+    def __init__(
+        self, request: StartRequest, spawned: Spawned, *, clock: Clock, state_dir: Path
+    ) -> None:
+        self.token = request.token
+        self.pid = spawned.process.pid
+        self.started_ms = clock.now_ms()
+        self.start_time = read_start_time(self.pid)
+        self.timeout_ms = request.timeout_ms
+        self.kill_grace_ms = request.kill_grace_ms
+        self.streams = {spawned.stdout_fd: Stream.STDOUT, spawned.stderr_fd: Stream.STDERR}
+        self.stdin_fd = spawned.stdin_fd
+        self.ended_fds: list[int] = []  # pipes that came to their end while they were drained
+        self.pidfd: int | None = None
+        self.end_cause: EndCause | None = None  # why we end it; None while we do not
+        self.flags: list[Flag] = []
+        self._process = spawned.process
+        self._clock = clock
+        self._started_monotonic_ms = clock.monotonic_ms()
+        self._unfed = memoryview((request.stdin or "").encode("utf-8", "surrogateescape"))
+        self._keeper = OutputKeeper(
+            cap_bytes=request.output_cap_bytes, spool=state_dir / spool_name(self.token)
+        )
+
+    def read(self, fd: int) -> bool:
+        """Take what a pipe holds, at most one read; False at its end."""
+        return self._read(fd) != 0
+
+    def feed(self) -> bool:
+        """Give the command more of its stdin; False where there is no more to give."""
+        assert self.stdin_fd is not None
+        try:
+            self._unfed = self._unfed[os.write(self.stdin_fd, self._unfed) :]
+        except BlockingIOError:
+            return True
+        except BrokenPipeError:
+            return False  # it does not read on, as any filter may decide
+        return bool(self._unfed)
+
+    def terminate(self, cause: EndCause) -> None:
+        """Ask the group to end. A stopped process must go on to be able to."""
+        self.end_cause = cause
+        signal_group(self.pid, signal.SIGTERM)
+        signal_group(self.pid, signal.SIGCONT)
+
+    def kill(self) -> None:
+        self.flags.append(Flag.KILLED)
+        signal_group(self.pid, signal.SIGKILL)
+
+    def has_ended(self) -> bool:
+        """Whether the main process has ended and is not reaped yet; False where unknown."""
+        if _WAITID is None:
+            return False
+        try:
+            return _WAITID(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+        except ChildProcessError:
+            return True
+
+    def reap(self) -> ExitRecord | None:
+        """The record of its end, or None while the main process runs.
+
+        Pipes that others hold open are still in `streams` afterwards, and not ours to wait for.
+        """
+        if self.end_cause is not None and self.has_ended():
+            # Before it is reaped, while its process id can't be anybody else's group.
+            signal_group(self.pid, signal.SIGKILL)
+        try:
+            pid, status = os.waitpid(self.pid, os.WNOHANG)
+        except ChildProcessError:
+            return self._record(None)
+        if pid == 0:
+            return None
+        finished = self._record(status)
+        self._process.returncode = finished.exit_code
+        return finished
+
+    def _record(self, status: int | None) -> ExitRecord:
+        finished_ms = self._clock.now_ms()
+        duration_ms = self._clock.monotonic_ms() - self._started_monotonic_ms
+        self._drain()
+        if self.end_cause is not None:
+            if _WAITID is None:
+                signal_group(self.pid, signal.SIGKILL)
+        else:
+            if self.streams:
+                self.flags.append(Flag.PIPE_HELD)
+            if group_has_members(self.pid):
+                self.flags.append(Flag.LEFT_BEHIND)
+        code = None if status is None else os.waitstatus_to_exitcode(status)
+        number = -code if code is not None and code < 0 else None
+        if status is not None and number is not None and os.WCOREDUMP(status):
+            self.flags.append(Flag.CORE_DUMPED)
+        output = self._keeper.finish()
+        if self._keeper.is_lost:
+            self.flags.append(Flag.OUTPUT_LOST)
+        return ExitRecord(
+            token=self.token,
+            cause=self.end_cause or (EndCause.EXIT if number is None else EndCause.SIGNAL),
+            exit_code=code if number is None else 128 + number,
+            signal=number,
+            started_ms=self.started_ms,
+            finished_ms=finished_ms,
+            duration_ms=duration_ms,
+            pid=self.pid,
+            error_msg=self._message(status),
+            flags=tuple(self.flags),
+            output=output,
+        )
+
+    def _message(self, status: int | None) -> str | None:
+        if status is None:
+            return "its exit code was lost: another part of the system had taken it"
+        if self.end_cause is EndCause.TIMEOUT and self.timeout_ms is not None:
+            return f"ran longer than {format_duration_ms(self.timeout_ms)}, and was ended"
+        return None
+
+    def _read(self, fd: int) -> int:
+        """Bytes taken; 0 at the end of the pipe, -1 where nothing is there now."""
+        try:
+            content = os.read(fd, READ_BYTES)
+        except BlockingIOError:
+            return -1
+        if content:
+            self._keeper.add(self.streams[fd], self._clock.now_ms(), content)
+        return len(content)
+
+    def _drain(self) -> None:
+        """Take what is in the pipes, without waiting."""
+        for fd in list(self.streams):
+            left = DRAIN_BYTES
+            while left > 0:
+                taken = self._read(fd)
+                if taken == 0:
+                    del self.streams[fd]
+                    self.ended_fds.append(fd)
+                if taken <= 0:
+                    break
+                left -= taken

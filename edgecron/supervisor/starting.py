@@ -1,0 +1,131 @@
+"""Runs that wait to be started: a few per turn of the loop, and again where the system is short."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from edgecron.clock import Clock
+from edgecron.supervisor.deadlines import Deadlines
+from edgecron.supervisor.ledger import Ledger
+from edgecron.supervisor.records import EndCause, ExitRecord, Flag, StartRequest
+from edgecron.supervisor.run import LiveRun
+from edgecron.supervisor.spawn import Spawner, SpawnFailed
+
+SLICE_MS = 5  # so long commands are started before the others are looked after
+PATIENCE_MS = 5_000  # so long a start is tried again where the system is short of something
+PAUSE_MS = 100
+WAKE_SPAWN = "spawn"  # the deadline until which no start is tried
+
+
+class Starter:
+    """The queue of requests whose tokens are on record; started runs go to `on_started`."""
+
+    def __init__(
+        self,
+        state_dir: Path,
+        *,
+        clock: Clock,
+        deadlines: Deadlines,
+        ledger: Ledger,
+        on_started: Callable[[LiveRun], None],
+    ) -> None:
+        self._state_dir = state_dir
+        self._clock = clock
+        self._deadlines = deadlines
+        self._ledger = ledger
+        self._on_started = on_started
+        self._spawner = Spawner()
+        self._waiting: dict[str, StartRequest] = {}
+        self._withdrawn: dict[str, EndCause] = {}
+        self._retried: set[str] = set()
+        self._scarce_since_ms: int | None = None
+
+    @property
+    def tokens(self) -> list[str]:
+        """Those that wait, first come first."""
+        return list(self._waiting)
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether something can be tried at once."""
+        return bool(self._waiting) and WAKE_SPAWN not in self._deadlines
+
+    def __contains__(self, token: str) -> bool:
+        return token in self._waiting
+
+    def __bool__(self) -> bool:
+        return bool(self._waiting)
+
+    def add(self, requests: Sequence[StartRequest]) -> None:
+        self._waiting.update((request.token, request) for request in requests)
+
+    def withdraw(self, token: str, cause: EndCause) -> None:
+        """End it without a start."""
+        if token in self._waiting:
+            self._withdrawn.setdefault(token, cause)
+            self._deadlines.clear(WAKE_SPAWN)
+
+    def start_some(self) -> None:
+        """Start what a short while allows."""
+        until_ms = self._clock.monotonic_ms() + SLICE_MS
+        while self.is_ready:
+            token, request = next(iter(self._waiting.items()))
+            if not self._start(request):
+                return
+            del self._waiting[token]
+            self._withdrawn.pop(token, None)
+            self._retried.discard(token)
+            if self._clock.monotonic_ms() >= until_ms:
+                return
+
+    def _start(self, request: StartRequest) -> bool:
+        """Start it, or record why not. False: to be tried again later."""
+        cause = self._withdrawn.get(request.token)
+        if cause is not None:
+            now_ms = self._clock.now_ms()
+            self._ledger.record_exit(
+                ExitRecord(token=request.token, cause=cause, finished_ms=now_ms)
+            )
+            return True
+        try:
+            if request.refused is not None:
+                raise SpawnFailed(*request.refused)
+            spawned = self._spawner.spawn(request)
+        except SpawnFailed as failure:
+            if failure.is_temporary and self._may_try_again(request.token):
+                return False
+            self._record_failed(request.token, failure)
+            return True
+        self._scarce_since_ms = None
+        run = LiveRun(request, spawned, clock=self._clock, state_dir=self._state_dir)
+        if request.token in self._retried:
+            run.flags.append(Flag.SPAWN_RETRIED)
+        self._ledger.record_start(run)
+        self._on_started(run)
+        return True
+
+    def _may_try_again(self, token: str) -> bool:
+        now_ms = self._clock.monotonic_ms()
+        if self._scarce_since_ms is None:
+            self._scarce_since_ms = now_ms
+        self._retried.add(token)
+        # Those behind it have waited as long: each is tried once more, then given up too.
+        if now_ms - self._scarce_since_ms >= PATIENCE_MS:
+            return False
+        self._deadlines.set(WAKE_SPAWN, now_ms + PAUSE_MS)
+        return True
+
+    def _record_failed(self, token: str, failure: SpawnFailed) -> None:
+        is_scarce = token in self._retried
+        tried = f"; tried for {PATIENCE_MS // 1000}s" if is_scarce else ""
+        self._ledger.record_exit(
+            ExitRecord(
+                token=token,
+                cause=EndCause.SPAWN,
+                finished_ms=self._clock.now_ms(),
+                error_code=failure.code,
+                error_msg=failure.message + tried,
+                flags=(Flag.SPAWN_RETRIED,) if is_scarce else (),
+            )
+        )

@@ -1,0 +1,141 @@
+"""Runs that live: their pipes, time-outs and ends, as selector and deadlines report them."""
+
+from __future__ import annotations
+
+import os
+import selectors
+import signal
+from functools import partial
+
+from edgecron.clock import Clock
+from edgecron.supervisor.deadlines import Deadlines
+from edgecron.supervisor.ledger import Ledger
+from edgecron.supervisor.records import EndCause
+from edgecron.supervisor.run import READ_BYTES, LiveRun
+
+MOST_HELD_PIPES = 256
+WAKE_REAP = "reap"  # the deadline at which `reap_unwatched` is called
+
+
+class Watch:
+    """The live runs of a supervisor, by token."""
+
+    def __init__(
+        self,
+        selector: selectors.BaseSelector,
+        *,
+        clock: Clock,
+        deadlines: Deadlines,
+        ledger: Ledger,
+    ) -> None:
+        self._selector = selector
+        self._clock = clock
+        self._deadlines = deadlines
+        self._ledger = ledger
+        self._unwatched: dict[str, LiveRun] = {}  # without a pidfd: looked at on SIGCHLD
+        self._held: dict[int, None] = {}  # pipes of ended runs that others still hold
+        self.live: dict[str, LiveRun] = {}
+
+    def add(self, run: LiveRun) -> None:
+        """Watch a run that was just started."""
+        self.live[run.token] = run
+        for fd in run.streams:
+            self._selector.register(fd, selectors.EVENT_READ, partial(self._on_output, run, fd))
+        if run.stdin_fd is not None:
+            on_room = partial(self._on_stdin, run)
+            self._selector.register(run.stdin_fd, selectors.EVENT_WRITE, on_room)
+        if run.timeout_ms is not None:
+            self._set_deadline(run, run.timeout_ms)
+        try:
+            run.pidfd = os.pidfd_open(run.pid)
+        except (AttributeError, OSError):  # macOS, an old kernel, or no descriptor left
+            self._unwatched[run.token] = run
+            signal.signal(signal.SIGCHLD, note_signal)
+            # It may have ended before the signal was asked for.
+            self._deadlines.set(WAKE_REAP, self._clock.monotonic_ms())
+        else:
+            self._selector.register(run.pidfd, selectors.EVENT_READ, partial(self._reap, run))
+
+    def end(self, run: LiveRun, cause: EndCause) -> None:
+        """TERM to its group, and KILL after its grace. A run that is being ended stays so."""
+        if run.end_cause is not None:
+            return
+        if run.has_ended():
+            self._reap(run)  # it was faster: its own end is the truth
+            return
+        run.terminate(cause)
+        self._set_deadline(run, run.kill_grace_ms)
+
+    def on_deadline(self, key: str) -> None:
+        """The time-out or the grace of a run is over."""
+        run = self.live.get(key.removeprefix("run "))
+        if run is None:
+            return
+        if run.end_cause is None:
+            self.end(run, EndCause.TIMEOUT)
+        else:
+            run.kill()
+
+    def reap_unwatched(self) -> None:
+        for run in list(self._unwatched.values()):
+            self._reap(run)
+
+    def _on_output(self, run: LiveRun, fd: int) -> None:
+        if fd in run.streams and not run.read(fd):
+            del run.streams[fd]
+            self._close(fd)
+
+    def _on_stdin(self, run: LiveRun) -> None:
+        if run.stdin_fd is not None and not run.feed():
+            self._close(run.stdin_fd)
+            run.stdin_fd = None
+
+    def _set_deadline(self, run: LiveRun, after_ms: int) -> None:
+        self._deadlines.set(f"run {run.token}", self._clock.monotonic_ms() + after_ms)
+
+    def _reap(self, run: LiveRun) -> None:
+        # Several events of one turn may tell of the same end.
+        if run.token not in self.live:
+            return
+        record = run.reap()
+        if record is None:
+            return
+        del self.live[run.token]
+        self._unwatched.pop(run.token, None)
+        self._deadlines.clear(f"run {run.token}")
+        for fd in (run.pidfd, run.stdin_fd, *run.ended_fds):
+            if fd is not None:
+                self._close(fd)
+        for fd in run.streams:
+            self._hold(fd)
+        run.streams = {}
+        run.stdin_fd = None
+        self._ledger.record_exit(record)
+
+    def _hold(self, fd: int) -> None:
+        """Read on: whoever holds the other end would be killed by a pipe without a reader."""
+        if len(self._held) >= MOST_HELD_PIPES:
+            oldest = next(iter(self._held))
+            del self._held[oldest]
+            self._close(oldest)
+        self._held[fd] = None
+        self._selector.modify(fd, selectors.EVENT_READ, partial(self._discard, fd))
+
+    def _discard(self, fd: int) -> None:
+        if fd not in self._held:
+            return
+        try:
+            if os.read(fd, READ_BYTES):
+                return
+        except BlockingIOError:
+            return
+        del self._held[fd]
+        self._close(fd)
+
+    def _close(self, fd: int) -> None:
+        self._selector.unregister(fd)
+        os.close(fd)
+
+
+def note_signal(number: int, frame: object) -> None:
+    """The wake-up descriptor tells the loop. Not SIG_IGN, which commands would inherit."""
