@@ -15,26 +15,60 @@ words             a trigger in plain words, and what a clock change does to it
 
 from __future__ import annotations
 
-from edgecron.triggers.base import Trigger, TriggerKind
-from edgecron.triggers.compiled import dump_trigger, from_json, load_trigger
-from edgecron.triggers.cron import CronTrigger
-from edgecron.triggers.grammar import at, cron, every, parse_trigger
-from edgecron.triggers.several import Triggers, combine
-from edgecron.triggers.simple import (
-    AfterEndTrigger,
-    AfterTrigger,
-    AtTrigger,
-    BootTrigger,
-    EveryTrigger,
-)
-from edgecron.triggers.walltime import parse_when
-from edgecron.triggers.zones import check_zone, load_zone, local_zone_name, tzdata_version
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from edgecron.triggers.base import Trigger, TriggerKind
+    from edgecron.triggers.clockchanges import ClockChange, clock_change_notes
+    from edgecron.triggers.compiled import dump_trigger, from_json, load_trigger
+    from edgecron.triggers.crontrigger import CronTrigger
+    from edgecron.triggers.grammar import at, cron, every, parse_trigger
+    from edgecron.triggers.several import Triggers, combine
+    from edgecron.triggers.simple import (
+        AfterEndTrigger,
+        AfterTrigger,
+        AtTrigger,
+        BootTrigger,
+        EveryTrigger,
+    )
+    from edgecron.triggers.walltime import parse_when
+    from edgecron.triggers.words import describe
+    from edgecron.triggers.zones import check_zone, load_zone, local_zone_name, tzdata_version
+
+_HOME = {
+    "AfterEndTrigger": "simple",
+    "AfterTrigger": "simple",
+    "AtTrigger": "simple",
+    "BootTrigger": "simple",
+    "ClockChange": "clockchanges",
+    "CronTrigger": "crontrigger",
+    "EveryTrigger": "simple",
+    "Trigger": "base",
+    "TriggerKind": "base",
+    "Triggers": "several",
+    "at": "grammar",
+    "check_zone": "zones",
+    "clock_change_notes": "clockchanges",
+    "combine": "several",
+    "cron": "grammar",
+    "describe": "words",
+    "dump_trigger": "compiled",
+    "every": "grammar",
+    "from_json": "compiled",
+    "load_trigger": "compiled",
+    "load_zone": "zones",
+    "local_zone_name": "zones",
+    "parse_trigger": "grammar",
+    "parse_when": "walltime",
+    "tzdata_version": "zones",
+}
 
 __all__ = [
     "AfterEndTrigger",
     "AfterTrigger",
     "AtTrigger",
     "BootTrigger",
+    "ClockChange",
     "CronTrigger",
     "EveryTrigger",
     "Trigger",
@@ -42,8 +76,10 @@ __all__ = [
     "Triggers",
     "at",
     "check_zone",
+    "clock_change_notes",
     "combine",
     "cron",
+    "describe",
     "dump_trigger",
     "every",
     "from_json",
@@ -54,3 +90,17 @@ __all__ = [
     "parse_when",
     "tzdata_version",
 ]
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOME:
+        raise AttributeError(f"module 'edgecron.triggers' has no attribute {name!r}")
+    from importlib import import_module
+
+    value: object = getattr(import_module(f"edgecron.triggers.{_HOME[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from edgecron.timetext import from_ms as to_datetime
 from edgecron.triggers.base import EARLIEST_MS, LATEST_MS, Trigger
-from edgecron.triggers.cron import CronTrigger
+from edgecron.triggers.crontrigger import CronTrigger
 from edgecron.triggers.tzif import DAY_S, Spans
 from edgecron.triggers.zones import zone_spans
 

@@ -8,7 +8,7 @@ from functools import lru_cache
 from edgecron.errors import EdgecronError, InvalidTrigger, UnknownTimezone
 from edgecron.timetext import MAX_DURATION_MS
 from edgecron.triggers.base import EARLIEST_MS, LATEST_MS, Trigger, TriggerKind
-from edgecron.triggers.cron import CronTrigger
+from edgecron.triggers.crontrigger import CronTrigger
 from edgecron.triggers.fields import fields_from_json
 from edgecron.triggers.simple import (
     AfterEndTrigger,

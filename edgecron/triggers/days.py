@@ -10,6 +10,7 @@ from edgecron.triggers.tzif import EPOCH_ORDINAL
 
 # Months kept per rule: a count over fifty years, and then the cache starts again.
 _MONTHS_KEPT = 700
+_LAST_MONTH = 9998 * 12
 
 
 class DayRule:
@@ -20,7 +21,7 @@ class DayRule:
     """
 
     __slots__ = (
-        "_kept",
+        "_kept", "_steps",
         "days",
         "is_ored",
         "last_day",
@@ -52,6 +53,11 @@ class DayRule:
         self.last_weekdays = last_weekdays
         self.is_ored = is_ored
         self._kept: dict[int, tuple[int, ...]] = {}
+        # From each month, January first, how many months to the next that may match.
+        self._steps = tuple(
+            next((n for n in range(1, 13) if (month + n) % 12 + 1 in months), 12)
+            for month in range(12)
+        )
 
     def identity(self) -> tuple[object, ...]:
         """What makes two of them the same."""
@@ -60,14 +66,21 @@ class DayRule:
 
     def first(self, day: int, until: int) -> int | None:
         """The first matching day from `day` on and before `until`, or None."""
-        while day < until:
-            at = date.fromordinal(day + EPOCH_ORDINAL)
-            found = self.in_month(at.year * 12 + at.month - 1)
-            index = bisect_left(found, at.day)
-            if index < len(found):
-                day += found[index] - at.day
+        at = date.fromordinal(day + EPOCH_ORDINAL)
+        month = start_month = at.year * 12 + at.month - 1
+        found = self.in_month(month)
+        index = bisect_left(found, at.day)
+        if index < len(found):
+            day += found[index] - at.day
+            return day if day < until else None
+        # A month has at least 28 days: past this one every day is too late.
+        last_month = min(start_month + (until - day) // 28 + 2, _LAST_MONTH)
+        while month < last_month:
+            month += self._steps[month % 12]
+            found = self.in_month(month)
+            if found:
+                day = _month_start(month) + found[0] - 1
                 return day if day < until else None
-            day = _month_start(self._month_after(at.year, at.month))
         return None
 
     def last(self, day: int, since: int) -> int | None:
@@ -127,12 +140,6 @@ class DayRule:
         for weekday in self.last_weekdays:
             weekly.add(length - (first + length - 1 - weekday) % 7)
         return tuple(sorted(wanted | weekly if self.is_ored else wanted & weekly))
-
-    def _month_after(self, year: int, month: int) -> int:
-        index = bisect_right(self.months, month)
-        if index < len(self.months):
-            return year * 12 + self.months[index] - 1
-        return (year + 1) * 12 + self.months[0] - 1
 
 
 @lru_cache(maxsize=2048)

@@ -5,10 +5,9 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 
 from edgecron.errors import EdgecronError, InvalidTrigger, UnknownTimezone
-from edgecron.model import check_name
 from edgecron.timetext import MAX_DURATION_MS, format_duration_ms, parse_duration_ms, to_ms
 from edgecron.triggers.base import EARLIEST_MS, LATEST_MS, Trigger, check_aware
-from edgecron.triggers.cron import CronTrigger
+from edgecron.triggers.crontrigger import CronTrigger
 from edgecron.triggers.gate import check_text, gate
 from edgecron.triggers.simple import (
     AFTER_CHOICES,
@@ -128,6 +127,8 @@ def _cron(text: str, timezone: str | None, *, name: str | None, seed: bytes | No
                 f"cron text {text!r} holds H, which needs a schedule's name to derive from",
                 hint="give a schedule name, or write a number instead of H",
             )
+        from edgecron.model import check_name
+
         check_name(name, what="schedule name")
         hash_id = (seed or b"") + name.encode("ascii")
     fields = expand(gated, text, hash_id=hash_id)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import datetime
 
-from edgecron.model import check_name
 from edgecron.timetext import format_duration_ms, format_ms, from_ms
 from edgecron.triggers.base import EARLIEST_MS, LATEST_MS, Trigger, TriggerKind
 
@@ -172,6 +171,9 @@ class AfterTrigger(EventTrigger):
     upstream: str
 
     def __init__(self, upstream: str, *, on: str, timezone: str | None) -> None:
+        # Imported here: the dataclasses of the model cost more than all triggers together.
+        from edgecron.model import check_name
+
         check_name(upstream, what="schedule name")
         if on not in AFTER_CHOICES:
             raise ValueError(f"on is {on!r}, expected one of {', '.join(AFTER_CHOICES)}")

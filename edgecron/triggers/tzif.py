@@ -20,40 +20,38 @@ _BEGINNING_S = -(10**12)
 _RULE_FROM_YEAR = 1900  # a file without any transition follows its rule from here
 _LAST_RULE_YEAR = 9998
 
-_RULE = re.compile(
-    r"(?:<[^>]{3,}>|[A-Za-z]{3,})(?P<std>[+-]?\d{1,3}(?::\d{2}){0,2})"
-    r"(?:(?:<[^>]{3,}>|[A-Za-z]{3,})(?P<dst>[+-]?\d{1,3}(?::\d{2}){0,2})?"
-    r",(?P<start>[JM\d.]+)(?:/(?P<start_time>[+-]?\d{1,3}(?::\d{2}){0,2}))?"
-    r",(?P<end>[JM\d.]+)(?:/(?P<end_time>[+-]?\d{1,3}(?::\d{2}){0,2}))?)?",
-    re.ASCII,
-)
+_NAMED = re.compile(r"(<[^>,]{3,}>|[A-Za-z]{3,})([\d:+-]*)", re.ASCII)
 _MONTH_DAY = re.compile(r"M(\d{1,2})\.([1-5])\.([0-6])", re.ASCII)
 
 
 class Rule:
-    """What a POSIX zone text says of every year: one offset, or two and when they change."""
+    """What a POSIX zone text says of every year: one offset, or two and when they change.
 
-    __slots__ = ("dst_s", "end", "end_time_s", "start", "start_time_s", "std_s")
+    `changes`: there are two.
+    """
+
+    __slots__ = ("changes", "dst_s", "end", "end_time_s", "start", "start_time_s", "std_s")
 
     def __init__(self, text: str) -> None:
         """Raises ValueError where the text is no POSIX zone rule."""
-        found = _RULE.fullmatch(text)
-        if found is None:
+        head, *days = text.split(",")
+        named = _NAMED.findall(head)
+        if "".join(name + offset for name, offset in named) != head or (
+            (len(named), len(days)) not in ((1, 0), (2, 2)) or not named[0][1]
+        ):
             raise ValueError(f"zone rule {text!r} is not understood")
         # POSIX counts hours west of Greenwich, everything else east of it.
-        self.std_s = -_seconds(found["std"])
-        self.start = found["start"]
-        self.end = found["end"]
-        self.dst_s = -_seconds(found["dst"]) if found["dst"] else self.std_s + 3600
-        self.start_time_s = _seconds(found["start_time"] or "2")
-        self.end_time_s = _seconds(found["end_time"] or "2")
-        if self.start is not None:
-            _ = self.transitions(2000)
-
-    @property
-    def changes(self) -> bool:
-        """Whether clocks change within a year."""
-        return self.start is not None
+        self.std_s = -_seconds(named[0][1])
+        self.dst_s = self.std_s + 3600
+        self.changes = len(named) == 2
+        self.start, self.start_time_s = "", 0
+        self.end, self.end_time_s = "", 0
+        if self.changes:
+            if named[1][1]:
+                self.dst_s = -_seconds(named[1][1])
+            self.start, self.start_time_s = _day_and_time(days[0])
+            self.end, self.end_time_s = _day_and_time(days[1])
+            self.transitions(2000)
 
     def transitions(self, year: int) -> list[tuple[int, int]]:
         """(instant in seconds since 1970, offset from then on), in order of time."""
@@ -178,6 +176,12 @@ def _read(content: bytes) -> History:
     changes = [(_BEGINNING_S, offsets[0])]
     changes += [(at, offsets[kind]) for at, kind in zip(instants, kinds, strict=True)]
     return History(changes, Rule(rule_text) if rule_text else None)
+
+
+def _day_and_time(text: str) -> tuple[str, int]:
+    """The day of a rule and its time, which is 02:00 unless it says so."""
+    day, _, time = text.partition("/")
+    return day, _seconds(time or "2")
 
 
 def _seconds(text: str) -> int:

@@ -8,7 +8,7 @@ from itertools import pairwise
 from edgecron.timetext import format_ms
 from edgecron.triggers.base import Trigger
 from edgecron.triggers.clockchanges import ClockChange, clock_change_notes
-from edgecron.triggers.cron import CronTrigger
+from edgecron.triggers.crontrigger import CronTrigger
 from edgecron.triggers.fields import CronFields
 from edgecron.triggers.simple import (
     AfterEndTrigger,

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 from functools import lru_cache
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from edgecron.errors import UnknownTimezone
@@ -18,7 +17,7 @@ if TYPE_CHECKING:
     from zoneinfo import ZoneInfo
 
 LOCAL = "local"
-_ETC = Path("/etc")
+_ETC = "/etc"
 _LOCALTIME = "localtime"  # the name of a local zone that only /etc/localtime's bytes know
 
 
@@ -65,7 +64,7 @@ def check_zone(name: object) -> str | None:
     return name
 
 
-def local_zone_name(etc: Path = _ETC) -> str:
+def local_zone_name(etc: str = _ETC) -> str:
     """The machine's zone: an IANA name, a POSIX rule from TZ, or 'localtime'.
 
     TZ decides, then where the link /etc/localtime leads, then /etc/timezone, then the bytes of
@@ -74,7 +73,7 @@ def local_zone_name(etc: Path = _ETC) -> str:
     variable = os.environ.get("TZ")
     if variable is not None:
         return _after_zoneinfo(variable.removeprefix(":")) or "UTC"
-    localtime = etc / "localtime"
+    localtime = os.path.join(etc, "localtime")
     try:
         linked = _after_zoneinfo(os.readlink(localtime))
     except OSError:
@@ -82,12 +81,12 @@ def local_zone_name(etc: Path = _ETC) -> str:
     if linked in zone_names():
         return linked
     try:
-        written = (etc / "timezone").read_text(encoding="ascii", errors="replace").strip()
+        written = _read(os.path.join(etc, "timezone")).decode("ascii", "replace").strip()
     except OSError:
         written = ""
     if written in zone_names():
         return written
-    return _LOCALTIME if localtime.exists() else "UTC"
+    return _LOCALTIME if os.path.exists(localtime) else "UTC"
 
 
 def tzdata_version() -> str:
@@ -100,8 +99,7 @@ def tzdata_version() -> str:
 @lru_cache(maxsize=1)
 def zone_names() -> frozenset[str]:
     """Every zone name that the tzdata package has."""
-    listed = (_package_folder() / "zones").read_text(encoding="ascii")
-    return frozenset(listed.split())
+    return frozenset(_read(os.path.join(_package_folder(), "zones")).decode("ascii").split())
 
 
 def resolve_wall(wall_s: int, *, timezone: str | None) -> int:
@@ -138,10 +136,10 @@ def _zone_info(resolved: str) -> ZoneInfo:
 def _content(resolved: str) -> bytes:
     # Only a name on the package's own list becomes a path: `..`, `/etc` and NUL never do.
     if resolved in zone_names():
-        return _package_folder().joinpath("zoneinfo", *resolved.split("/")).read_bytes()
+        return _read(os.path.join(_package_folder(), "zoneinfo", *resolved.split("/")))
     if resolved == _LOCALTIME:
         try:
-            return (_ETC / "localtime").read_bytes()
+            return _read(os.path.join(_ETC, "localtime"))
         except OSError:
             raise _unknown(resolved) from None
     if resolved == os.environ.get("TZ", "").removeprefix(":"):
@@ -174,7 +172,12 @@ def _after_zoneinfo(path: str) -> str:
 
 
 @lru_cache(maxsize=1)
-def _package_folder() -> Path:
+def _package_folder() -> str:
     import tzdata
 
-    return Path(str(tzdata.__file__)).parent
+    return os.path.dirname(str(tzdata.__file__))
+
+
+def _read(path: str) -> bytes:
+    with open(path, "rb") as file:
+        return file.read()

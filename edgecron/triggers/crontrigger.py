@@ -88,7 +88,7 @@ class CronTrigger(Trigger):
         offset = spans.offsets[index]
         wall = max(since, spans.starts[index]) + offset
         if not self.fields.is_wildcard:
-            if self._is_caught_up(spans, index, since=since):
+            if since <= spans.starts[index] and self._is_caught_up(spans, index, since=since):
                 return spans.starts[index]
             wall = max(wall, spans.marks[index])
         found = self.fields.first(wall, min(until, spans.end(index)) + offset)
