@@ -137,6 +137,9 @@ class SqliteStore:
     def find_running(self) -> list[RunningRow]:
         return ending.find_running(self._database)
 
+    def has_queued(self) -> bool:
+        return queued.has_queued(self._database)
+
     def requeue(self, row: RunningRow, *, now_ms: int) -> bool:
         return ending.requeue(self._database, row, now_ms=now_ms)
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from edgecron.model import Cause, Outcome, Overlap, Reason, ScheduleSpec
+from edgecron.model import Cause, EngineInfo, Outcome, Overlap, Reason, ScheduleSpec
 from edgecron.planning import Due, Fire, FirePlan
 
 
@@ -75,6 +75,7 @@ class Decided:
 
     execution_id: int
     schedule_id: int
+    revision: int
     plan_ms: int
     status: str
     reason: Reason | None
@@ -173,6 +174,12 @@ class Store(Protocol):
 
     def find_running(self) -> list[RunningRow]:
         """Every running execution, whoever runs it."""
+
+    def has_queued(self) -> bool:
+        """Whether any execution waits, for a place or for its time."""
+
+    def find_engines(self) -> list[EngineInfo]:
+        """Every engine that has not been recorded as stopped."""
 
     def requeue(self, row: RunningRow, *, now_ms: int) -> bool:
         """Queue a row again that was claimed but never started; False where it moved on."""

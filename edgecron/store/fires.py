@@ -40,7 +40,7 @@ class FireWriter:
         for scope in spec.scopes:
             for span in missed:
                 self._record(
-                    schedule_id,
+                    (schedule_id, revision),
                     record_missed(
                         self._database, schedule_id, revision, spec, scope, span, self._now_ms
                     ),
@@ -66,7 +66,7 @@ class FireWriter:
                 self._database, schedule_id, revision, spec, scope, fire, self._now_ms
             )
             self._record(
-                schedule_id,
+                (schedule_id, revision),
                 execution_id,
                 plan_ms=fire.plan_ms,
                 status=Status.SKIPPED,
@@ -82,7 +82,7 @@ class FireWriter:
         if execution_id is None:
             return  # This fire was decided already: the row says so, and nothing runs.
         status = Status.RUNNING if token else Status.QUEUED
-        self._record(schedule_id, execution_id, plan_ms=fire.plan_ms, status=status)
+        self._record((schedule_id, revision), execution_id, plan_ms=fire.plan_ms, status=status)
         if token:
             self.granted.append(
                 Granted(
@@ -114,7 +114,7 @@ class FireWriter:
 
     def _record(
         self,
-        schedule_id: int,
+        schedule: tuple[int, int],
         execution_id: int | None,
         *,
         plan_ms: int,
@@ -126,7 +126,8 @@ class FireWriter:
             self.decided.append(
                 Decided(
                     execution_id=execution_id,
-                    schedule_id=schedule_id,
+                    schedule_id=schedule[0],
+                    revision=schedule[1],
                     plan_ms=plan_ms,
                     status=status,
                     reason=reason,

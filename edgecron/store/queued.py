@@ -41,6 +41,11 @@ def claim_queued(database: Database, *, seat: Seat, now_ms: int) -> ClaimBatch:
     return ClaimBatch(granted=tuple(granted))
 
 
+def has_queued(database: Database) -> bool:
+    """Whether any execution waits, for a place or for its time."""
+    return bool(database.rows("SELECT 1 FROM executions WHERE status = 'queued' LIMIT 1"))
+
+
 def has_waiting(database: Database, seat: Seat, now_ms: int) -> bool:
     """Whether a queued row that is due waits for a place of this engine's queues."""
     return any(_find_queued(database, queue, None, now_ms, limit=1) for queue in seat.queues)

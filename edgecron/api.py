@@ -1,0 +1,382 @@
+"""Scheduler: the embedding face, and the only wiring of store, clock and engine.
+
+The command line and the dashboard see a database through this and nothing else.
+"""
+
+from __future__ import annotations
+
+import heapq
+import os
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from edgecron.clock import Clock, SystemClock
+from edgecron.errors import Conflict, InvalidInput, NotFound
+from edgecron.model import Cause, Execution, Output, Schedule, ScheduleSpec, Status
+from edgecron.paths import database_path, state_dir
+from edgecron.timetext import from_ms, to_ms
+
+if TYPE_CHECKING:
+    from edgecron.model import EngineInfo
+    from edgecron.planning import Missed, NextFire, Timing
+    from edgecron.store import SqliteStore
+    from edgecron.timing import CompiledSpec
+    from edgecron.triggers import Trigger
+
+_TRIES = 20  # of a change that others keep making first
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UpcomingFire:
+    """A fire to come: its plan time, when it may start, and the trigger that gave it."""
+
+    schedule: str
+    plan_at: datetime
+    due_at: datetime
+    source: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EngineState:
+    """An engine and whether its process lives, as the kernel says."""
+
+    info: EngineInfo
+    is_alive: bool
+
+
+class Scheduler:
+    """A database of schedules and runs. For one thread; the file is opened on first use.
+
+    `database` None means EDGECRON_DB, else the default of this user. With `must_exist`, a missing
+    file raises NotFound instead of being made.
+    """
+
+    def __init__(
+        self,
+        database: str | Path | None = None,
+        *,
+        clock: Clock | None = None,
+        must_exist: bool = False,
+    ) -> None:
+        self.path = database_path(None if database is None else str(database))
+        self._clock: Clock = clock or SystemClock()
+        self._must_exist = must_exist
+        self._open_store: SqliteStore | None = None
+
+    def __enter__(self) -> Scheduler:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the database; harmless when it is closed already."""
+        if self._open_store is not None:
+            self._open_store.close()
+            self._open_store = None
+
+    @property
+    def clock(self) -> Clock:
+        return self._clock
+
+    @property
+    def store(self) -> SqliteStore:
+        """The open store."""
+        if self._open_store is None:
+            from edgecron.store import open_store
+
+            self._open_store = open_store(
+                self.path, now_ms=self._clock.now_ms(), must_exist=self._must_exist
+            )
+        return self._open_store
+
+    # Writing schedules.
+
+    def add(self, spec: ScheduleSpec, *, origin: str = "python") -> Schedule:
+        """Make a schedule. It computes from now and never fires for the past.
+
+        Raises AlreadyExists, InvalidTrigger, UnknownTimezone or another InvalidInput.
+        """
+        return self.add_all([spec], origin=origin)[0]
+
+    def add_all(self, specs: Sequence[ScheduleSpec], *, origin: str = "python") -> list[Schedule]:
+        """Make several schedules in one transaction: all, or none and an error."""
+        from edgecron.planning import next_fire
+        from edgecron.store.schedules import Retiming
+
+        now_ms = self._clock.now_ms()
+        made = []
+        for spec in specs:
+            compiled = self.compile(spec)
+            retiming = Retiming(next=next_fire(compiled.timing, now_ms), decided_until_ms=now_ms)
+            made.append((compiled, retiming))
+        self.store.insert_schedules(
+            made, boot_id=self._clock.boot_id(), origin=origin, now_ms=now_ms
+        )
+        self._ring()
+        return [self.store.get_schedule(spec.name) for spec in specs]
+
+    def compile(self, spec: ScheduleSpec) -> CompiledSpec:
+        """Check a specification as `add` would, writing nothing."""
+        from edgecron.timing import compile_spec
+
+        now = self.now()
+        return compile_spec(spec, seed=self.store.seed, made_at=now, now=now)
+
+    def edit(
+        self,
+        name: str,
+        change: Callable[[ScheduleSpec], ScheduleSpec],
+        *,
+        origin: str = "python",
+    ) -> Schedule:
+        """Change a schedule. New triggers compute from now; other edits keep the next time.
+
+        `change` may be called again where somebody else changed the schedule meanwhile.
+        """
+        for _ in range(_TRIES):
+            schedule = self.store.get_schedule(name)
+            spec = change(schedule.spec)
+            if self._edit_once(schedule, spec, origin):
+                self._ring()
+                return self.store.get_schedule(spec.name)
+        raise Conflict(f"schedule {name!r} is being changed by others", hint="try again")
+
+    def _edit_once(self, schedule: Schedule, spec: ScheduleSpec, origin: str) -> bool:
+        from edgecron.model import Reason
+        from edgecron.planning import missed_until, next_fire
+        from edgecron.store.schedules import Retiming
+        from edgecron.timing import compile_spec
+
+        now_ms = self._clock.now_ms()
+        is_retimed = _timing_words(spec) != _timing_words(schedule.spec)
+        compiled = compile_spec(
+            spec,
+            seed=self.store.seed,
+            made_at=from_ms(now_ms) if is_retimed else schedule.created_at,
+            now=from_ms(now_ms) if is_retimed else None,
+        )
+        retiming = None
+        if is_retimed:
+            missed: Missed | None = None
+            if schedule.enabled and schedule.decided_until is not None:
+                missed = missed_until(
+                    self.timing(schedule),
+                    decided_until_ms=to_ms(schedule.decided_until),
+                    until_ms=now_ms,
+                    reason=Reason.EDITED,
+                )
+            following = next_fire(compiled.timing, now_ms) if schedule.enabled else None
+            retiming = Retiming(next=following, decided_until_ms=now_ms, missed=missed)
+        return self.store.update_schedule(
+            schedule,
+            compiled,
+            retiming=retiming,
+            boot_id=self._clock.boot_id(),
+            origin=origin,
+            now_ms=now_ms,
+        )
+
+    def remove(self, name: str) -> Schedule:
+        """Remove a schedule: what is queued is cancelled, what runs finishes, history stays."""
+        return self._change(
+            name,
+            lambda schedule, now_ms: self.store.remove_schedule(schedule, now_ms=now_ms),
+        )
+
+    def pause(self, name: str, *, until: datetime | None = None) -> Schedule:
+        """Hold everything of a schedule that has not started, without end or until an instant."""
+        from edgecron.planning import next_fire
+
+        until_ms = None if until is None else to_ms(until)
+
+        def pause_once(schedule: Schedule, now_ms: int) -> bool:
+            following = None
+            if until_ms is not None:
+                if until_ms <= now_ms:
+                    raise InvalidInput("the end of the pause is in the past")
+                following = next_fire(self.timing(schedule), until_ms - 1)
+            return self.store.pause_schedule(
+                schedule, until_ms=until_ms, following=following, now_ms=now_ms
+            )
+
+        return self._change(name, pause_once)
+
+    def resume(self, name: str) -> Schedule:
+        """Let a schedule fire again; the times that passed meanwhile become one skipped range."""
+        from edgecron.model import Reason
+        from edgecron.planning import missed_until, next_fire
+        from edgecron.store.schedules import Retiming
+
+        def resume_once(schedule: Schedule, now_ms: int) -> bool:
+            if schedule.enabled and schedule.paused_until is None:
+                return True
+            timing = self.timing(schedule)
+            decided_ms = now_ms if schedule.decided_until is None else to_ms(schedule.decided_until)
+            missed = missed_until(
+                timing, decided_until_ms=decided_ms, until_ms=now_ms, reason=Reason.PAUSED
+            )
+            retiming = Retiming(
+                next=next_fire(timing, now_ms), decided_until_ms=now_ms, missed=missed
+            )
+            return self.store.resume_schedule(schedule, retiming=retiming, now_ms=now_ms)
+
+        return self._change(name, resume_once)
+
+    def run_now(self, name: str) -> list[Execution]:
+        """Queue a fire of a schedule, in each of its scopes; its next time does not change.
+
+        A row comes back `skipped` where overlap left it out.
+        """
+        from edgecron.planning import Fire
+
+        schedule = self.store.get_schedule(name)
+        now_ms = self._clock.now_ms()
+        fire = Fire(
+            plan_ms=now_ms,
+            due_ms=now_ms,
+            cause=Cause.MANUAL,
+            source=None,
+            fire_key=f"manual:{os.urandom(6).hex()}",
+        )
+        decided = self.store.enqueue_fire(schedule, fire, now_ms=now_ms)
+        self._ring()
+        return [self.execution(one.execution_id) for one in decided]
+
+    def _change(self, name: str, once: Callable[[Schedule, int], bool]) -> Schedule:
+        for _ in range(_TRIES):
+            schedule = self.store.get_schedule(name)
+            if once(schedule, self._clock.now_ms()):
+                self._ring()
+                return self.store.find_schedule(name) or schedule
+        raise Conflict(f"schedule {name!r} is being changed by others", hint="try again")
+
+    # Reading.
+
+    def now(self) -> datetime:
+        """Wall time of this scheduler's clock, aware, in UTC."""
+        return from_ms(self._clock.now_ms())
+
+    def schedules(self) -> list[Schedule]:
+        """Every schedule, by name."""
+        return self.store.find_schedules()
+
+    def schedule(self, name: str) -> Schedule:
+        """The schedule of this name. Raises NotFound, with a suggestion."""
+        return self.store.get_schedule(name)
+
+    def triggers(self, schedule: Schedule) -> list[Trigger]:
+        """The triggers of a schedule. Raises InvalidTrigger where they can't be read any more."""
+        from edgecron.timing import load_triggers
+
+        return load_triggers(self.store.compiled_of(schedule))
+
+    def timing(self, schedule: Schedule) -> Timing:
+        """What decides a schedule's times."""
+        from edgecron.timing import load_timing
+
+        return load_timing(schedule.spec, self.store.compiled_of(schedule), seed=self.store.seed)
+
+    def next_fires(self, name: str | None = None) -> Iterator[UpcomingFire]:
+        """Fires to come, in the order in which they may start: of one schedule, or of all."""
+        if name is not None:
+            yield from self._fires_of(self.store.get_schedule(name))
+            return
+        streams = [self._fires_of(schedule) for schedule in self.store.find_schedules()]
+        yield from heapq.merge(*streams, key=lambda fire: (fire.due_at, fire.schedule))
+
+    def _fires_of(self, schedule: Schedule) -> Iterator[UpcomingFire]:
+        if schedule.next_plan_at is None or schedule.next_run_at is None:
+            return
+        yield UpcomingFire(
+            schedule=schedule.name,
+            plan_at=schedule.next_plan_at,
+            due_at=schedule.next_run_at,
+            source=schedule.next_source,
+        )
+        from edgecron.planning import next_fires
+
+        after_ms = to_ms(schedule.next_plan_at)
+        for fire in next_fires(self.timing(schedule), after_ms):
+            yield _upcoming(schedule.name, fire)
+
+    def execution(self, execution_id: int) -> Execution:
+        """One run. Raises NotFound."""
+        found = self.store.find_execution(execution_id)
+        if found is None:
+            raise NotFound(f"there is no run {execution_id}", hint="see: edgecron history")
+        return found
+
+    def history(
+        self,
+        name: str | None = None,
+        *,
+        statuses: tuple[Status, ...] = (),
+        before_id: int | None = None,
+        limit: int = 20,
+    ) -> list[Execution]:
+        """Past and present runs, newest first; pages go on before the last id."""
+        schedule_id = None if name is None else self.store.get_schedule(name).id
+        return self.store.find_executions(
+            schedule_id=schedule_id, statuses=statuses, before_id=before_id, limit=limit
+        )
+
+    def last_run(self, name: str) -> Execution:
+        """The newest run of a schedule that was started. Raises NotFound where there is none."""
+        found = self.store.last_execution_of(self.store.get_schedule(name))
+        if found is None:
+            raise NotFound(
+                f"schedule {name!r} has not run yet", hint=f"run it now: edgecron run {name}"
+            )
+        return found
+
+    def output(self, execution_id: int) -> Output | None:
+        """What a run printed, or None where it printed nothing or has not ended."""
+        return self.store.find_output(execution_id)
+
+    def active_counts(self) -> dict[Status, int]:
+        """How many runs are queued and running."""
+        return self.store.count_active()
+
+    def engines(self) -> list[EngineState]:
+        """The engines of this database that have not said goodbye, and which of them live."""
+        from edgecron.engine.liveness import KernelLiveness
+
+        liveness = KernelLiveness(state_dir(self.path), boot_id=self._clock.boot_id())
+        return [
+            EngineState(info=info, is_alive=liveness.engine_is_alive(info.key))
+            for info in self.store.find_engines()
+        ]
+
+    def has_engine(self, queue: str) -> bool:
+        """Whether a living engine looks at a queue."""
+        return any(state.is_alive and queue in state.info.queues for state in self.engines())
+
+    def _ring(self) -> None:
+        from edgecron.engine.wake import ring_engines
+
+        ring_engines(state_dir(self.path))
+
+
+def _timing_words(spec: ScheduleSpec) -> tuple[object, ...]:
+    """What a change of which makes a schedule compute its times anew."""
+    return (
+        spec.triggers,
+        spec.timezone,
+        spec.from_at,
+        spec.until_at,
+        spec.max_runs,
+        spec.policies.jitter_s,
+    )
+
+
+def _upcoming(name: str, fire: NextFire) -> UpcomingFire:
+    return UpcomingFire(
+        schedule=name,
+        plan_at=from_ms(fire.plan_ms),
+        due_at=from_ms(fire.due_ms),
+        source=fire.source,
+    )

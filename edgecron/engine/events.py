@@ -1,0 +1,37 @@
+"""What an engine did, as values: one for each transition, for logs and for who listens."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+
+class EventKind(StrEnum):
+    ENGINE_STARTED = "engine_started"
+    ENGINE_STOPPED = "engine_stopped"
+    STARTED = "started"  # an execution went to running
+    QUEUED = "queued"  # decided, and waits for a place
+    SKIPPED = "skipped"  # decided not to run
+    ENDED = "ended"  # a running execution reached its end
+    NOT_STARTED = "not_started"  # could not be started safely, and will be queued again
+    REQUEUED = "requeued"  # claimed but never started, so queued again
+    LEASE_LOST = "lease_lost"  # an end came for a row that was no longer ours
+    BROKEN = "broken"  # a stored trigger can't be read
+    DATABASE_TROUBLE = "database_trouble"  # nothing is started until it heals
+    DATABASE_WELL = "database_well"
+    SUPERVISOR_DIED = "supervisor_died"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Event:
+    """One transition. `details` holds further values, named as in SQL."""
+
+    at_ms: int
+    kind: EventKind
+    execution_id: int | None = None
+    schedule: str | None = None
+    details: Mapping[str, object] = field(default_factory=dict)
+
+
+Report = Callable[[Event], None]

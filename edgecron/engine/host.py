@@ -1,0 +1,107 @@
+"""An engine with everything it needs around it: lock, doorbell, supervisor, database."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+from edgecron.clock import Clock
+from edgecron.engine.core import Engine
+from edgecron.engine.events import Report
+from edgecron.engine.liveness import KernelLiveness, take_engine_lock
+from edgecron.engine.loop import Loop
+from edgecron.engine.sleep import system_sleeper
+from edgecron.engine.wake import Doorbell, ring_engines
+from edgecron.errors import DatabaseUnusable
+from edgecron.model import COMMAND_QUEUE
+from edgecron.paths import state_dir
+from edgecron.runners import Runner
+from edgecron.runners.command import CommandRunner
+from edgecron.store import open_store
+from edgecron.supervisor import start
+from edgecron.supervisor.files import prepare_state_dir
+
+
+def default_max_running() -> int:
+    """How many runs an engine has at once: 4 per core, at least 8."""
+    return max(8, 4 * (os.cpu_count() or 1))
+
+
+class EngineHost:
+    """Makes an engine ready to run commands, and clears up behind it.
+
+    The order matters: the supervisor is forked before the database is opened and before any
+    thread exists, and the engine's lock is taken after that fork, or it would live on in it.
+    """
+
+    def __init__(
+        self,
+        database: Path,
+        *,
+        clock: Clock,
+        report: Report,
+        max_running: int | None = None,
+        queues: tuple[str, ...] = (COMMAND_QUEUE,),
+    ) -> None:
+        _refuse_foreign(database)
+        database.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._state_dir = prepare_state_dir(state_dir(database))
+        self._closers: list[Callable[[], None]] = []
+        first_runner: list[Runner] = [self._start_runner(clock)]
+        try:
+            key = os.urandom(8).hex()
+            self._liveness = KernelLiveness(self._state_dir, boot_id=clock.boot_id())
+            lock_fd = take_engine_lock(self._state_dir, key)
+            self._closers.append(lambda: os.close(lock_fd))
+            self._closers.append(lambda: self._liveness.forget_engine(key))
+            doorbell = Doorbell(self._state_dir, key)
+            self._closers.append(doorbell.close)
+            sleeper = system_sleeper(clock)
+            self._closers.append(sleeper.close)
+            store = open_store(database, now_ms=clock.now_ms())
+            self._closers.append(store.close)
+            self.engine = Engine(
+                store=store,
+                clock=clock,
+                start_runner=lambda: (
+                    first_runner.pop() if first_runner else self._start_runner(clock)
+                ),
+                liveness=self._liveness,
+                key=key,
+                pid=os.getpid(),
+                queues=queues,
+                max_running=max_running or default_max_running(),
+                report=report,
+                ring_peers=lambda: ring_engines(self._state_dir),
+            )
+        except BaseException:
+            for runner in first_runner:
+                runner.close()
+            self.close()
+            raise
+        self.loop = Loop(
+            self.engine, clock=clock, sleeper=sleeper, doorbell=doorbell, report=report
+        )
+
+    def close(self) -> None:
+        """Let go of everything; running commands go on under their supervisor."""
+        if hasattr(self, "engine"):
+            self.engine.runner.close()
+        while self._closers:
+            self._closers.pop()()
+
+    def _start_runner(self, clock: Clock) -> Runner:
+        return CommandRunner(start(self._state_dir, clock=clock), clock=clock)
+
+
+def _refuse_foreign(database: Path) -> None:
+    try:
+        owner = database.lstat().st_uid
+    except FileNotFoundError:
+        return
+    if owner != os.geteuid():
+        raise DatabaseUnusable(
+            f"database {database} belongs to user {owner}, this engine runs as {os.geteuid()}",
+            hint="run the engine as the owner of the database",
+        )

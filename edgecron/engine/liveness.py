@@ -1,0 +1,85 @@
+"""Who is alive: what kernel locks say, and what the journals of the dead tell."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Protocol
+
+from edgecron.model import Outcome
+from edgecron.runners.command import outcome_of
+from edgecron.store.contract import RunningRow
+from edgecron.supervisor.files import forget, lock_is_held, lock_path, take_lock
+from edgecron.supervisor.groups import end_left_group
+from edgecron.supervisor.journal import read_journal
+from edgecron.supervisor.verdicts import Exit, Interrupted, Verdict, judge
+
+
+def engine_lock_path(state_dir: Path, key: str) -> Path:
+    return state_dir / f"engine-{key}.lock"
+
+
+class Liveness(Protocol):
+    """What recovery asks about engines and supervisors other than our own."""
+
+    def engine_is_alive(self, key: str) -> bool: ...
+
+    def supervisor_is_alive(self, supervisor_id: str) -> bool: ...
+
+    def judge(self, supervisor_id: str, tokens: Iterable[str]) -> dict[str, Verdict]:
+        """The verdict on each token of a dead supervisor."""
+
+    def outcome_of(self, verdict: Exit, row: RunningRow) -> Outcome:
+        """The outcome that the dead supervisor recorded for a row."""
+
+    def end_what_is_left(self, verdict: Interrupted) -> None:
+        """End the process group of an interrupted run, if it is still the one that was started."""
+
+    def forget_engine(self, key: str) -> None:
+        """Clear away the files of a dead engine."""
+
+    def forget_supervisor(self, supervisor_id: str) -> None:
+        """Clear away the files of a dead supervisor whose runs all have their ends on record."""
+
+
+class KernelLiveness:
+    """Asks kernel locks and reads journals in a state folder."""
+
+    def __init__(self, state_dir: Path, *, boot_id: str) -> None:
+        self._state_dir = state_dir
+        self._boot_id = boot_id
+
+    def engine_is_alive(self, key: str) -> bool:
+        return lock_is_held(engine_lock_path(self._state_dir, key))
+
+    def supervisor_is_alive(self, supervisor_id: str) -> bool:
+        return lock_is_held(lock_path(self._state_dir, supervisor_id))
+
+    def judge(self, supervisor_id: str, tokens: Iterable[str]) -> dict[str, Verdict]:
+        journal = read_journal(self._state_dir, supervisor_id)
+        return {token: judge(journal, token, boot_id=self._boot_id) for token in tokens}
+
+    def outcome_of(self, verdict: Exit, row: RunningRow) -> Outcome:
+        return outcome_of(
+            verdict.record,
+            execution_id=row.execution_id,
+            token=row.lease_token,
+            ok_codes=row.ok_codes,
+            state_dir=self._state_dir,
+        )
+
+    def end_what_is_left(self, verdict: Interrupted) -> None:
+        if verdict.pid is not None:
+            end_left_group(verdict.pid, verdict.start_time)
+
+    def forget_engine(self, key: str) -> None:
+        (self._state_dir / f"engine-{key}.fifo").unlink(missing_ok=True)
+        engine_lock_path(self._state_dir, key).unlink(missing_ok=True)
+
+    def forget_supervisor(self, supervisor_id: str) -> None:
+        forget(self._state_dir, supervisor_id)
+
+
+def take_engine_lock(state_dir: Path, key: str) -> int:
+    """Hold an engine's lock until the descriptor that is returned is closed."""
+    return take_lock(engine_lock_path(state_dir, key))
