@@ -1,0 +1,162 @@
+"""The parser: global options anywhere before `--`, one parser per verb, suggestions for typos."""
+
+from __future__ import annotations
+
+import argparse
+from importlib import import_module
+from types import ModuleType
+from typing import NoReturn
+
+from edgecron.cli.session import Session
+from edgecron.cli.verbs import VERBS
+from edgecron.errors import InvalidInput
+
+_COLORS = ("auto", "always", "never")
+
+
+class UsageError(InvalidInput):
+    """A command line that can't be understood."""
+
+    code = "usage"
+
+
+class Parser(argparse.ArgumentParser):
+    """Raises UsageError instead of printing and leaving, and knows how options are misspelled."""
+
+    def __init__(self, *, prog: str, description: str | None = None) -> None:
+        super().__init__(
+            prog=prog,
+            description=description,
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+            allow_abbrev=False,
+            add_help=True,
+        )
+
+    def error(self, message: str) -> NoReturn:
+        raise UsageError(message, hint=f"see: {self.prog} --help")
+
+    def parse_verb(self, argv: list[str]) -> argparse.Namespace:
+        """Parse all of argv. An option that is not known gets a suggestion."""
+        args, unknown = self.parse_known_args(argv)
+        if unknown:
+            self._refuse(unknown[0])
+        return args
+
+    def _refuse(self, word: str) -> NoReturn:
+        from difflib import get_close_matches
+
+        known = [option for action in self._actions for option in action.option_strings]
+        close = get_close_matches(word.partition("=")[0], known, n=1) if word[:1] == "-" else []
+        what = "option" if word[:1] == "-" else "argument"
+        hint = f"did you mean {close[0]}?" if close else f"see: {self.prog} --help"
+        raise UsageError(f"{what} {word!r} is not known", hint=hint)
+
+
+def parse(session: Session, argv: list[str]) -> tuple[ModuleType, argparse.Namespace]:
+    """The module of the verb and its arguments; global options go to the session.
+
+    What follows `--` is `args.argv`, untouched; None where there is no `--`.
+    """
+    before, after = _split(argv)
+    rest = _take_globals(session, before)
+    if not rest:
+        # With no verb: status. On a terminal the dashboard comes here when there is one.
+        rest = ["status"]
+    verb = rest[0]
+    if verb in ("-h", "--help", "help"):
+        _show_help(rest[1:])
+    if verb == "--version":
+        _show_version()
+    if verb not in VERBS:
+        _refuse_verb(verb)
+    module = import_module(f"edgecron.cli.{VERBS[verb].module}")
+    parser = Parser(prog=f"edgecron {verb}", description=module.__doc__)
+    module.add_arguments(parser)
+    _describe_globals(parser)
+    args = parser.parse_verb(rest[1:])
+    if after is not None and not getattr(module, "TAKES_ARGV", False):
+        raise UsageError(f"{verb} takes no command after --", hint=f"see: edgecron {verb} --help")
+    args.argv = after
+    return module, args
+
+
+def _split(argv: list[str]) -> tuple[list[str], list[str] | None]:
+    if "--" not in argv:
+        return argv, None
+    at = argv.index("--")
+    return argv[:at], argv[at + 1 :]
+
+
+def _take_globals(session: Session, argv: list[str]) -> list[str]:
+    """Read --db, --json and --color wherever they stand; what is left."""
+    rest: list[str] = []
+    words = iter(argv)
+    for word in words:
+        name, equals, value = word.partition("=")
+        if word == "--json":
+            session.is_json = True
+        elif name in ("--db", "--color"):
+            given = value if equals else next(words, None)
+            if given is None or given == "":
+                raise UsageError(f"{name} needs a value")
+            if name == "--db":
+                session.database = given
+            elif given in _COLORS:
+                session.color = given
+            else:
+                raise UsageError(f"--color is {given!r}, expected auto, always or never")
+        else:
+            rest.append(word)
+    return rest
+
+
+def _describe_globals(parser: Parser) -> None:
+    group = parser.add_argument_group("everywhere")
+    group.add_argument("--db", metavar="PATH", help="the database file (or EDGECRON_DB)")
+    group.add_argument("--json", action="store_true", help="output as JSON")
+    group.add_argument("--color", choices=_COLORS, help="colours: auto, always or never")
+
+
+def _refuse_verb(verb: str) -> NoReturn:
+    from difflib import get_close_matches
+
+    close = get_close_matches(verb, VERBS, n=1)
+    hint = f"did you mean {close[0]!r}?" if close else "see: edgecron --help"
+    raise UsageError(f"{verb!r} is not a verb of edgecron", hint=hint)
+
+
+def _show_version() -> NoReturn:
+    from edgecron import __version__
+
+    print(f"edgecron {__version__}")
+    raise SystemExit(0)
+
+
+def _show_help(words: list[str]) -> NoReturn:
+    if words and words[0] in VERBS:
+        module = import_module(f"edgecron.cli.{VERBS[words[0]].module}")
+        parser = Parser(prog=f"edgecron {words[0]}", description=module.__doc__)
+        module.add_arguments(parser)
+        _describe_globals(parser)
+        parser.print_help()
+        raise SystemExit(0)
+    lines = [
+        "edgecron: cron that you can see, trust and embed",
+        "",
+        '  edgecron add backup --cron "0 2 * * *" -- tar czf /backup/home.tgz /home/me',
+        "  edgecron daemon            run what is due, in the foreground",
+        "  edgecron next              what runs next",
+        "  edgecron history           what has run",
+        "  edgecron import crontab -  take over a crontab from stdin",
+        "",
+        "usage: edgecron [--db PATH] [--json] [--color auto|always|never] VERB ...",
+    ]
+    group = None
+    for name, verb in VERBS.items():
+        if verb.group != group:
+            group = verb.group
+            lines += ["", f"{group}:"]
+        lines.append(f"  {name:<10} {verb.summary}")
+    lines += ["", "edgecron VERB --help tells more of each."]
+    print("\n".join(lines))
+    raise SystemExit(0)

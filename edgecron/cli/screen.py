@@ -1,0 +1,150 @@
+"""Text for people: cleaned of what a terminal would obey, coloured, aligned, and cut to fit."""
+
+from __future__ import annotations
+
+import shutil
+import unicodedata
+from collections.abc import Sequence
+from datetime import UTC, datetime, tzinfo
+
+_STYLES = {
+    "bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "blue": "34",
+    "magenta": "35", "cyan": "36",
+}  # fmt: skip
+STATUS_STYLES = {
+    "success": "green",
+    "failed": "red",
+    "skipped": "yellow",
+    "cancelled": "magenta",
+    "interrupted": "red",
+    "running": "cyan",
+    "queued": "blue",
+}
+
+
+def clean(text: str, *, keep: str = "") -> str:
+    """Text without anything that a terminal would obey; such letters are shown escaped.
+
+    `keep` names control characters that are let through, such as a newline.
+    """
+    if text.isascii() and text.isprintable():
+        return text
+    return "".join(
+        letter if letter in keep or _is_harmless(letter) else _escape(letter) for letter in text
+    )
+
+
+def paint(text: str, style: str | None, *, is_on: bool) -> str:
+    """Coloured text, or the text as it is."""
+    if not is_on or style is None:
+        return text
+    return f"\x1b[{_STYLES[style]}m{text}\x1b[0m"
+
+
+def table(
+    headings: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    *,
+    is_colored: bool,
+    styles: Sequence[Sequence[str | None]] | None = None,
+    flexible: int | None = None,
+    width: int | None = None,
+) -> list[str]:
+    """Aligned lines. The `flexible` column gives way where the terminal is too narrow.
+
+    `styles` has a style or None for each cell. Cells are cleaned here.
+    """
+    cleaned = [[clean(cell) for cell in row] for row in rows]
+    columns = [
+        max(display_width(cell) for cell in column)
+        for column in zip(headings, *cleaned, strict=True)
+    ]
+    room = width or shutil.get_terminal_size((100, 24)).columns
+    if flexible is not None:
+        over = sum(columns) + 2 * (len(columns) - 1) - room
+        if over > 0:
+            columns[flexible] = max(8, columns[flexible] - over)
+    lines = [paint(_line(headings, columns), "bold", is_on=is_colored)]
+    for number, row in enumerate(cleaned):
+        cells = [_fit(cell, columns[at]) for at, cell in enumerate(row)]
+        if styles is not None:
+            cells = [
+                paint(cell, style, is_on=is_colored)
+                for cell, style in zip(cells, styles[number], strict=True)
+            ]
+        lines.append("  ".join(cells).rstrip())
+    return lines
+
+
+def display_width(text: str) -> int:
+    """Columns that a text takes: wide letters two, combining ones none."""
+    if text.isascii():
+        return len(text)
+    return sum(
+        0 if unicodedata.combining(c) else 2 if unicodedata.east_asian_width(c) in "WF" else 1
+        for c in text
+    )
+
+
+def local_time(instant: datetime | None, *, zone: tzinfo | None, absent: str = "-") -> str:
+    """A time on screens: local, to the second, with no fraction."""
+    if instant is None:
+        return absent
+    return instant.astimezone(zone or UTC).strftime("%Y-%m-%d %H:%M:%S")
+
+
+def distance(instant: datetime, now: datetime) -> str:
+    """How far away: `in 3 min`, `2 h ago`."""
+    seconds = round((instant - now).total_seconds())
+    if seconds == 0:
+        return "now"
+    size = abs(seconds)
+    for unit, length in (("d", 86400), ("h", 3600), ("min", 60), ("s", 1)):
+        if size >= length:
+            amount = size / length
+            shown = f"{amount:.1f}".rstrip("0").rstrip(".") if amount < 10 else str(round(amount))
+            return f"in {shown} {unit}" if seconds > 0 else f"{shown} {unit} ago"
+    return "now"
+
+
+def short_duration(duration_ms: int | None) -> str:
+    """How long: `12 ms`, `1.5 s`, `3 min 20 s`, `2 h 5 min`."""
+    if duration_ms is None:
+        return "-"
+    if duration_ms < 1000:
+        return f"{duration_ms} ms"
+    seconds = duration_ms / 1000
+    if seconds < 60:
+        return f"{seconds:.1f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    if minutes < 60:
+        return f"{minutes} min {rest} s"
+    return f"{minutes // 60} h {minutes % 60} min"
+
+
+def _line(cells: Sequence[str], columns: Sequence[int]) -> str:
+    return "  ".join(_fit(cell, columns[at]) for at, cell in enumerate(cells)).rstrip()
+
+
+def _fit(text: str, width: int) -> str:
+    size = display_width(text)
+    if size <= width:
+        return text + " " * (width - size)
+    kept = ""
+    for letter in text:
+        if display_width(kept + letter) > width - 1:
+            break
+        kept += letter
+    return kept + "…" + " " * (width - 1 - display_width(kept))
+
+
+def _is_harmless(letter: str) -> bool:
+    # Cf holds the right-to-left marks that make a name look like another one.
+    return unicodedata.category(letter) not in {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
+
+
+def _escape(letter: str) -> str:
+    code = ord(letter)
+    if code < 0x100:
+        return f"\\x{code:02x}"
+    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"

@@ -1,0 +1,33 @@
+"""The table of verbs: in the order in which help shows them."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Verb(NamedTuple):
+    """A verb: the module under `edgecron.cli` that does it, and what it does in a few words."""
+
+    module: str
+    summary: str
+    group: str
+
+
+VERBS: dict[str, Verb] = {
+    "add": Verb("add", "make a schedule", "Schedules"),
+    "edit": Verb("edit", "change a schedule", "Schedules"),
+    "rm": Verb("rm", "remove schedules", "Schedules"),
+    "list": Verb("list_", "all schedules and how they do", "Schedules"),
+    "show": Verb("show", "all about one schedule", "Schedules"),
+    "pause": Verb("pause", "hold a schedule", "Schedules"),
+    "resume": Verb("resume", "let a paused schedule fire again", "Schedules"),
+    "import": Verb("import_", "take over a crontab", "Schedules"),
+    "next": Verb("next_", "what runs next", "Runs"),
+    "run": Verb("run_", "run a schedule now", "Runs"),
+    "history": Verb("history", "what has run", "Runs"),
+    "logs": Verb("logs", "what a run printed", "Runs"),
+    "daemon": Verb("daemon", "the engine, in the foreground", "Engine"),
+    "status": Verb("status", "engines alive, runs in progress", "Engine"),
+    "check": Verb("check", "a trigger in plain words, with its next times", "Help"),
+    "demo": Verb("demo", "see it work, in a throw-away database", "Help"),
+}
