@@ -16,22 +16,27 @@ from collections.abc import Mapping
 
 from edgecron.triggers.base import EARLIEST_MS, LATEST_MS, Trigger, TriggerKind
 from edgecron.triggers.fields import CronFields
-from edgecron.triggers.tzif import Spans
-from edgecron.triggers.zones import zone_spans
+from edgecron.triggers.tzif import DAY_S, History, Spans
+from edgecron.triggers.zones import LOCAL, zone_history, zone_spans
 
-# A leap day on a given weekday may be forty years away (2072 to 2112); nothing is rarer.
+# A leap day on a given weekday may be forty years away (a Sunday: 2088 to 2128); nothing is rarer.
 SEARCH_S = 50 * 366 * 86_400
+_NEVER_S = 10**15
 _EARLIEST_S = EARLIEST_MS // 1000
 _LATEST_S = LATEST_MS // 1000
 
 
 class CronTrigger(Trigger):
-    """Calendar times. `fields` is what the text says, expanded."""
+    """Calendar times. `fields` is what the text says, expanded.
 
-    __slots__ = ("fields",)
+    Raises UnknownTimezone where the zone can't be loaded.
+    """
+
+    __slots__ = ("_history", "fields")
 
     kind = TriggerKind.CRON
     fields: CronFields
+    _history: History | None
 
     def __init__(
         self,
@@ -42,6 +47,9 @@ class CronTrigger(Trigger):
         warnings: tuple[str, ...] = (),
     ) -> None:
         self._set("fields", fields)
+        # 'local' is looked up each time, so that a change of the machine's zone is followed.
+        is_local = timezone == LOCAL
+        self._set("_history", None if is_local else zone_history(timezone or "UTC"))
         super().__init__(text, timezone=timezone, warnings=warnings, identity=(fields.identity(),))
 
     def next_after_ms(self, ms: int) -> int | None:
@@ -49,20 +57,33 @@ class CronTrigger(Trigger):
         until = min(since + SEARCH_S, _LATEST_S)
         if since >= until:
             return None
-        spans = zone_spans(self.timezone, until_s=until)
-        index = spans.index_at(since)
-        while index < len(spans.starts) and spans.starts[index] < until:
-            found = self._first(spans, index, since=since, until=until)
-            if found is not None:
-                return found * 1000
-            index += 1
+        spans = self._spans(until)
+        is_fixed = not self.fields.is_wildcard
+        # No wall time in [quiet_from, match) matches: spans that lie in there are passed over.
+        quiet_from, match = 1, 0
+        for index in range(spans.index_at(since), len(spans.starts)):
+            start, offset = spans.starts[index], spans.offsets[index]
+            if start >= until:
+                break
+            wall = max(since, start) + offset
+            if is_fixed:
+                mark = spans.marks[index]
+                # At a span's start also what the gap before it skipped is looked for.
+                wall = mark if since <= start else max(wall, mark)
+            if not quiet_from <= wall <= match:
+                quiet_from = wall
+                found = self.fields.first(wall, until + 2 * DAY_S)
+                match = _NEVER_S if found is None else found
+            if match < spans.end(index) + offset:
+                found = max(match - offset, start)
+                return found * 1000 if found < until else None
         return None
 
     def last_ms(self, after_ms: int, until_ms: int) -> int | None:
         since, until = _range_s(after_ms, until_ms)
         if since >= until:
             return None
-        spans = zone_spans(self.timezone, until_s=until)
+        spans = self._spans(until)
         index = spans.index_at(until - 1)
         while index >= 0 and spans.end(index) > since:
             found = self._last(spans, index, since=since, until=until)
@@ -75,7 +96,7 @@ class CronTrigger(Trigger):
         since, until = _range_s(after_ms, until_ms)
         if since >= until:
             return 0
-        spans = zone_spans(self.timezone, until_s=until)
+        spans = self._spans(until)
         index = spans.index_at(since)
         total = 0
         while index < len(spans.starts) and spans.starts[index] < until:
@@ -83,16 +104,31 @@ class CronTrigger(Trigger):
             index += 1
         return total
 
-    def _first(self, spans: Spans, index: int, *, since: int, until: int) -> int | None:
-        """The first plan time of one span from `since` on and before `until`, or None."""
-        offset = spans.offsets[index]
-        wall = max(since, spans.starts[index]) + offset
-        if not self.fields.is_wildcard:
-            if since <= spans.starts[index] and self._is_caught_up(spans, index, since=since):
-                return spans.starts[index]
-            wall = max(wall, spans.marks[index])
-        found = self.fields.first(wall, min(until, spans.end(index)) + offset)
-        return None if found is None else found - offset
+    def window_bits(self, since_s: int, until_s: int) -> int:
+        """A number whose bit k is set where `since_s + k` is a plan time, before `until_s`.
+
+        Instants in seconds since 1970, within what a datetime can hold.
+        """
+        spans = self._spans(until_s)
+        index = spans.index_at(since_s)
+        bits = 0
+        while index < len(spans.starts) and spans.starts[index] < until_s:
+            offset, start = spans.offsets[index], spans.starts[index]
+            wall = max(since_s, start) + offset
+            if not self.fields.is_wildcard:
+                wall = max(wall, spans.marks[index])
+                if self._is_caught_up(spans, index, since=since_s):
+                    bits |= 1 << (start - since_s)
+            end = min(until_s, spans.end(index)) + offset
+            if wall < end:
+                bits |= self.fields.wall_bits(wall, end) << (wall - offset - since_s)
+            index += 1
+        return bits
+
+    def _spans(self, until_s: int) -> Spans:
+        if self._history is None:
+            return zone_spans(self.timezone, until_s=until_s)
+        return self._history.spans(until_s)
 
     def _last(self, spans: Spans, index: int, *, since: int, until: int) -> int | None:
         """The last plan time of one span from `since` on and before `until`, or None."""

@@ -19,8 +19,8 @@ class CronFields:
     elapsed time instead of running once per wall time (Debian cron).
     """
 
-    __slots__ = ("_per_hour", "day_star", "hours", "is_wildcard", "minutes", "per_day", "rule",
-                 "seconds", "weekday_star")  # fmt: skip
+    __slots__ = ("_bits", "_per_hour", "day_star", "hours", "is_wildcard", "minutes", "per_day",
+                 "rule", "seconds", "weekday_star")  # fmt: skip
 
     def __init__(
         self,
@@ -41,6 +41,7 @@ class CronFields:
         self.weekday_star = weekday_star
         self.is_wildcard = is_wildcard
         self._per_hour = len(minutes) * len(seconds)
+        self._bits = 0  # made when first asked for
         self.per_day = len(hours) * self._per_hour
 
     def first(self, wall_s: int, until_s: int) -> int | None:
@@ -83,6 +84,23 @@ class CronFields:
         if self.rule.count(end_day, end_day + 1):
             total += self._rank(end_time_s)
         return total
+
+    def wall_bits(self, wall_s: int, until_s: int) -> int:
+        """A number whose bit k is set where wall time `wall_s + k` matches, before `until_s`."""
+        bits = 0
+        day = self.rule.first(wall_s // DAY_S, (until_s - 1) // DAY_S + 1)
+        while day is not None:
+            shift = day * DAY_S - wall_s
+            bits |= self._day_bits() << shift if shift >= 0 else self._day_bits() >> -shift
+            day = self.rule.first(day + 1, (until_s - 1) // DAY_S + 1)
+        return bits & ((1 << (until_s - wall_s)) - 1)
+
+    def _day_bits(self) -> int:
+        if not self._bits:
+            minute = sum(1 << second for second in self.seconds)
+            hour = sum(minute << (60 * n) for n in self.minutes)
+            self._bits = sum(hour << (3600 * n) for n in self.hours)
+        return self._bits
 
     def _rank(self, time_s: int) -> int:
         """How many matching times of a day come before this one, in seconds since midnight."""

@@ -212,7 +212,9 @@ def _step(field: _Field, item: str, step: str | None, warnings: list[str]) -> in
     if step is None:
         return None
     if int(step) == 0:
-        raise _refused(field, item, "a step of at least 1", f"write {item.partition('/')[0]}/1")
+        raise _refused(
+            field, item, "a step of at least 1", f"write {item.upper().partition('/')[0]}/1"
+        )
     if int(step) > (6 if field is WEEKDAY else field.most) - field.least:
         warnings.append(
             f"{field.what} {item.upper()!r}: the step is longer than the field, "

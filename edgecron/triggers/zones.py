@@ -26,7 +26,8 @@ def load_zone(name: str | None) -> ZoneInfo:
 
     Raises UnknownTimezone.
     """
-    return _zone_info(resolve_zone_name(name))
+    resolved = resolve_zone_name(check_zone(name))
+    return _zone_info(resolved, _changed_ns(resolved))
 
 
 def resolve_zone_name(name: str | None) -> str:
@@ -44,10 +45,9 @@ def zone_spans(name: str | None, *, until_s: int) -> Spans:
     return zone_history(resolve_zone_name(name)).spans(until_s)
 
 
-@lru_cache(maxsize=700)
 def zone_history(resolved: str) -> History:
     """The history of a resolved zone name. Raises UnknownTimezone."""
-    return read_history(_content(resolved))
+    return _history(resolved, _changed_ns(resolved))
 
 
 def check_zone(name: object) -> str | None:
@@ -60,6 +60,9 @@ def check_zone(name: object) -> str | None:
             f"timezone is {name!r}, expected a name such as 'Europe/Berlin', 'local' or None",
             hint="write an IANA name, local or UTC",
         )
+    if name is not None and name != LOCAL and name not in zone_names():
+        # A rule such as TZ may hold is for 'local' alone: written down it would mean nothing here.
+        raise _unknown(name)
     zone_history(resolve_zone_name(name))
     return name
 
@@ -125,12 +128,27 @@ def offset_at(instant_s: int, *, timezone: str | None) -> int:
     return spans.offsets[spans.index_at(instant_s)]
 
 
+@lru_cache(maxsize=700)
+def _history(resolved: str, changed_ns: int) -> History:
+    return read_history(_content(resolved))
+
+
 @lru_cache(maxsize=64)
-def _zone_info(resolved: str) -> ZoneInfo:
+def _zone_info(resolved: str, changed_ns: int) -> ZoneInfo:
     from io import BytesIO
     from zoneinfo import ZoneInfo
 
     return ZoneInfo.from_file(BytesIO(_content(resolved)), key=resolved)
+
+
+def _changed_ns(resolved: str) -> int:
+    """When a zone's bytes changed last, where they are the machine's own and may change."""
+    if resolved != _LOCALTIME:
+        return 0
+    try:
+        return os.stat(os.path.join(_ETC, "localtime")).st_mtime_ns
+    except OSError:
+        raise _unknown(resolved) from None
 
 
 def _content(resolved: str) -> bytes:
