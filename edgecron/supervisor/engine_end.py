@@ -27,6 +27,7 @@ class EngineEnd:
         self._reader = protocol.FrameReader()
         self._writer = protocol.FrameWriter()
         self._waits_for_room = False
+        self._is_heard = True
         self.is_connected = True
         link.setblocking(False)
         selector.register(link, selectors.EVENT_READ, self._on_event)
@@ -37,18 +38,20 @@ class EngineEnd:
 
     def send(self, kind: Kind, body: Any) -> None:
         """Queue a message, or drop it where the engine has gone: the journal has it then."""
-        if self.is_connected:
+        if self._is_heard:
             self._writer.put(protocol.encode(kind, body))
 
     def flush(self) -> None:
         """Give the socket what it takes now."""
-        while self.is_connected and self._writer:
+        while self._writer:
             try:
                 self._writer.sent(self._link.send(self._writer.next_bytes(), protocol.SEND_FLAGS))
             except (BlockingIOError, InterruptedError):
                 break
             except OSError:
-                self._disconnect()
+                # It reads no more. What it said before is still to be taken, up to its end.
+                self._is_heard = False
+                self._writer.clear()
         waits = bool(self._writer)
         if self.is_connected and waits is not self._waits_for_room:
             self._waits_for_room = waits
@@ -76,7 +79,7 @@ class EngineEnd:
 
     def _disconnect(self) -> None:
         if self.is_connected:
-            self.is_connected = False
+            self.is_connected = self._is_heard = False
             self._writer.clear()
             self._selector.unregister(self._link)
             self._link.close()

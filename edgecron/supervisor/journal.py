@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from edgecron.supervisor.files import journal_path, open_private
+from edgecron.supervisor.protocol import to_json
 from edgecron.supervisor.records import ExitRecord
 
 FORMAT = "edgecron-journal"
@@ -160,7 +161,7 @@ def read_journal(state_dir: Path, key: str) -> JournalState:
 
 
 def encode_line(entry: list[Any]) -> bytes:
-    text = json.dumps(entry, separators=(",", ":")).encode("ascii")
+    text = to_json(entry).encode("ascii")
     return b"%08x %s\n" % (zlib.crc32(text), text)
 
 

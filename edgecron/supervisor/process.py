@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import gc
 import os
 import signal
@@ -95,7 +96,7 @@ def serve_detached(link: socket.socket, folder: Path, *, key: str, clock: Clock)
         _close_inherited(keep=link.fileno())
         os.chdir("/")
         _show_name()
-        lock_fd = files.take_lock(files.lock_path(folder, key))
+        lock_fd = _hold_lock(files.lock_path(folder, key), above=link.fileno())
         from edgecron.supervisor.loop import Supervisor
 
         Supervisor(link, folder, key=key, clock=clock).serve()
@@ -134,6 +135,18 @@ def _close_inherited(*, keep: int) -> None:
             with contextlib.suppress(OSError):  # the one that listed the folder
                 os.close(fd)
     os.set_inheritable(keep, False)
+
+
+def _hold_lock(path: Path, *, above: int) -> int:
+    """Take the lock, at a number above that of the link.
+
+    Linux closes what a killed process leaves from the highest number down: who sees the link
+    close, and then asks for the lock, finds it free.
+    """
+    taken_fd = files.take_lock(path)
+    lock_fd = fcntl.fcntl(taken_fd, fcntl.F_DUPFD_CLOEXEC, above + 1)
+    os.close(taken_fd)
+    return lock_fd
 
 
 def _show_name() -> None:

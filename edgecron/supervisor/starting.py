@@ -11,8 +11,9 @@ from edgecron.supervisor.ledger import Ledger
 from edgecron.supervisor.records import EndCause, ExitRecord, Flag, StartRequest
 from edgecron.supervisor.run import LiveRun
 from edgecron.supervisor.spawn import Spawner, SpawnFailed
+from edgecron.timetext import format_duration_ms
 
-SLICE_MS = 5  # so long commands are started before the others are looked after
+SLICE_MS = 20  # so long commands are started before the others are looked after
 PATIENCE_MS = 5_000  # so long a start is tried again where the system is short of something
 PAUSE_MS = 100
 WAKE_SPAWN = "spawn"  # the deadline until which no start is tried
@@ -118,7 +119,7 @@ class Starter:
 
     def _record_failed(self, token: str, failure: SpawnFailed) -> None:
         is_scarce = token in self._retried
-        tried = f"; tried for {PATIENCE_MS // 1000}s" if is_scarce else ""
+        tried = f"; tried for {format_duration_ms(PATIENCE_MS)}" if is_scarce else ""
         self._ledger.record_exit(
             ExitRecord(
                 token=token,

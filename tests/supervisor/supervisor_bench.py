@@ -1,0 +1,175 @@
+"""A supervisor with real commands under it, and waits that are bounded and never by time."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import select
+import signal
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from edgecron.clock import SystemClock
+from edgecron.model import Output, Stream
+from edgecron.supervisor import (
+    Event,
+    Exited,
+    ExitRecord,
+    JournalState,
+    NotStarted,
+    Started,
+    StartRequest,
+    read_journal,
+    start,
+)
+from edgecron.supervisor.link import SupervisorLink
+from edgecron.supervisor.output import load_output
+from edgecron.supervisor.process import StartBy
+
+BOUND_MS = 20_000
+
+
+class Bench:
+    """One supervisor, the events that came from it, and words to say what a test needs."""
+
+    def __init__(self, state_dir: Path, *, by: StartBy | None = None) -> None:
+        self.state_dir = state_dir
+        self.link: SupervisorLink = start(state_dir, clock=SystemClock(), by=by)
+        self.events: list[Event] = []
+        self._numbers = itertools.count(1)
+
+    def request(self, *argv: str, **changes: Any) -> StartRequest:
+        values: dict[str, Any] = {
+            "token": f"token-{next(self._numbers)}",
+            "argv": argv,
+            "env": {"PATH": "/usr/local/bin:/usr/bin:/bin"},
+            "cwd": "/",
+            "output_cap_bytes": 256 * 1024,
+            "kill_grace_ms": 10_000,
+        }
+        return StartRequest(**(values | changes))
+
+    def start(self, *argv: str, **changes: Any) -> str:
+        request = self.request(*argv, **changes)
+        self.link.start([request])
+        return request.token
+
+    def shell(self, line: str, **changes: Any) -> str:
+        return self.start("/bin/sh", "-c", line, **changes)
+
+    def wait_for(self, is_there: Callable[[], bool], what: str) -> None:
+        poller = select.poll()
+        poller.register(self.link, select.POLLIN)
+        while not is_there():
+            assert self.link.is_alive, f"the supervisor ended before {what}"
+            assert poller.poll(BOUND_MS), f"nothing came while waiting for {what}"
+            self.events += self.link.receive()
+
+    def ended(self, token: str) -> ExitRecord:
+        self.wait_for(lambda: token in self.exits(), f"the end of {token}")
+        return self.exits()[token]
+
+    def started(self, token: str) -> Started:
+        def find() -> list[Started]:
+            return [e for e in self.events if isinstance(e, Started) and e.token == token]
+
+        self.wait_for(lambda: bool(find()), f"the start of {token}")
+        return find()[0]
+
+    def exits(self) -> dict[str, ExitRecord]:
+        return {e.record.token: e.record for e in self.events if isinstance(e, Exited)}
+
+    def not_started(self) -> dict[str, NotStarted]:
+        return {e.token: e for e in self.events if isinstance(e, NotStarted)}
+
+    def journal(self) -> JournalState:
+        return read_journal(self.state_dir, self.link.supervisor_id)
+
+    def output(self, record: ExitRecord) -> Output:
+        output, is_whole = load_output(record.output, self.state_dir)
+        assert is_whole
+        return output
+
+    def printed(self, record: ExitRecord, stream: Stream = Stream.STDOUT) -> bytes:
+        chunks = self.output(record).chunks
+        return b"".join(chunk.content for chunk in chunks if chunk.stream is stream)
+
+    def run(self, *argv: str, **changes: Any) -> ExitRecord:
+        return self.ended(self.start(*argv, **changes))
+
+    def run_shell(self, line: str, **changes: Any) -> ExitRecord:
+        return self.ended(self.shell(line, **changes))
+
+    def wait_for_death(self) -> None:
+        """Until the link says that the supervisor has gone."""
+        poller = select.poll()
+        poller.register(self.link, select.POLLIN)
+        while self.link.is_alive:
+            assert poller.poll(BOUND_MS), "the supervisor has not ended"
+            self.events += self.link.receive()
+        self.link.close()
+
+    def close(self) -> None:
+        """End every run and the supervisor. May be called again."""
+        pid = self.link.pid
+        if self.link.is_alive:
+            self.link.stop_all()
+        self.link.close()
+        try:
+            wait_gone(pid)
+        except AssertionError:
+            os.kill(pid, signal.SIGKILL)
+            raise
+
+
+class Bell:
+    """A FIFO that a command rings (`echo > path`), so that a test knows how far it is."""
+
+    def __init__(self, path: Path) -> None:
+        os.mkfifo(path)
+        self.path = path
+        self._fd = os.open(path, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
+
+    def wait(self) -> bytes:
+        poller = select.poll()
+        poller.register(self._fd, select.POLLIN)
+        assert poller.poll(BOUND_MS), f"nobody rang {self.path}"
+        return os.read(self._fd, 4096)
+
+    def close(self) -> None:
+        os.close(self._fd)
+
+
+class Gate:
+    """A FIFO that a command waits at (`read go < path`) until the test opens it."""
+
+    def __init__(self, path: Path) -> None:
+        os.mkfifo(path)
+        self.path = path
+        self._fd = os.open(path, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
+
+    def open(self) -> None:
+        os.write(self._fd, b"go\n")
+
+    def close(self) -> None:
+        os.close(self._fd)
+
+
+def wait_gone(pid: int) -> None:
+    """Until a process that need not be our child has ended."""
+    try:
+        pidfd = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return
+    try:
+        poller = select.poll()
+        poller.register(pidfd, select.POLLIN)
+        assert poller.poll(BOUND_MS), f"process {pid} has not ended"
+    finally:
+        os.close(pidfd)
+
+
+def children_of(pid: int) -> Sequence[int]:
+    text = Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="ascii")
+    return [int(word) for word in text.split()]

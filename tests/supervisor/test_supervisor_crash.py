@@ -1,0 +1,201 @@
+"""Engines and supervisors that die: what goes on, what is known, what is ended."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from supervisor_bench import Bell, Bench, Gate, wait_gone
+
+from edgecron.clock import SystemClock
+from edgecron.model import Reason
+from edgecron.supervisor import (
+    EndCause,
+    Exit,
+    Interrupted,
+    LeftGroup,
+    NeverStarted,
+    end_left_group,
+    lock_is_held,
+    lock_path,
+    read_journal,
+    verdict,
+)
+from edgecron.supervisor.groups import read_start_time
+from edgecron.supervisor.output import load_output
+
+ENGINE = """
+import os, sys
+from pathlib import Path
+from edgecron.clock import SystemClock
+from edgecron.supervisor import StartRequest, start
+
+link = start(Path(sys.argv[1]), clock=SystemClock())
+line = sys.argv[2]
+link.start([
+    StartRequest(token=f"t{number}", argv=("/bin/sh", "-c", line), env={"PATH": "/usr/bin:/bin"},
+                 cwd="/", output_cap_bytes=100000, timeout_ms=60000)
+    for number in range(int(sys.argv[3]))
+])
+print(link.supervisor_id, link.pid, flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.mark.failure(19)
+@pytest.mark.failure(37)
+@pytest.mark.failure(43)
+def test_runs_of_an_engine_that_was_killed_end_under_their_supervisor(
+    tmp_path: Path, bell: Bell, gate: Gate
+) -> None:
+    line = f"echo $$ > {bell.path}; read go < {gate.path}; head -c 30000 /dev/zero; exit 7"
+    engine = subprocess.Popen(
+        [sys.executable, "-c", ENGINE, str(tmp_path), line, "3"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    with engine:
+        assert engine.stdout is not None
+        key, pid = engine.stdout.readline().split()
+        rings = b""
+        while rings.count(b"\n") < 3:
+            rings += bell.wait()
+        engine.kill()
+
+    held = lock_is_held(lock_path(tmp_path, key))
+    before = read_journal(tmp_path, key)
+    for _ in range(3):
+        gate.open()
+    wait_gone(int(pid))
+    after = read_journal(tmp_path, key)
+
+    assert held
+    assert {trace.exit for trace in before.traces.values()} == {None}
+    assert not lock_is_held(lock_path(tmp_path, key))
+    assert after.is_intact
+    assert [trace.exit.exit_code for trace in after.traces.values() if trace.exit] == [7, 7, 7]
+    for trace in after.traces.values():
+        assert trace.exit is not None
+        output, is_whole = load_output(trace.exit.output, tmp_path)
+        assert (output.stdout_bytes, output.dropped_bytes, is_whole) == (30_000, 0, True)
+
+
+def test_a_supervisor_without_work_ends_with_its_engine(tmp_path: Path) -> None:
+    bench = Bench(tmp_path)
+    bench.run("/bin/true")
+    key = bench.link.supervisor_id
+
+    bench.link.close()
+    wait_gone(bench.link.pid)
+
+    assert not lock_is_held(lock_path(tmp_path, key))
+    # What an engine claimed and never sent can still be told from what was lost.
+    boot_id = SystemClock().boot_id()
+    assert verdict(tmp_path, key, "never-sent", boot_id=boot_id) == NeverStarted()
+
+
+def test_requests_that_were_taken_are_run_though_the_engine_has_gone(tmp_path: Path) -> None:
+    bench = Bench(tmp_path)
+    bench.link.start([bench.request("/bin/true") for _ in range(300)])
+
+    bench.link.close()
+    wait_gone(bench.link.pid)
+
+    traces = read_journal(tmp_path, bench.link.supervisor_id).traces.values()
+    assert [trace.exit.exit_code for trace in traces if trace.exit] == [0] * 300
+
+
+@pytest.mark.failure(17)
+@pytest.mark.failure(18)
+def test_what_a_killed_supervisor_left_is_judged_and_ended(tmp_path: Path, bell: Bell) -> None:
+    bench = Bench(tmp_path)
+    ended = bench.run_shell("exit 3")
+    token = bench.shell(f"sh -c 'echo $$ > {bell.path}; exec sleep 60' & wait")
+    started = bench.started(token)
+    grandchild = int(bell.wait())
+    boot_id = SystemClock().boot_id()
+    os.kill(bench.link.pid, signal.SIGKILL)
+    wait_gone(bench.link.pid)
+
+    lost = verdict(tmp_path, bench.link.supervisor_id, token, boot_id=boot_id)
+    told = verdict(tmp_path, bench.link.supervisor_id, ended.token, boot_id=boot_id)
+    unknown = verdict(tmp_path, bench.link.supervisor_id, "unheard-of", boot_id=boot_id)
+    assert isinstance(lost, Interrupted)
+    assert lost.pid is not None
+    done = end_left_group(lost.pid, lost.start_time)
+
+    assert not lock_is_held(lock_path(tmp_path, bench.link.supervisor_id))
+    assert (lost.reason, lost.pid) == (Reason.LOST, started.pid)
+    assert told == Exit(record=ended)
+    assert unknown == NeverStarted()
+    assert done is LeftGroup.ENDED
+    wait_gone(started.pid)
+    wait_gone(grandchild)
+    # The engine's side sees it, and invents no end.
+    events = bench.link.receive()
+    assert not bench.link.is_alive
+    assert events == []
+    bench.link.close()
+
+
+@pytest.mark.failure(20)
+def test_a_process_id_that_is_in_use_again_is_never_touched(bench: Bench) -> None:
+    token = bench.shell("exec sleep 60")
+    pid = bench.started(token).pid
+    start_time = read_start_time(pid)
+    assert start_time is not None
+
+    assert end_left_group(pid, start_time - 1) is LeftGroup.RECYCLED
+    assert end_left_group(pid, None) is LeftGroup.UNKNOWN
+    ended = subprocess.Popen(["/bin/true"])
+    ended.wait()
+    assert end_left_group(ended.pid, 1) is LeftGroup.GONE
+    assert end_left_group(os.getpid(), read_start_time(os.getpid())) is not LeftGroup.ENDED
+
+    bench.run("/bin/true")
+    assert token not in bench.exits()
+
+
+def test_term_ends_its_runs_then_the_supervisor(tmp_path: Path, bell: Bell) -> None:
+    bench = Bench(tmp_path)
+    token = bench.shell(f"trap 'exit 4' TERM; echo > {bell.path}; while :; do sleep 0.01; done")
+    bell.wait()
+
+    os.kill(bench.link.pid, signal.SIGTERM)
+    record = bench.ended(token)
+    wait_gone(bench.link.pid)
+
+    assert (record.cause, record.exit_code) == (EndCause.STOPPED, 4)
+    bench.wait_for_death()
+    assert not lock_is_held(lock_path(tmp_path, bench.link.supervisor_id))
+
+
+def test_a_supervisor_that_was_told_to_end_refuses_new_work(tmp_path: Path, bell: Bell) -> None:
+    bench = Bench(tmp_path)
+    bench.shell(f"trap '' TERM; echo > {bell.path}; exec sleep 60", kill_grace_ms=500)
+    bell.wait()
+
+    os.kill(bench.link.pid, signal.SIGTERM)
+    late = bench.start("/bin/true")
+    bench.wait_for(lambda: bool(bench.not_started()) or late in bench.exits(), "an answer")
+    bench.close()
+
+    # The signal and the request race; in no case is it lost or run twice.
+    if late in bench.not_started():
+        assert bench.not_started()[late].error_code == "ESHUTDOWN"
+    else:
+        assert bench.exits()[late].cause in (EndCause.STOPPED, EndCause.EXIT)
+
+
+@pytest.mark.failure(37)
+def test_a_hang_up_changes_nothing(bench: Bench) -> None:
+    token = bench.shell("read line; exit 6", stdin="go\n")
+    os.kill(bench.link.pid, signal.SIGHUP)
+
+    assert bench.ended(token).exit_code == 6
+    assert bench.run_shell("exit 5").exit_code == 5

@@ -1,0 +1,184 @@
+"""How runs end: by themselves, in time, on request, and what they leave behind."""
+
+from __future__ import annotations
+
+import os
+import signal
+
+import pytest
+from supervisor_bench import Bell, Bench, Gate, wait_gone
+
+from edgecron.supervisor import EndCause, Flag
+
+
+@pytest.mark.failure(32)
+def test_a_job_that_ignores_term_is_killed_after_its_grace(bench: Bench, bell: Bell) -> None:
+    token = bench.shell(
+        f"trap '' TERM; echo > {bell.path}; while :; do sleep 1; done",
+        timeout_ms=300,
+        kill_grace_ms=50,
+    )
+    bell.wait()
+
+    record = bench.ended(token)
+
+    assert (record.cause, record.exit_code) == (EndCause.TIMEOUT, 128 + signal.SIGKILL)
+    assert record.flags == (Flag.KILLED,)
+    assert record.error_msg == "ran longer than 300ms, and was ended"
+    assert record.duration_ms is not None
+    assert record.duration_ms >= 350
+
+
+def test_a_job_that_ends_on_term_keeps_its_own_exit_code(bench: Bench, bell: Bell) -> None:
+    token = bench.shell(
+        f"trap 'echo bye; exit 9' TERM; echo > {bell.path}; while :; do sleep 0.01; done",
+        timeout_ms=300,
+    )
+    bell.wait()
+
+    record = bench.ended(token)
+
+    assert (record.cause, record.exit_code, record.flags) == (EndCause.TIMEOUT, 9, ())
+    assert bench.printed(record) == b"bye\n"
+
+
+def test_a_stopped_job_is_continued_so_that_it_can_end(bench: Bench) -> None:
+    token = bench.shell("kill -STOP $$; sleep 60", timeout_ms=200)
+
+    record = bench.ended(token)
+
+    assert (record.cause, record.exit_code) == (EndCause.TIMEOUT, 128 + signal.SIGTERM)
+
+
+def test_a_cancelled_job_is_ended_with_its_whole_group(bench: Bench, bell: Bell) -> None:
+    token = bench.shell(f"sh -c 'trap \"\" TERM; echo $$ > {bell.path}; sleep 60' & wait")
+    grandchild = int(bell.wait())
+
+    bench.link.cancel([token])
+    record = bench.ended(token)
+
+    assert record.cause is EndCause.CANCELLED
+    wait_gone(grandchild)
+
+
+def test_a_job_cancelled_before_its_start_never_runs(bench: Bench) -> None:
+    blockers = [bench.request("/bin/sh", "-c", "exit 0") for _ in range(200)]
+    last = bench.request("/bin/sh", "-c", "exit 0")
+
+    bench.link.start([*blockers, last])
+    bench.link.cancel([last.token])
+    record = bench.ended(last.token)
+    for request in blockers:
+        bench.ended(request.token)
+
+    # It may have been faster than the cancel: then its own end is the truth.
+    assert (record.cause, record.started_ms) == (EndCause.CANCELLED, None) or (
+        record.cause is EndCause.EXIT
+    )
+
+
+def test_a_cancel_of_a_run_that_has_ended_changes_nothing(bench: Bench) -> None:
+    token = bench.shell("exit 4")
+    bench.ended(token)
+
+    bench.link.cancel([token, "never-heard-of"])
+    record = bench.run_shell("exit 5")
+
+    assert record.exit_code == 5
+    assert bench.exits()[token].exit_code == 4
+    assert len(bench.exits()) == 2
+
+
+def test_stop_all_ends_every_run(bench: Bench) -> None:
+    tokens = [bench.shell("exec sleep 60") for _ in range(5)]
+    for token in tokens:
+        bench.started(token)
+
+    bench.link.stop_all()
+
+    assert {bench.ended(token).cause for token in tokens} == {EndCause.STOPPED}
+
+
+@pytest.mark.failure(33)
+def test_a_grandchild_that_keeps_the_pipe_does_not_hold_the_run(bench: Bench, bell: Bell) -> None:
+    record = bench.run_shell(f"(echo $$ > /dev/null; sleep 60; echo > {bell.path}) & echo done")
+
+    assert (record.exit_code, bench.printed(record)) == (0, b"done\n")
+    assert Flag.PIPE_HELD in record.flags
+    assert record.pid is not None
+    os.killpg(record.pid, signal.SIGKILL)
+
+
+@pytest.mark.failure(33)
+def test_who_keeps_the_pipe_can_go_on_writing_to_it(bench: Bench, bell: Bell) -> None:
+    line = f"(read go < {bell.path}.go; yes | head -c 1000000 && echo alive > {bell.path}) & true"
+    os.mkfifo(f"{bell.path}.go")
+
+    record = bench.run_shell(line)
+    with open(f"{bell.path}.go", "w", encoding="ascii") as go:
+        go.write("go\n")
+
+    assert Flag.PIPE_HELD in record.flags
+    assert bell.wait() == b"alive\n"
+
+
+@pytest.mark.failure(34)
+def test_a_job_that_leaves_a_process_behind_is_flagged_and_it_lives_on(
+    bench: Bench, gate: Gate
+) -> None:
+    line = (
+        f"(echo go > {gate.path}; exec sleep 60) > /dev/null 2>&1 & read go < {gate.path}; echo $!"
+    )
+    record = bench.run_shell(line)
+    left = int(bench.printed(record))
+
+    assert record.flags == (Flag.LEFT_BEHIND,)
+    os.kill(left, 0)
+    os.kill(left, signal.SIGKILL)
+    wait_gone(left)
+
+
+@pytest.mark.failure(34)
+def test_what_a_timed_out_job_left_in_its_group_ends_with_it(bench: Bench, bell: Bell) -> None:
+    token = bench.shell(
+        f"(trap '' TERM; echo > {bell.path}; exec sleep 60) > /dev/null 2>&1 & echo $!; wait",
+        timeout_ms=300,
+    )
+    bell.wait()
+
+    record = bench.ended(token)
+
+    assert record.cause is EndCause.TIMEOUT
+    wait_gone(int(bench.printed(record)))
+
+
+@pytest.mark.failure(21)
+def test_a_job_that_is_killed_leaves_the_others_alone(bench: Bench) -> None:
+    victim = bench.shell("exec sleep 60")
+    other = bench.shell("read line; exit 3", stdin="go\n")
+
+    os.kill(bench.started(victim).pid, signal.SIGKILL)
+
+    assert bench.ended(victim).cause is EndCause.SIGNAL
+    assert bench.ended(victim).exit_code == 128 + signal.SIGKILL
+    assert bench.ended(other).exit_code == 3
+
+
+def test_a_run_without_a_pidfd_is_reaped_on_its_signal(
+    tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # As on macOS: neither is there. The supervisor is forked with them gone.
+    monkeypatch.delattr(os, "pidfd_open")
+    monkeypatch.setattr("edgecron.supervisor.run._WAITID", None)
+    bench = Bench(tmp_path_factory.mktemp("signal") / "state")
+    monkeypatch.undo()
+    try:
+        records = [bench.run_shell("exit 3"), bench.run("/bin/true")]
+        timed_out = bench.run_shell("exec sleep 60", timeout_ms=50)
+        many = [bench.start("/bin/true") for _ in range(50)]
+
+        assert [record.exit_code for record in records] == [3, 0]
+        assert timed_out.cause is EndCause.TIMEOUT
+        assert {bench.ended(token).exit_code for token in many} == {0}
+    finally:
+        bench.close()

@@ -1,0 +1,216 @@
+"""The journal and what is read from it: torn, damaged, missing, of another boot."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from supervisor_bench import Bench
+
+from edgecron.model import Reason
+from edgecron.supervisor import (
+    EndCause,
+    Exit,
+    ExitRecord,
+    Interrupted,
+    NeverStarted,
+    forget,
+    lock_path,
+    read_journal,
+    verdict,
+)
+from edgecron.supervisor.files import journal_path, take_lock
+from edgecron.supervisor.journal import Journal
+
+KEY = "0123456789abcdef"
+BOOT = "boot-1"
+
+
+def record(token: str, **changes: object) -> ExitRecord:
+    values: dict[str, object] = {"cause": EndCause.EXIT, "finished_ms": 5, "exit_code": 0}
+    return ExitRecord(token=token, **(values | changes))  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def journal(tmp_path: Path) -> Journal:
+    return Journal(tmp_path, KEY, boot_id=BOOT)
+
+
+def test_a_journal_is_read_as_it_was_written(journal: Journal, tmp_path: Path) -> None:
+    ended = record("c", exit_code=None, error_code="ENOENT", error_msg="é\udcff", flags=("f",))
+
+    journal.write_tokens(["a", "b", "c"])
+    journal.write_start("b", pid=12, start_time=34, started_ms=56)
+    journal.write_exit(ended)
+    state = read_journal(tmp_path, KEY)
+
+    assert state.is_intact
+    assert state.boot_id == BOOT
+    assert list(state.traces) == ["a", "b", "c"]
+    assert (state.traces["a"].pid, state.traces["a"].exit) == (None, None)
+    assert (state.traces["b"].pid, state.traces["b"].start_time) == (12, 34)
+    assert state.traces["c"].exit == ended
+    assert journal_path(tmp_path, KEY).stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.failure(16)
+@pytest.mark.failure(17)
+def test_each_torn_tail_is_noticed_and_what_is_before_it_is_used(
+    journal: Journal, tmp_path: Path
+) -> None:
+    path = journal_path(tmp_path, KEY)
+    header = path.stat().st_size
+    journal.write_tokens(["a"])
+    journal.write_exit(record("a"))
+    whole = path.read_bytes()
+    first = whole.index(b"\n", header) + 1
+
+    for size in range(len(whole)):
+        path.write_bytes(whole[:size])
+        state = read_journal(tmp_path, KEY)
+
+        assert state.is_intact == (size in (header, first))
+        assert ("a" in state.traces) == (size >= first)
+        assert all(trace.exit is None for trace in state.traces.values())
+
+
+def test_each_damaged_byte_is_noticed(journal: Journal, tmp_path: Path) -> None:
+    path = journal_path(tmp_path, KEY)
+    journal.write_tokens(["a"])
+    journal.write_exit(record("a"))
+    whole = path.read_bytes()
+
+    for position in range(len(whole)):
+        damaged = bytearray(whole)
+        damaged[position] ^= 0x10
+        path.write_bytes(damaged)
+
+        assert not read_journal(tmp_path, KEY).is_intact
+
+
+def test_the_journal_of_another_supervisor_is_not_taken_for_ours(tmp_path: Path) -> None:
+    Journal(tmp_path, "f" * 16, boot_id=BOOT)
+    os.rename(journal_path(tmp_path, "f" * 16), journal_path(tmp_path, KEY))
+
+    assert not read_journal(tmp_path, KEY).is_intact
+
+
+@pytest.mark.failure(17)
+def test_the_verdicts_of_the_table(journal: Journal, tmp_path: Path) -> None:
+    journal.write_tokens(["token", "start", "exit"])
+    journal.write_start("start", pid=12, start_time=34, started_ms=56)
+    journal.write_exit(record("exit"))
+
+    def judge(token: str, boot_id: str = BOOT) -> object:
+        return verdict(tmp_path, KEY, token, boot_id=boot_id)
+
+    assert judge("exit") == Exit(record=record("exit"))
+    assert judge("other") == NeverStarted()
+    assert judge("token") == Interrupted(reason=Reason.LOST)
+    assert judge("start") == Interrupted(reason=Reason.LOST, pid=12, start_time=34)
+
+
+@pytest.mark.failure(20)
+def test_after_another_boot_only_an_exit_is_believed(journal: Journal, tmp_path: Path) -> None:
+    journal.write_tokens(["token", "start", "exit"])
+    journal.write_start("start", pid=12, start_time=34, started_ms=56)
+    journal.write_exit(record("exit"))
+
+    verdicts = [
+        verdict(tmp_path, KEY, token, boot_id="boot-2")
+        for token in ("exit", "other", "token", "start")
+    ]
+
+    # No process id: whatever has it now is not what had it then.
+    assert verdicts == [Exit(record=record("exit")), *[Interrupted(reason=Reason.REBOOT)] * 3]
+
+
+def test_without_an_intact_journal_nothing_is_taken_for_never_started(
+    journal: Journal, tmp_path: Path
+) -> None:
+    journal.write_tokens(["a"])
+    journal.write_exit(record("a"))
+    with journal_path(tmp_path, KEY).open("ab") as file:
+        file.write(b"torn")
+
+    assert verdict(tmp_path, KEY, "a", boot_id=BOOT) == Exit(record=record("a"))
+    assert verdict(tmp_path, KEY, "b", boot_id=BOOT) == Interrupted(reason=Reason.LOST)
+    assert verdict(tmp_path, "f" * 16, "b", boot_id=BOOT) == Interrupted(reason=Reason.LOST)
+
+
+def test_an_empty_journal_is_not_intact(tmp_path: Path) -> None:
+    journal_path(tmp_path, KEY).touch()
+
+    assert not read_journal(tmp_path, KEY).is_intact
+
+
+def test_a_journal_that_grew_is_rewritten_with_what_is_needed(
+    journal: Journal, tmp_path: Path
+) -> None:
+    journal.write_tokens(["live", *(f"t{number}" for number in range(200))])
+    journal.write_start("live", pid=1, start_time=2, started_ms=3)
+    for number in range(200):
+        journal.write_exit(record(f"t{number}", error_msg="x" * 6000))
+    before = read_journal(tmp_path, KEY)
+
+    journal.shrink({"live", "t7"})
+    journal.write_exit(record("live"))
+    after = read_journal(tmp_path, KEY)
+
+    assert after.is_intact
+    assert set(after.traces) == {"live", "t7"}
+    assert after.traces["t7"] == before.traces["t7"]
+    assert after.traces["live"].pid == 1
+    assert after.traces["live"].exit == record("live")
+    assert os.listdir(tmp_path) == [journal_path(tmp_path, KEY).name]
+
+
+def test_a_journal_that_nobody_needs_is_emptied_and_stays_intact(
+    journal: Journal, tmp_path: Path
+) -> None:
+    journal.write_tokens(["a"])
+    journal.write_exit(record("a", error_msg="x" * 20_000))
+
+    journal.shrink(set())
+    journal.write_tokens(["b"])
+    state = read_journal(tmp_path, KEY)
+
+    assert state.is_intact
+    assert list(state.traces) == ["b"]
+
+
+def test_a_supervisor_keeps_its_journal_short_as_ends_are_acknowledged(bench: Bench) -> None:
+    keeper = bench.shell("exec sleep 60")
+    size = 0
+    for _ in range(100):
+        record = bench.run_shell("head -c 15000 /dev/zero")
+        bench.link.acknowledge([record.token])
+        size = max(size, journal_path(bench.state_dir, bench.link.supervisor_id).stat().st_size)
+
+    bench.run("/bin/true")
+
+    state = bench.journal()
+    # Two megabytes were written; those that were acknowledged first are gone.
+    assert size < 1_200_000
+    assert len(state.traces) < 70
+    assert state.is_intact
+    assert state.traces[keeper].pid == bench.started(keeper).pid
+
+
+def test_forget_removes_what_a_dead_supervisor_left_and_spares_a_living_one(
+    tmp_path: Path, journal: Journal
+) -> None:
+    journal.write_tokens(["a"])
+    (tmp_path / "run-a.out").touch()
+    (tmp_path / "run-b.out").touch()
+    lock_fd = take_lock(lock_path(tmp_path, KEY))
+
+    spared = forget(tmp_path, KEY)
+    there = sorted(os.listdir(tmp_path))
+    os.close(lock_fd)
+    removed = forget(tmp_path, KEY)
+
+    assert (spared, removed) == (False, True)
+    assert len(there) == 4
+    assert os.listdir(tmp_path) == ["run-b.out"]
