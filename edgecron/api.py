@@ -8,14 +8,14 @@ from __future__ import annotations
 import heapq
 import os
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from edgecron.clock import Clock, SystemClock
 from edgecron.errors import Conflict, InvalidInput, NotFound
-from edgecron.model import Cause, Execution, Output, Schedule, ScheduleSpec, Status
+from edgecron.model import Cause, Execution, Output, Reason, Schedule, ScheduleSpec, Status
 from edgecron.paths import database_path, state_dir
 from edgecron.timetext import from_ms, to_ms
 
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from edgecron.model import EngineInfo
     from edgecron.planning import Missed, NextFire, Timing
     from edgecron.store import SqliteStore
+    from edgecron.store.schedules import Retiming
     from edgecron.timing import CompiledSpec
     from edgecron.triggers import Trigger
 
@@ -146,31 +147,14 @@ class Scheduler:
         raise Conflict(f"schedule {name!r} is being changed by others", hint="try again")
 
     def _edit_once(self, schedule: Schedule, spec: ScheduleSpec, origin: str) -> bool:
-        from edgecron.model import Reason
-        from edgecron.planning import missed_until, next_fire
-        from edgecron.store.schedules import Retiming
-        from edgecron.timing import compile_spec
-
         now_ms = self._clock.now_ms()
-        is_retimed = _timing_words(spec) != _timing_words(schedule.spec)
-        compiled = compile_spec(
-            spec,
-            seed=self.store.seed,
-            made_at=from_ms(now_ms) if is_retimed else schedule.created_at,
-            now=from_ms(now_ms) if is_retimed else None,
-        )
         retiming = None
-        if is_retimed:
-            missed: Missed | None = None
-            if schedule.enabled and schedule.decided_until is not None:
-                missed = missed_until(
-                    self.timing(schedule),
-                    decided_until_ms=to_ms(schedule.decided_until),
-                    until_ms=now_ms,
-                    reason=Reason.EDITED,
-                )
-            following = next_fire(compiled.timing, now_ms) if schedule.enabled else None
-            retiming = Retiming(next=following, decided_until_ms=now_ms, missed=missed)
+        if _timing_words(spec) == _timing_words(schedule.spec):
+            # Kept as they were expanded: a bare `every` would get another anchor.
+            compiled = self._kept_triggers(schedule, spec)
+        else:
+            compiled = self.compile(spec)
+            retiming = self._retiming(schedule, compiled.timing, now_ms, Reason.EDITED)
         return self.store.update_schedule(
             schedule,
             compiled,
@@ -180,11 +164,62 @@ class Scheduler:
             now_ms=now_ms,
         )
 
+    def _kept_triggers(self, schedule: Schedule, spec: ScheduleSpec) -> CompiledSpec:
+        from edgecron.timing import CompiledSpec, load_triggers, timing_of
+        from edgecron.triggers import TriggerKind
+
+        text = self.store.compiled_of(schedule)
+        triggers = load_triggers(text)
+        return CompiledSpec(
+            spec=spec,
+            compiled=text,
+            on_boot=any(trigger.kind is TriggerKind.BOOT for trigger in triggers),
+            timing=timing_of(spec, triggers, seed=self.store.seed),
+            warnings=(),
+        )
+
+    def _retiming(
+        self, schedule: Schedule, timing: Timing, now_ms: int, reason: Reason
+    ) -> Retiming:
+        """What a schedule has missed by its old times, and what comes next by its new ones."""
+        from edgecron.planning import next_fire
+        from edgecron.store.schedules import Retiming
+
+        following = None
+        if schedule.enabled:
+            after_ms = now_ms
+            if schedule.paused_until is not None:
+                after_ms = max(now_ms, to_ms(schedule.paused_until) - 1)
+            following = next_fire(timing, after_ms)
+        return Retiming(
+            next=following,
+            decided_until_ms=now_ms,
+            missed=self._missed_until(schedule, now_ms, reason),
+        )
+
+    def _missed_until(self, schedule: Schedule, now_ms: int, reason: Reason) -> Missed | None:
+        """The times of a schedule up to now that nothing has decided, or None."""
+        from edgecron.planning import missed_until
+
+        if schedule.trigger_error is not None:
+            return None  # Its times can't be read: there is nothing to count.
+        is_held = not schedule.enabled or schedule.paused_until is not None
+        return missed_until(
+            self.timing(schedule),
+            decided_until_ms=to_ms(schedule.decided_until),
+            until_ms=now_ms,
+            reason=Reason.PAUSED if is_held else reason,
+        )
+
     def remove(self, name: str) -> Schedule:
         """Remove a schedule: what is queued is cancelled, what runs finishes, history stays."""
         return self._change(
             name,
-            lambda schedule, now_ms: self.store.remove_schedule(schedule, now_ms=now_ms),
+            lambda schedule, now_ms: self.store.remove_schedule(
+                schedule,
+                missed=self._missed_until(schedule, now_ms, Reason.REMOVED),
+                now_ms=now_ms,
+            ),
         )
 
     def pause(self, name: str, *, until: datetime | None = None) -> Schedule:
@@ -207,21 +242,12 @@ class Scheduler:
 
     def resume(self, name: str) -> Schedule:
         """Let a schedule fire again; the times that passed meanwhile become one skipped range."""
-        from edgecron.model import Reason
-        from edgecron.planning import missed_until, next_fire
-        from edgecron.store.schedules import Retiming
 
         def resume_once(schedule: Schedule, now_ms: int) -> bool:
             if schedule.enabled and schedule.paused_until is None:
                 return True
-            timing = self.timing(schedule)
-            decided_ms = now_ms if schedule.decided_until is None else to_ms(schedule.decided_until)
-            missed = missed_until(
-                timing, decided_until_ms=decided_ms, until_ms=now_ms, reason=Reason.PAUSED
-            )
-            retiming = Retiming(
-                next=next_fire(timing, now_ms), decided_until_ms=now_ms, missed=missed
-            )
+            free = replace(schedule, enabled=True, paused_until=None)
+            retiming = self._retiming(free, self.timing(schedule), now_ms, Reason.PAUSED)
             return self.store.resume_schedule(schedule, retiming=retiming, now_ms=now_ms)
 
         return self._change(name, resume_once)

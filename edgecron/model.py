@@ -55,7 +55,7 @@ class Reason(StrEnum):
     EDITED = "edited"  # skipped: its time had passed when the triggers were changed
     CONDITION = "condition"  # skipped: what it needed did not come true before its deadline
     REQUEST = "request"  # cancelled: a person or a program asked for it
-    REMOVED = "removed"  # cancelled: its schedule was removed while it was queued
+    REMOVED = "removed"  # its schedule was removed: cancelled if queued, skipped if undecided
     SHUTDOWN = "shutdown"  # cancelled: stopped with the engine, as asked
     LOST = "lost"  # interrupted: engine and supervisor died, and its end is not on record
     REBOOT = "reboot"  # interrupted: the machine started anew while it ran
@@ -220,7 +220,7 @@ class Schedule:
     next_plan_at: datetime | None
     next_run_at: datetime | None
     next_source: str | None
-    decided_until: datetime | None
+    decided_until: datetime
     trigger_error: str | None
     last_execution_id: int | None
     last_status: Status | None

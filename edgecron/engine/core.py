@@ -6,7 +6,7 @@ back. It can be driven by hand with a fake clock through any story.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from edgecron.clock import Clock
@@ -98,6 +98,11 @@ class Engine:
     @property
     def runner(self) -> Runner:
         return self._runner
+
+    @property
+    def max_running(self) -> int:
+        """How many executions this engine runs at once, at most."""
+        return self._max_running
 
     @property
     def live_count(self) -> int:
@@ -301,24 +306,22 @@ class Engine:
         """Run one claim transaction, and start what it granted."""
         try:
             batch = claim(self._seat(), self._clock.now_ms())
+            claims = [self._complete(grant) for grant in batch.granted]
         except DatabaseUnusable:
-            # Its outcome is unknown: nothing is started, and recovery reads again by token.
+            # What it granted is not known here: nothing is started, and recovery reads again.
             self._in_doubt = True
             raise
-        self._start(batch.granted)
+        if claims:
+            self._live.update((c.execution_id, (c.lease_token, c.schedule)) for c in claims)
+            self._runner.start(claims)
         self._tell_decided(batch)
         return batch
 
-    def _start(self, granted: Iterable[Granted]) -> None:
-        """Hand claims to the runner, after their COMMIT has returned."""
-        claims = []
-        for grant in granted:
-            entry = self._catalogue.find(grant.schedule_id, grant.revision)
-            assert entry is not None, "a revision is kept as long as a row names it"
-            claims.append(_claim_of(grant, entry.spec))
-            self._live[grant.execution_id] = (grant.lease_token, entry.spec.name)
-        if claims:
-            self._runner.start(claims)
+    def _complete(self, grant: Granted) -> Claim:
+        """What the runner needs, from what the store granted."""
+        entry = self._catalogue.find(grant.schedule_id, grant.revision)
+        assert entry is not None, "a revision is kept as long as a row names it"
+        return _claim_of(grant, entry.spec)
 
     def _seat(self) -> Seat:
         assert self._engine_id is not None

@@ -68,8 +68,11 @@ class Loop:
                 return
 
     def _gather(self, wake_ms: int | None) -> None:
-        """Give other runs that are about to end the time to share one transaction."""
-        if self._engine.live_count > 1:
+        """Give other runs that are about to end the time to share one transaction.
+
+        Not while all places are taken: each end then lets something start that waits.
+        """
+        if 1 < self._engine.live_count < self._engine.max_running:
             until_ms = self._clock.now_ms() + GROUP_MS
             if wake_ms is not None:
                 until_ms = min(until_ms, wake_ms)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from edgecron.errors import NotFound
 from edgecron.model import EngineInfo, Execution, Outcome, Output, Schedule, Status
-from edgecron.planning import Due, Fire, NextFire
+from edgecron.planning import Due, Fire, Missed, NextFire
 from edgecron.store import (
     claims,
     ending,
@@ -197,8 +197,8 @@ class SqliteStore:
     def resume_schedule(self, schedule: Schedule, *, retiming: Retiming, now_ms: int) -> bool:
         return schedules.resume_schedule(self._database, schedule, retiming=retiming, now_ms=now_ms)
 
-    def remove_schedule(self, schedule: Schedule, *, now_ms: int) -> bool:
-        return schedules.remove_schedule(self._database, schedule, now_ms=now_ms)
+    def remove_schedule(self, schedule: Schedule, *, missed: Missed | None, now_ms: int) -> bool:
+        return schedules.remove_schedule(self._database, schedule, missed=missed, now_ms=now_ms)
 
     def get_schedule(self, name: str) -> Schedule:
         """The schedule of this name; NotFound suggests one that is spelled like it."""

@@ -21,7 +21,10 @@ def register_engine(
     queues: tuple[str, ...],
     now_ms: int,
 ) -> int:
-    """Record an engine, and forget the oldest of those that stopped; its id."""
+    """Record an engine, and forget the oldest of those that stopped; its id.
+
+    Safe to repeat where COMMIT raised: the key says that it is the same engine.
+    """
     with database.transaction():
         database.change(
             """DELETE FROM engines WHERE stopped_at IS NOT NULL AND id <= (
@@ -31,7 +34,8 @@ def register_engine(
         )
         row = database.returning(
             """INSERT INTO engines (key, pid, boot_id, queues, version, started_at)
-               VALUES (:key, :pid, :boot, :queues, :version, :now) RETURNING id""",
+               VALUES (:key, :pid, :boot, :queues, :version, :now)
+               ON CONFLICT (key) DO UPDATE SET stopped_at = NULL RETURNING id""",
             {
                 "key": key,
                 "pid": pid,

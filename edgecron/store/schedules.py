@@ -112,8 +112,13 @@ def resume_schedule(
     return True
 
 
-def remove_schedule(database: Database, schedule: Schedule, *, now_ms: int) -> bool:
-    """Remove a schedule softly: what is queued is cancelled, what runs finishes."""
+def remove_schedule(
+    database: Database, schedule: Schedule, *, missed: Missed | None, now_ms: int
+) -> bool:
+    """Remove a schedule softly: what is queued is cancelled, what runs finishes.
+
+    `missed` is what was due and not decided yet.
+    """
     with database.transaction():
         if not _set_columns(
             database,
@@ -129,6 +134,8 @@ def remove_schedule(database: Database, schedule: Schedule, *, now_ms: int) -> b
             now_ms,
         ):
             return False
+        if missed is not None:
+            _record_missed(database, schedule, schedule.spec, missed, now_ms)
         cancelled = database.change(
             """UPDATE executions SET status = 'cancelled', reason = 'removed', finished_at = :now
                WHERE schedule_id = :id AND status = 'queued'""",
@@ -289,16 +296,7 @@ def _retime(
     now_ms: int,
 ) -> None:
     if retiming.missed is not None:
-        for scope in schedule.spec.scopes:
-            record_missed(
-                database,
-                schedule.id,
-                schedule.revision + 1,
-                spec,
-                scope,
-                retiming.missed,
-                now_ms,
-            )
+        _record_missed(database, schedule, spec, retiming.missed, now_ms)
     following = retiming.next
     database.change(
         """UPDATE schedules SET next_plan_at = :plan, next_run_at = :run, next_source = :source,
@@ -312,6 +310,13 @@ def _retime(
             "decided": retiming.decided_until_ms,
         },
     )
+
+
+def _record_missed(
+    database: Database, schedule: Schedule, spec: ScheduleSpec, missed: Missed, now_ms: int
+) -> None:
+    for scope in schedule.spec.scopes:
+        record_missed(database, schedule.id, schedule.revision + 1, spec, scope, missed, now_ms)
 
 
 def _need_group(database: Database, group: str | None) -> None:

@@ -1,0 +1,171 @@
+"""Several engines over a virtual clock, with a crash possible at every store call."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from edgecron.api import Scheduler
+from edgecron.model import CatchUp, Job, JobKind, Overlap, Policies, ScheduleSpec
+from simulation.invariants import check
+from simulation.world import World
+
+START_MS = 1_773_000_000_000  # 2026-03-08T20:00:00Z
+SEEDS = (
+    *range(1, 31),
+    *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(31, 1001)),
+)
+
+Plans = Callable[[int, int], set[int]]
+
+
+def every(period_s: int) -> Plans:
+    """A plain model of `every`, anchored at START_MS: it shares no code with the triggers."""
+
+    def plans_in(after_ms: int, until_ms: int) -> set[int]:
+        period_ms = period_s * 1000
+        first = (after_ms - START_MS) // period_ms + 1
+        last = (until_ms - START_MS) // period_ms
+        return {START_MS + number * period_ms for number in range(first, last + 1)}
+
+    return plans_in
+
+
+def spec(
+    name: str, period_s: int, *, lasts_s: int, code: int = 0, **policies: object
+) -> ScheduleSpec:
+    return ScheduleSpec(
+        name=name,
+        triggers=(f"every {period_s}s",),
+        job=Job(kind=JobKind.COMMAND, argv=("job", str(lasts_s), str(code))),
+        policies=Policies(**policies),  # type: ignore[arg-type]
+        scopes=(("device", "a"), ("device", "b")) if name == "scoped" else (("global", ""),),
+    )
+
+
+SPECS = (
+    spec("plain", 7, lasts_s=2),
+    spec("failing", 11, lasts_s=1, code=3),
+    spec("slow", 5, lasts_s=23),
+    spec("waiting", 10, lasts_s=13, overlap=Overlap.QUEUE),
+    spec("beside", 9, lasts_s=20, overlap=Overlap.ALLOW, max_running=3),
+    spec("all", 13, lasts_s=1, catch_up=CatchUp.ALL, grace_s=300.0),
+    spec("skipping", 17, lasts_s=4, catch_up=CatchUp.SKIP),
+    spec("jittered", 19, lasts_s=1, jitter_s=30.0),
+    spec("scoped", 23, lasts_s=5),
+    spec("urgent", 6, lasts_s=1, priority=10),
+)
+
+
+def model_of(specs: Sequence[ScheduleSpec]) -> dict[str, Plans]:
+    return {one.name: every(int(one.triggers[0].split()[1][:-1])) for one in specs}
+
+
+def a_world(tmp_path: Path, seed: int) -> World:
+    world = World(tmp_path / "sim.db", random=Random(seed), start_ms=START_MS)
+    with Scheduler(world.path, clock=world.clock) as scheduler:
+        scheduler.add_all(SPECS)
+    return world
+
+
+def act(world: World) -> None:
+    """One random move of whoever may move."""
+    dice = world.random.random()
+    engines = sorted(world.engines)
+    if dice < 0.55 and engines:
+        world.step(world.random.choice(engines))
+    elif dice < 0.85:
+        world.clock.advance_ms(world.random.choice((200, 1000, 3000, 3000, 8000)))
+    elif dice < 0.90:
+        if len(engines) < 4:
+            world.start_engine(max_running=world.random.choice((1, 3, 8)))
+    elif dice < 0.93 and engines:
+        world.kill_engine(world.random.choice(engines))
+    elif dice < 0.95 and world.supervisors:
+        world.kill_supervisor(world.random.choice(sorted(world.supervisors)))
+    elif dice < 0.955:
+        world.reboot()
+    elif dice < 0.96:
+        world.clock.advance_ms(world.random.choice((90_000, 900_000, 7_200_000)))
+    else:
+        meddle(world)
+
+
+def meddle(world: World) -> None:
+    """A person at the command line."""
+    name = world.random.choice(SPECS).name
+    with Scheduler(world.path, clock=world.clock) as scheduler:
+        choice = world.random.random()
+        if choice < 0.5:
+            scheduler.run_now(name)
+        elif choice < 0.7:
+            scheduler.pause(name)
+        else:
+            scheduler.resume(name)
+
+
+@pytest.mark.failure(15)
+@pytest.mark.failure(19)
+@pytest.mark.parametrize("seed", SEEDS)
+def test_no_fire_is_lost_or_run_twice_whatever_crashes(tmp_path: Path, seed: int) -> None:
+    world = a_world(tmp_path, seed)
+    world.crash_chance = world.random.choice((0.0, 0.01, 0.05))
+    world.fault_chance = world.random.choice((0.0, 0.01, 0.05))
+
+    for _ in range(300):
+        act(world)
+    removed_ms = quiesce(world)
+
+    check(world, model_of(SPECS), made_ms=START_MS, until_ms=removed_ms)
+
+
+STORY = (
+    spec("plain", 2, lasts_s=1),
+    spec("waiting", 3, lasts_s=4, overlap=Overlap.QUEUE),
+    spec("beside", 4, lasts_s=5, overlap=Overlap.ALLOW),
+)
+STORY_CALLS = 144  # of the store and the runner that the story makes when nothing crashes
+
+
+@pytest.mark.failure(15)
+@pytest.mark.failure(17)
+@pytest.mark.parametrize("first_call", range(1, 17))
+def test_a_crash_at_any_call_loses_nothing_and_repeats_nothing(
+    tmp_path: Path, first_call: int
+) -> None:
+    crashes = 0
+
+    for crash_at in range(first_call, STORY_CALLS + 1, 16):
+        world = World(tmp_path / f"{crash_at}.db", random=Random(0), start_ms=START_MS)
+        with Scheduler(world.path, clock=world.clock) as scheduler:
+            scheduler.add_all(STORY)
+        world.crash_at = crash_at
+        for _ in range(14):
+            if not world.engines:
+                world.start_engine(max_running=2)
+            world.step(min(world.engines))
+            world.clock.advance_ms(700)
+        crashes += any(line.startswith("crash") for line in world.trail)
+        removed_ms = quiesce(world, STORY)
+        check(
+            world,
+            model_of(STORY),
+            made_ms=START_MS,
+            until_ms=removed_ms,
+        )
+
+    assert crashes >= 8, "the story is shorter than the crashes planned for it"
+
+
+def quiesce(world: World, specs: Sequence[ScheduleSpec] = SPECS) -> int:
+    """No more faults, then no more schedules, then time for what runs to end; when that was."""
+    world.settle(for_ms=60_000)
+    with Scheduler(world.path, clock=world.clock) as scheduler:
+        for one in specs:
+            scheduler.remove(one.name)
+    removed_ms = world.clock.now_ms()
+    world.settle(for_ms=60_000)
+    return removed_ms

@@ -1,0 +1,349 @@
+"""A virtual world for engines: one real database, a clock moved by hand, processes as values.
+
+Engines are steppers over the real store. What they call "started" is a Body here: it lives in a
+supervisor that outlives its engine, keeps a journal, and can be killed like one. A crash can be
+asked for at every call of the store, before it is made or after its effect is there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from edgecron.engine.core import Engine
+from edgecron.engine.events import Event
+from edgecron.errors import DatabaseBusy
+from edgecron.model import COMMAND_QUEUE, Claim, JobKind, Outcome, Reason, Status
+from edgecron.store import SqliteStore, open_store
+from edgecron.store.contract import RunningRow
+from edgecron.supervisor.records import EndCause, ExitRecord
+from edgecron.supervisor.verdicts import Exit, Interrupted, NeverStarted, Verdict
+from support.clock import FakeClock
+
+
+class Crash(BaseException):
+    """The engine's process is gone from here on. No handler of the engine may stop it."""
+
+
+@dataclass
+class Body:
+    """A command that really ran: the effect, by which everything is judged."""
+
+    execution_id: int
+    token: str
+    schedule: str
+    scope: tuple[str, str]
+    plan_ms: int
+    due_ms: int
+    fire_key: str
+    attempt: int
+    started_ms: int
+    ends_ms: int
+    exit_code: int
+    is_cut_short: bool = False
+
+
+@dataclass
+class SimSupervisor:
+    """What a supervisor knows: journal entries, and the bodies that live under it."""
+
+    key: str
+    boot_id: str
+    is_alive: bool = True
+    has_engine: bool = True
+    journal: dict[str, Body | None] = field(default_factory=dict)
+    reported: set[str] = field(default_factory=set)
+
+    def live(self, now_ms: int) -> list[Body]:
+        return [body for body in self.journal.values() if body and body.ends_ms > now_ms]
+
+
+class SimRunner:
+    """The engine's end of a SimSupervisor."""
+
+    kinds = frozenset({JobKind.COMMAND, JobKind.SHELL})
+    failure = None
+
+    def __init__(self, world: World, supervisor: SimSupervisor) -> None:
+        self._world = world
+        self._supervisor = supervisor
+        self.supervisor_id = supervisor.key
+        self._claims: dict[str, Claim] = {}
+
+    @property
+    def is_alive(self) -> bool:
+        return self._supervisor.is_alive
+
+    @property
+    def live_count(self) -> int:
+        return len(self._claims)
+
+    def fileno(self) -> int:
+        raise AssertionError("a stepped engine never sleeps")
+
+    def start(self, claims: Sequence[Claim]) -> None:
+        for claim in claims:
+            self._world.maybe_crash("start")
+            if self._supervisor.is_alive:
+                self._claims[claim.lease_token] = claim
+                self._world.start_body(self._supervisor, claim)
+
+    def collect(self) -> list[Outcome]:
+        if not self._supervisor.is_alive:
+            return []
+        outcomes = []
+        for token, claim in list(self._claims.items()):
+            body = self._supervisor.journal[token]
+            assert body is not None
+            if body.ends_ms <= self._world.clock.now_ms():
+                outcomes.append(outcome_of(body, claim.execution_id))
+                del self._claims[token]
+        return outcomes
+
+    def acknowledge(self, tokens: Sequence[str]) -> None:
+        for token in tokens:
+            self._supervisor.journal.pop(token, None)
+
+    def cancel(self, token: str) -> None:
+        raise AssertionError("nothing cancels yet")
+
+    def stop(self) -> None:
+        raise AssertionError("nothing stops yet")
+
+    def close(self, *_: Any, **__: Any) -> list[Outcome]:
+        self._supervisor.has_engine = False
+        return []
+
+
+class SimLiveness:
+    """Locks and journals of the virtual processes."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+
+    def engine_is_alive(self, key: str) -> bool:
+        return key in self._world.engines
+
+    def supervisor_is_alive(self, supervisor_id: str) -> bool:
+        supervisor = self._world.supervisors.get(supervisor_id)
+        return supervisor is not None and self._world.is_alive(supervisor)
+
+    def judge(self, supervisor_id: str, tokens: Iterable[str]) -> dict[str, Verdict]:
+        supervisor = self._world.supervisors.get(supervisor_id)
+        return {token: self._judge(supervisor, token) for token in tokens}
+
+    def _judge(self, supervisor: SimSupervisor | None, token: str) -> Verdict:
+        if supervisor is None:
+            return Interrupted(reason=Reason.LOST)
+        body = supervisor.journal.get(token)
+        if (
+            body is not None
+            and not body.is_cut_short
+            and body.ends_ms <= self._world.clock.now_ms()
+        ):
+            return Exit(
+                record=ExitRecord(token=token, cause=EndCause.EXIT, finished_ms=body.ends_ms)
+            )
+        if supervisor.boot_id != self._world.clock.boot_id():
+            return Interrupted(reason=Reason.REBOOT)
+        if token not in supervisor.journal:
+            return NeverStarted()
+        return Interrupted(reason=Reason.LOST)
+
+    def outcome_of(self, verdict: Exit, row: RunningRow) -> Outcome:
+        body = self._world.supervisors[row.supervisor_id].journal[verdict.record.token]
+        assert body is not None
+        return outcome_of(body, row.execution_id)
+
+    def end_what_is_left(self, verdict: Interrupted) -> None:
+        """The bodies of a dead supervisor end with it: see `World.kill_supervisor`."""
+
+    def forget_engine(self, key: str) -> None:
+        assert key not in self._world.engines
+
+    def forget_supervisor(self, supervisor_id: str) -> None:
+        supervisor = self._world.supervisors.pop(supervisor_id, None)
+        assert supervisor is None or not self._world.is_alive(supervisor)
+
+
+class CrashingStore:
+    """The real store, with a crash or a fault possible at each call."""
+
+    def __init__(self, world: World, store: SqliteStore) -> None:
+        self._world = world
+        self._store = store
+
+    def __getattr__(self, name: str) -> Any:
+        value = getattr(self._store, name)
+        if not callable(value):
+            return value
+
+        def call(*args: Any, **kwargs: Any) -> Any:
+            self._world.maybe_crash(f"before {name}")
+            self._world.maybe_fault(f"before {name}")
+            answer = value(*args, **kwargs)
+            self._world.maybe_crash(f"after {name}")
+            # COMMIT raised although it took effect: the caller can't know.
+            self._world.maybe_fault(f"after {name}")
+            return answer
+
+        return call
+
+
+class World:
+    """Everything there is, moved by a seeded random source or by a test."""
+
+    def __init__(self, path: Path, *, random: Random, start_ms: int) -> None:
+        self.path = path
+        self.random = random
+        self.clock = FakeClock(start_ms)
+        self.engines: dict[str, tuple[Engine, SqliteStore]] = {}
+        self.supervisors: dict[str, SimSupervisor] = {}
+        self.bodies: list[Body] = []
+        self.events: list[Event] = []
+        self.trail: list[str] = []
+        self.crash_chance = 0.0
+        self.fault_chance = 0.0
+        self.crash_at: int | None = None
+        self.calls = 0
+        self._made = 0
+
+    # Faults.
+
+    def maybe_crash(self, where: str) -> None:
+        """Die here, where the plan or the dice say so."""
+        self.calls += 1
+        if self.crash_at == self.calls or self.random.random() < self.crash_chance:
+            self.trail.append(f"crash {where}")
+            raise Crash(where)
+
+    def maybe_fault(self, where: str) -> None:
+        if self.random.random() < self.fault_chance:
+            self.trail.append(f"fault {where}")
+            raise DatabaseBusy(f"fault {where}")
+
+    # Processes.
+
+    def is_alive(self, supervisor: SimSupervisor) -> bool:
+        """Alive, or gone with its last run, its engine being gone too."""
+        if supervisor.is_alive and not supervisor.has_engine:
+            supervisor.is_alive = bool(supervisor.live(self.clock.now_ms()))
+        return supervisor.is_alive
+
+    def start_engine(self, *, max_running: int = 4) -> str:
+        """A new engine process with its supervisor; its key."""
+        self._made += 1
+        key = f"engine{self._made}"
+        store = open_store(self.path, now_ms=self.clock.now_ms())
+        engine = Engine(
+            store=CrashingStore(self, store),  # type: ignore[arg-type]
+            clock=self.clock,
+            start_runner=self._start_runner,
+            liveness=SimLiveness(self),
+            key=key,
+            pid=self._made,
+            queues=(COMMAND_QUEUE,),
+            max_running=max_running,
+            report=self.events.append,
+            ring_peers=lambda: None,
+        )
+        self.engines[key] = (engine, store)
+        return key
+
+    def step(self, key: str) -> bool:
+        """One step of an engine; False where it crashed."""
+        engine, _ = self.engines[key]
+        try:
+            engine.step()
+        except DatabaseBusy:
+            return True
+        except Crash:
+            self.kill_engine(key)
+            return False
+        return True
+
+    def kill_engine(self, key: str) -> None:
+        """kill -9: its supervisor goes on with what runs."""
+        engine, store = self.engines.pop(key)
+        store.close()
+        self.supervisors[engine.runner.supervisor_id].has_engine = False
+        self.trail.append(f"kill {key}")
+
+    def kill_supervisor(self, key: str) -> None:
+        """kill -9 of a supervisor: its guardian ends what it ran."""
+        supervisor = self.supervisors[key]
+        supervisor.is_alive = False
+        for body in supervisor.live(self.clock.now_ms()):
+            body.ends_ms = self.clock.now_ms()
+            body.is_cut_short = True
+        self.trail.append(f"kill supervisor {key}")
+
+    def reboot(self) -> None:
+        """Everything ends at once, and the boot id changes."""
+        for key in list(self.engines):
+            self.kill_engine(key)
+        for key in list(self.supervisors):
+            self.kill_supervisor(key)
+        self.clock.reboot()
+        self.trail.append("reboot")
+
+    def start_body(self, supervisor: SimSupervisor, claim: Claim) -> None:
+        """Journal the token, start, journal the start: a crash of the engine stops none of it."""
+        now_ms = self.clock.now_ms()
+        job_s, exit_code = claim.job.argv[1:3]
+        body = Body(
+            execution_id=claim.execution_id,
+            token=claim.lease_token,
+            schedule=claim.schedule,
+            scope=(claim.scope_kind, claim.scope_id),
+            plan_ms=claim.plan_ms,
+            due_ms=claim.due_ms,
+            fire_key=claim.fire_key,
+            attempt=claim.attempt,
+            started_ms=now_ms,
+            ends_ms=now_ms + int(job_s) * 1000,
+            exit_code=int(exit_code),
+        )
+        supervisor.journal[claim.lease_token] = body
+        self.bodies.append(body)
+
+    def _start_runner(self) -> SimRunner:
+        self._made += 1
+        supervisor = SimSupervisor(f"supervisor{self._made}", self.clock.boot_id())
+        self.supervisors[supervisor.key] = supervisor
+        return SimRunner(self, supervisor)
+
+    # Quiet.
+
+    def settle(self, *, for_ms: int = 120_000, every_ms: int = 1000) -> None:
+        """No more faults; one engine, and time until everything that was begun has ended."""
+        self.crash_chance = self.fault_chance = 0.0
+        self.crash_at = None
+        if not self.engines:
+            self.start_engine()
+        for _ in range(for_ms // every_ms):
+            for key in list(self.engines):
+                assert self.step(key)
+            self.clock.advance_ms(every_ms)
+        for key in list(self.engines):
+            assert self.step(key)
+
+
+def outcome_of(body: Body, execution_id: int) -> Outcome:
+    is_well = body.exit_code == 0
+    return Outcome(
+        execution_id=execution_id,
+        lease_token=body.token,
+        status=Status.SUCCESS if is_well else Status.FAILED,
+        reason=None if is_well else Reason.EXIT,
+        exit_code=body.exit_code,
+        started_ms=body.started_ms,
+        finished_ms=body.ends_ms,
+        duration_ms=body.ends_ms - body.started_ms,
+    )
+
+
+Action = Callable[[World], None]
