@@ -48,12 +48,14 @@ def test_several_skipped_times_and_the_gaps_own_end_are_one_run() -> None:
 
 
 @pytest.mark.failure(1)
-def test_a_start_in_the_minute_before_the_gap_finds_the_gaps_end() -> None:
+@pytest.mark.parametrize("second", [0, 1, 30, 59])
+def test_a_start_in_the_minute_before_the_gap_finds_the_gaps_end(second: int) -> None:
     trigger = parse_trigger("30 2 * * *", "Europe/Berlin")
 
-    found = trigger.next_after(datetime(2026, 3, 29, 0, 59, 30, tzinfo=UTC))
+    found = trigger.next_after(datetime(2026, 3, 29, 0, 59, second, 500_000, tzinfo=UTC))
 
     assert found == datetime(2026, 3, 29, 1, 0, tzinfo=UTC)
+    assert trigger.next_after(found) == datetime(2026, 3, 30, 0, 30, tzinfo=UTC)
 
 
 @pytest.mark.failure(1)

@@ -114,7 +114,7 @@ MEMBERS = st.sampled_from(
     ["* * * * *", "*/5 * * * *", "*/7 1-3 * * *", "0 2 * * *", "30 2 * * *", "0 3 * * *",
      "*/20 * * * * *", "0 0 29 3 *", "every 7m", "every 90s from 2026-03-28T00:00:30Z", "every 1d",
      "every 2500ms", "at 2026-03-29T01:00:00Z", "at 2026-03-29T01:00:00.5Z", "on boot",
-     "15 * * * *"]
+     "15 * * * *", "1-59 0-23 * * *", "1-58 0-22 * * *", "30-59 30 0-4 * * *"]
 )  # fmt: skip
 ZONES = st.sampled_from(["Europe/Berlin", "Australia/Lord_Howe", "Asia/Kolkata", None])
 
