@@ -97,14 +97,13 @@ def forget(state_dir: Path, key: str, *, spools: tuple[str, ...] = ()) -> bool:
     """Remove the files of a dead supervisor, once all it knew was taken over.
 
     `spools` are the output files that its journal names; without them they are read from it.
-    False, and nothing is removed, where it is alive.
+    False, and nothing is removed, where it is alive. A traceback is left for a person to read.
     """
     if lock_is_held(lock_path(state_dir, key)):
         return False
     journal = journal_path(state_dir, key)
     for name in spools or _spools_of(state_dir, key):
         (state_dir / name).unlink(missing_ok=True)
-    crash_path(state_dir, key).unlink(missing_ok=True)
     journal.with_suffix(".journal.new").unlink(missing_ok=True)
     journal.unlink(missing_ok=True)
     # Last: whoever is interrupted here finds the lock file, and comes back to the rest.

@@ -94,6 +94,12 @@ class SupervisorLink:
                 f"supervisor speaks {kind} {body!r}, expected version {protocol.PROTOCOL_VERSION}"
             )
 
+    def wait_closed(self, timeout_s: float) -> bool:
+        """Wait for the supervisor to go, dropping what it says; False after so long a silence."""
+        while self.is_alive and self._poll(select.POLLIN, timeout_s):
+            self._receive_messages()
+        return not self.is_alive
+
     def start(self, requests: Sequence[StartRequest]) -> None:
         """Have commands started, each token once."""
         for first in range(0, len(requests), BATCH):

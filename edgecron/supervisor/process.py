@@ -21,6 +21,7 @@ from edgecron.supervisor import files, protocol
 from edgecron.supervisor.link import SupervisorLink
 
 START_TIMEOUT_S = 20.0
+FAREWELL_S = 2.0  # so long one that failed may take to let go of its lock
 _EXEC = (
     "import sys; sys.path.append(sys.argv[1]);"
     "from edgecron.supervisor.__main__ import main; main(sys.argv[2:])"
@@ -52,11 +53,17 @@ def start(state_dir: Path, *, clock: Clock, by: StartBy | None = None) -> Superv
         except OSError as error:
             ours.close()
             raise SupervisorUnavailable(f"supervisor can't be started: {error}") from error
+        except SupervisorUnavailable:
+            ours.close()
+            raise
     link = SupervisorLink(ours, folder, supervisor_id=key)
     try:
         link.wait_hello(START_TIMEOUT_S)
     except EdgecronError:
+        link.wait_closed(FAREWELL_S)
         link.close()
+        with contextlib.suppress(OSError):  # what it left is of no use to anybody
+            files.forget(folder, key)
         raise
     return link
 
@@ -78,8 +85,15 @@ def _exec(theirs: socket.socket, folder: Path, *, key: str) -> None:
     fd = theirs.fileno()
     # -P: the folder we happen to be in must not stand in for a module.
     command = [sys.executable, "-P", "-c", _EXEC, package_parent, str(fd), key, os.fspath(folder)]
-    null = subprocess.DEVNULL
-    subprocess.Popen(command, pass_fds=[fd], stdin=null, stdout=null, stderr=null, cwd="/").wait()
+    # Its stderr ends when the supervisor has let go of what it inherited.
+    ended = subprocess.run(
+        command, pass_fds=[fd], stdin=subprocess.DEVNULL, capture_output=True, cwd="/", check=False
+    )
+    if ended.returncode != 0:
+        words = ended.stderr.decode("utf-8", "replace").strip().splitlines() or ["nothing"]
+        raise SupervisorUnavailable(
+            f"supervisor ended with code {ended.returncode}, and said: {words[-1]}"
+        )
 
 
 def serve_detached(link: socket.socket, folder: Path, *, key: str, clock: Clock) -> None:
@@ -99,7 +113,11 @@ def serve_detached(link: socket.socket, folder: Path, *, key: str, clock: Clock)
         lock_fd = _hold_lock(files.lock_path(folder, key), above=link.fileno())
         from edgecron.supervisor.loop import Supervisor
 
-        Supervisor(link, folder, key=key, clock=clock).serve()
+        try:
+            supervisor = Supervisor(link, folder, key=key, clock=clock)
+        except OSError as error:
+            raise SupervisorUnavailable(f"supervisor can't be set up: {error}") from error
+        supervisor.serve()
         os.close(lock_fd)
         code = 0
     except EdgecronError as error:

@@ -40,6 +40,7 @@ class LiveRun:
         self.pidfd: int | None = None
         self.end_cause: EndCause | None = None  # why we end it; None while we do not
         self.flags: list[Flag] = []
+        self._ended: tuple[int, int] | None = None  # finished_ms and duration_ms, once known
         self._process = spawned.process
         self._clock = clock
         self._started_monotonic_ms = clock.monotonic_ms()
@@ -82,6 +83,19 @@ class LiveRun:
         except ChildProcessError:
             return True
 
+    def lingers(self) -> bool:
+        """Whether a run that we end is only waiting for the rest of its group.
+
+        Its main process has ended on TERM, but others still hold its pipes: a shell is gone at
+        once, while the program it had started cleans up. They have the rest of the grace. The
+        main process stays unreaped until then, so that its group can't become anybody else's.
+        """
+        if self.end_cause is None or Flag.KILLED in self.flags or not self.has_ended():
+            return False
+        self._note_end()
+        self._drain()
+        return bool(self.streams)
+
     def reap(self) -> ExitRecord | None:
         """The record of its end, or None while the main process runs.
 
@@ -96,22 +110,23 @@ class LiveRun:
             return self._record(None)
         if pid == 0:
             return None
-        finished = self._record(status)
-        self._process.returncode = finished.exit_code
-        return finished
+        record = self._record(status)
+        self._process.returncode = record.exit_code
+        return record
+
+    def _note_end(self) -> tuple[int, int]:
+        if self._ended is None:
+            elapsed_ms = self._clock.monotonic_ms() - self._started_monotonic_ms
+            self._ended = (self._clock.now_ms(), elapsed_ms)
+        return self._ended
 
     def _record(self, status: int | None) -> ExitRecord:
-        finished_ms = self._clock.now_ms()
-        duration_ms = self._clock.monotonic_ms() - self._started_monotonic_ms
+        finished_ms, duration_ms = self._note_end()
         self._drain()
-        if self.end_cause is not None:
-            if _WAITID is None:
-                signal_group(self.pid, signal.SIGKILL)
-        else:
-            if self.streams:
-                self.flags.append(Flag.PIPE_HELD)
-            if group_has_members(self.pid):
-                self.flags.append(Flag.LEFT_BEHIND)
+        if self.end_cause is None:
+            self._flag_leftovers()
+        elif _WAITID is None:
+            signal_group(self.pid, signal.SIGKILL)
         code = None if status is None else os.waitstatus_to_exitcode(status)
         number = -code if code is not None and code < 0 else None
         if status is not None and number is not None and os.WCOREDUMP(status):
@@ -132,6 +147,12 @@ class LiveRun:
             flags=tuple(self.flags),
             output=output,
         )
+
+    def _flag_leftovers(self) -> None:
+        if self.streams:
+            self.flags.append(Flag.PIPE_HELD)
+        if group_has_members(self.pid):
+            self.flags.append(Flag.LEFT_BEHIND)
 
     def _message(self, status: int | None) -> str | None:
         if status is None:

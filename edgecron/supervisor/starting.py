@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -37,7 +38,8 @@ class Starter:
         self._ledger = ledger
         self._on_started = on_started
         self._spawner = Spawner()
-        self._waiting: dict[str, StartRequest] = {}
+        # A plain dict would look through all that it once held to find its first.
+        self._waiting: OrderedDict[str, StartRequest] = OrderedDict()
         self._withdrawn: dict[str, EndCause] = {}
         self._retried: set[str] = set()
         self._scarce_since_ms: int | None = None

@@ -75,6 +75,7 @@ class Watch:
             self.end(run, EndCause.TIMEOUT)
         else:
             run.kill()
+            self._reap(run)  # its main process may have ended before
 
     def reap_unwatched(self) -> None:
         for run in list(self._unwatched.values()):
@@ -84,6 +85,8 @@ class Watch:
         if fd in run.streams and not run.read(fd):
             del run.streams[fd]
             self._close(fd)
+            if run.end_cause is not None and not run.streams:
+                self._reap(run)  # it may have lingered for this
 
     def _on_stdin(self, run: LiveRun) -> None:
         if run.stdin_fd is not None and not run.feed():
@@ -97,20 +100,32 @@ class Watch:
         # Several events of one turn may tell of the same end.
         if run.token not in self.live:
             return
+        if run.lingers():
+            self._close_ended(run)
+            return
         record = run.reap()
         if record is None:
             return
         del self.live[run.token]
         self._unwatched.pop(run.token, None)
         self._deadlines.clear(f"run {run.token}")
-        for fd in (run.pidfd, run.stdin_fd, *run.ended_fds):
-            if fd is not None:
-                self._close(fd)
+        self._close_ended(run)
+        if run.stdin_fd is not None:
+            self._close(run.stdin_fd)
+            run.stdin_fd = None
         for fd in run.streams:
             self._hold(fd)
         run.streams = {}
-        run.stdin_fd = None
         self._ledger.record_exit(record)
+
+    def _close_ended(self, run: LiveRun) -> None:
+        """Close what would be ready for ever: the process that has ended, pipes at their end."""
+        for fd in run.ended_fds:
+            self._close(fd)
+        run.ended_fds = []
+        if run.pidfd is not None:
+            self._close(run.pidfd)
+            run.pidfd = None
 
     def _hold(self, fd: int) -> None:
         """Read on: whoever holds the other end would be killed by a pipe without a reader."""

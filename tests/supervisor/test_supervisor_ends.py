@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+from pathlib import Path
 
 import pytest
 from supervisor_bench import Bell, Bench, Gate, wait_gone
@@ -51,7 +52,8 @@ def test_a_stopped_job_is_continued_so_that_it_can_end(bench: Bench) -> None:
 
 
 def test_a_cancelled_job_is_ended_with_its_whole_group(bench: Bench, bell: Bell) -> None:
-    token = bench.shell(f"sh -c 'trap \"\" TERM; echo $$ > {bell.path}; sleep 60' & wait")
+    line = f"sh -c 'trap \"\" TERM; echo $$ > {bell.path}; sleep 60' & wait"
+    token = bench.shell(line, kill_grace_ms=100)
     grandchild = int(bell.wait())
 
     bench.link.cancel([token])
@@ -59,6 +61,43 @@ def test_a_cancelled_job_is_ended_with_its_whole_group(bench: Bench, bell: Bell)
 
     assert record.cause is EndCause.CANCELLED
     wait_gone(grandchild)
+
+
+def test_what_a_shell_has_started_keeps_its_grace_when_the_shell_is_gone(
+    bench: Bench, bell: Bell, gate: Gate
+) -> None:
+    inner = (
+        f"trap 'sleep 0.1; echo cleaned up; exit' TERM; echo > {bell.path}; read go < {gate.path}"
+    )
+    token = bench.shell(f'sh -c "{inner}"; echo never')
+    bell.wait()
+
+    bench.link.cancel([token])
+    record = bench.ended(token)
+
+    assert (record.exit_code, record.flags) == (128 + signal.SIGTERM, ())
+    assert bench.printed(record) == b"cleaned up\n"
+    assert record.duration_ms is not None
+
+
+def test_the_end_of_a_cancelled_run_costs_no_processor_while_it_lingers(
+    bench: Bench, bell: Bell
+) -> None:
+    inner = f"trap '' TERM; echo > {bell.path}; exec sleep 60"
+    token = bench.shell(f'sh -c "{inner}"; echo never', kill_grace_ms=1000)
+    bell.wait()
+    before = processor_ticks(bench.link.pid)
+
+    bench.link.cancel([token])
+    record = bench.ended(token)
+
+    assert record.flags == (Flag.KILLED,)
+    assert processor_ticks(bench.link.pid) - before < 20
+
+
+def processor_ticks(pid: int) -> int:
+    fields = Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rsplit(")", 1)[1].split()
+    return int(fields[11]) + int(fields[12])
 
 
 def test_a_job_cancelled_before_its_start_never_runs(bench: Bench) -> None:

@@ -146,6 +146,45 @@ def test_a_state_folder_that_can_not_be_is_an_error_with_a_reason(tmp_path: Path
         start(tmp_path / "file" / "state", clock=SystemClock())
 
 
+def test_a_supervisor_that_can_not_be_set_up_says_why_and_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*arguments: object, **named: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("edgecron.supervisor.ledger.Journal", fail)
+
+    with pytest.raises(SupervisorUnavailable, match=r"can't be set up: .* No space left"):
+        start(tmp_path, clock=SystemClock())
+
+    assert os.listdir(tmp_path) == []
+
+
+def test_a_supervisor_that_fails_by_a_defect_leaves_its_traceback(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*arguments: object) -> None:
+        raise ZeroDivisionError("a defect")
+
+    monkeypatch.setattr("edgecron.supervisor.loop.Supervisor._on_start", fail)
+    bench = Bench(tmp_path)
+    bench.start("/bin/true")
+    bench.wait_for_death()
+
+    assert bench.link.end_message == "supervisor failed: ZeroDivisionError('a defect')"
+    crash = tmp_path / f"supervisor-{bench.link.supervisor_id}.crash"
+    assert "ZeroDivisionError: a defect" in crash.read_text(encoding="utf-8")
+
+
+def test_an_executed_supervisor_that_can_not_start_says_why(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("edgecron.supervisor.process._EXEC", "import no_such_module")
+
+    with pytest.raises(SupervisorUnavailable, match="No module named 'no_such_module'"):
+        start(tmp_path, clock=SystemClock(), by=StartBy.EXEC)
+
+
 def test_an_idle_supervisor_never_wakes(bench: Bench) -> None:
     token = bench.shell("exec sleep 60", timeout_ms=3_600_000)
     pid = bench.link.pid
