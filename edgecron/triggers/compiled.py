@@ -20,7 +20,7 @@ from edgecron.triggers.simple import (
 from edgecron.triggers.zones import check_zone
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=2048)
 def load_trigger(compiled_text: str) -> Trigger:
     """The trigger of a `dump_trigger` text; equal texts give the same object.
 

@@ -8,11 +8,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from edgecron.errors import InvalidTrigger
-from edgecron.triggers.fields import CronFields, make_fields
+from edgecron.triggers.fields import (
+    DAYS,
+    HOURS,
+    MINUTES,
+    MONTHS,
+    SECONDS,
+    WEEKDAYS,
+    CronFields,
+    make_fields,
+)
 from edgecron.triggers.gate import Gated
-
-_RANGES = {"second": range(60), "minute": range(60), "hour": range(24), "day": range(1, 32),
-           "month": range(1, 13), "weekday": range(7)}  # fmt: skip
 
 
 def expand(gated: Gated, text: str, *, hash_id: bytes | None) -> CronFields:
@@ -40,14 +46,14 @@ def expand(gated: Gated, text: str, *, hash_id: bytes | None) -> CronFields:
     nearest = {int(day) for day in read.nearest_weekday}
     special = read.nth_weekday_of_month
     fields = make_fields(
-        seconds=_values("second", seconds),
-        minutes=_values("minute", minutes),
-        hours=_values("hour", hours),
-        days=[day for day in _values("day", days) if day not in nearest],
+        seconds=_values(seconds, SECONDS),
+        minutes=_values(minutes, MINUTES),
+        hours=_values(hours, HOURS),
+        days=[day for day in _values(days, DAYS) if day not in nearest],
         last_day="l" in days,
         nearest=sorted(nearest),
-        months=_values("month", months),
-        weekdays=[day for day in _values("weekday", weekdays) if day not in special],
+        months=_values(months, MONTHS),
+        weekdays=[day for day in _values(weekdays, WEEKDAYS) if day not in special],
         nth_weekdays=[
             (int(day), int(nth)) for day, nths in special.items() for nth in nths if nth != "l"
         ],
@@ -64,7 +70,7 @@ def expand(gated: Gated, text: str, *, hash_id: bytes | None) -> CronFields:
     return fields
 
 
-def _values(field: str, expanded: Sequence[int | str]) -> list[int]:
+def _values(expanded: Sequence[int | str], full: tuple[int, ...]) -> list[int]:
     if "*" in expanded:
-        return list(_RANGES[field])
+        return list(full)
     return [value for value in expanded if isinstance(value, int)]

@@ -11,6 +11,12 @@ from collections.abc import Mapping, Sequence
 from edgecron.triggers.days import DayRule, day_rule
 from edgecron.triggers.tzif import DAY_S
 
+SECONDS = MINUTES = tuple(range(60))
+HOURS = tuple(range(24))
+DAYS = tuple(range(1, 32))
+MONTHS = tuple(range(1, 13))
+WEEKDAYS = tuple(range(7))
+
 
 class CronFields:
     """What the fields match, without a zone. Immutable.
@@ -128,17 +134,17 @@ class CronFields:
                 self.weekday_star, self.is_wildcard)  # fmt: skip
 
     def to_json(self) -> dict[str, object]:
-        """Lists of numbers and flags, as `fields_from_json` reads them back."""
+        """Numbers and flags, as `fields_from_json` reads them back; "*" where a field is full."""
         rule = self.rule
         return {
-            "seconds": list(self.seconds),
-            "minutes": list(self.minutes),
-            "hours": list(self.hours),
-            "days": list(rule.days),
+            "seconds": _short(self.seconds, SECONDS),
+            "minutes": _short(self.minutes, MINUTES),
+            "hours": _short(self.hours, HOURS),
+            "days": _short(rule.days, DAYS),
             "last_day": rule.last_day,
             "nearest_weekdays": list(rule.nearest),
-            "months": list(rule.months),
-            "weekdays": list(rule.weekdays),
+            "months": _short(rule.months, MONTHS),
+            "weekdays": _short(rule.weekdays, WEEKDAYS),
             "nth_weekdays": [list(pair) for pair in rule.nth_weekdays],
             "last_weekdays": list(rule.last_weekdays),
             "day_star": self.day_star,
@@ -200,20 +206,28 @@ def fields_from_json(obj: Mapping[str, object]) -> CronFields:
         raise ValueError("nth_weekdays is not a list")
     nth_weekdays = [(pair[0], pair[1]) for pair in (_numbers("nth", pair) for pair in pairs)]
     return make_fields(
-        seconds=_numbers("seconds", obj.get("seconds")),
-        minutes=_numbers("minutes", obj.get("minutes")),
-        hours=_numbers("hours", obj.get("hours")),
-        days=_numbers("days", obj.get("days")),
+        seconds=_long("seconds", obj.get("seconds"), SECONDS),
+        minutes=_long("minutes", obj.get("minutes"), MINUTES),
+        hours=_long("hours", obj.get("hours"), HOURS),
+        days=_long("days", obj.get("days"), DAYS),
         last_day=bool(flags["last_day"]),
         nearest=_numbers("nearest_weekdays", obj.get("nearest_weekdays")),
-        months=_numbers("months", obj.get("months")),
-        weekdays=_numbers("weekdays", obj.get("weekdays")),
+        months=_long("months", obj.get("months"), MONTHS),
+        weekdays=_long("weekdays", obj.get("weekdays"), WEEKDAYS),
         nth_weekdays=nth_weekdays,
         last_weekdays=_numbers("last_weekdays", obj.get("last_weekdays")),
         day_star=bool(flags["day_star"]),
         weekday_star=bool(flags["weekday_star"]),
         is_wildcard=bool(flags["wildcard"]),
     )
+
+
+def _short(values: tuple[int, ...], full: tuple[int, ...]) -> str | list[int]:
+    return "*" if values == full else list(values)
+
+
+def _long(what: str, value: object, full: tuple[int, ...]) -> Sequence[int]:
+    return full if value == "*" else _numbers(what, value)
 
 
 def _numbers(what: str, value: object) -> list[int]:
