@@ -19,6 +19,9 @@ class Triggers:
     def __init__(self, triggers: Sequence[Trigger]) -> None:
         self.triggers = tuple(dict.fromkeys(triggers))
 
+    def __repr__(self) -> str:
+        return f"<Triggers {[trigger.text for trigger in self.triggers]}>"
+
     def next_with_source(self, ms: int) -> tuple[int, str] | None:
         """The first plan time strictly later than `ms` and the text of the first trigger that
         has it, or None."""

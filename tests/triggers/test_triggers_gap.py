@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 import pytest
+from triggers_oracle import all_zones
 
 from edgecron.triggers import parse_trigger
 
@@ -156,3 +157,18 @@ def test_a_minute_from_H_makes_a_fixed_job() -> None:
     )
 
     assert count == 1
+
+
+@pytest.mark.failure(1)
+@pytest.mark.failure(2)
+@pytest.mark.parametrize("text", ["30 2 * * *", "0 0 * * *", "59 23 * * *"])
+def test_a_daily_fixed_job_runs_once_for_each_day_of_a_century_in_every_zone(text: str) -> None:
+    after_ms = int(datetime(1972, 1, 1, 12, tzinfo=UTC).timestamp() * 1000)
+
+    counts = {
+        zone: parse_trigger(text, zone).count_ms(after_ms, after_ms + 36_525 * 86_400_000)
+        for zone in all_zones()
+    }
+
+    # One more or less where the zone has moved over the date line or past the hour since.
+    assert {zone: count for zone, count in counts.items() if abs(count - 36_525) > 1} == {}
