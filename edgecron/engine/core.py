@@ -50,7 +50,8 @@ class Engine:
     """One scheduler loop over a store. For one thread; the store's connection is its own.
 
     `start_runner` starts the runner, and another one whenever it has died; `ring_peers` wakes the
-    other engines of the database.
+    other engines of the database. With `only` it takes that one execution and nothing else, and
+    is not counted on: it is recorded as looking at no queue.
     """
 
     def __init__(
@@ -66,6 +67,7 @@ class Engine:
         max_running: int,
         report: Report,
         ring_peers: Callable[[], object],
+        only: int | None = None,
     ) -> None:
         self._store = store
         self._clock = clock
@@ -77,6 +79,7 @@ class Engine:
         self._max_running = max_running
         self._report = report
         self._ring_peers = ring_peers
+        self._only = only
         self._catalogue = Catalogue(store)
         self._runner = start_runner()
         self._engine_id: int | None = None
@@ -115,7 +118,7 @@ class Engine:
         ended = self._end()
         self._mind_runner()
         self._recover()
-        batches = [] if self._is_held() else [self._fire_boot(), *self._fire_due(), self._fill()]
+        batches = [] if self._is_held() else self._claim_all()
         self._change_mark = self._store.change_mark
         return Step(
             claimed=sum(len(batch.granted) for batch in batches),
@@ -144,7 +147,7 @@ class Engine:
                 key=self._key,
                 pid=self._pid,
                 boot_id=self._clock.boot_id(),
-                queues=self._queues,
+                queues=self._queues if self._only is None else (),
                 now_ms=self._clock.now_ms(),
             )
 
@@ -225,6 +228,11 @@ class Engine:
 
     def _is_held(self) -> bool:
         return self._clock.monotonic_ms() < self._held_until_ms
+
+    def _claim_all(self) -> list[ClaimBatch]:
+        if self._only is not None:
+            return [self._fill()]
+        return [self._fire_boot(), *self._fire_due(), self._fill()]
 
     def _fire_boot(self) -> ClaimBatch:
         """Decide `on boot` once for this boot."""
@@ -330,6 +338,7 @@ class Engine:
             supervisor_id=self._runner.supervisor_id,
             queues=self._queues,
             max_running=self._max_running,
+            only=self._only,
         )
 
     def _next_wake_ms(self) -> int | None:

@@ -43,6 +43,7 @@ class EngineHost:
         report: Report,
         max_running: int | None = None,
         queues: tuple[str, ...] = (COMMAND_QUEUE,),
+        only: int | None = None,
     ) -> None:
         _refuse_foreign(database)
         database.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -74,6 +75,7 @@ class EngineHost:
                 max_running=max_running or default_max_running(),
                 report=report,
                 ring_peers=lambda: ring_engines(self._state_dir),
+                only=only,
             )
         except BaseException:
             for runner in first_runner:

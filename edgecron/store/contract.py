@@ -15,12 +15,16 @@ from edgecron.planning import Due, Fire, FirePlan
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Seat:
-    """Who claims: the engine, the supervisor that will run it, and how much it runs at once."""
+    """Who claims: the engine, the supervisor that will run it, and how much it runs at once.
+
+    `only` is the one queued execution that it takes, where it is there for nothing else.
+    """
 
     engine_id: int
     supervisor_id: str
     queues: tuple[str, ...]
     max_running: int
+    only: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterable
 
@@ -21,11 +20,11 @@ def claim_queued(database: Database, *, seat: Seat, now_ms: int) -> ClaimBatch:
         return ClaimBatch()
     granted: list[Granted] = []
     with database.transaction():
-        ledger: Ledger | None = None
+        ledger = Ledger(database, seat)
         for row in _queued_in_order(database, seat.queues, now_ms):
             key = (row.schedule_id, row.scope_kind, row.scope_id)
-            if ledger is None:
-                ledger = Ledger(database, seat, _queued_schedules(database, seat.queues))
+            if seat.only is not None and row.execution_id != seat.only:
+                continue
             if ledger.places <= 0:
                 break
             if ledger.has_place(row.group) and may_start_queued(
@@ -36,7 +35,7 @@ def claim_queued(database: Database, *, seat: Seat, now_ms: int) -> ClaimBatch:
             ):
                 grant = _start_queued(database, row, seat, now_ms)
                 if grant is not None:
-                    ledger.count_start(key, row.group)
+                    ledger.count_start(key, row.group, row.cause)
                     granted.append(grant)
     return ClaimBatch(granted=tuple(granted))
 
@@ -49,15 +48,6 @@ def has_queued(database: Database) -> bool:
 def has_waiting(database: Database, seat: Seat, now_ms: int) -> bool:
     """Whether a queued row that is due waits for a place of this engine's queues."""
     return any(_find_queued(database, queue, None, now_ms, limit=1) for queue in seat.queues)
-
-
-def _queued_schedules(database: Database, queues: tuple[str, ...]) -> list[int]:
-    rows = database.rows(
-        """SELECT DISTINCT schedule_id FROM executions WHERE status = 'queued'
-               AND queue IN (SELECT value FROM json_each(:queues))""",
-        {"queues": json.dumps(queues)},
-    )
-    return [row[0] for row in rows]
 
 
 def _queued_in_order(
