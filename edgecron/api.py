@@ -8,6 +8,7 @@ from __future__ import annotations
 import heapq
 import os
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
@@ -311,8 +312,14 @@ class Scheduler:
         if name is not None:
             yield from self._fires_of(self.store.get_schedule(name))
             return
-        streams = [self._fires_of(schedule) for schedule in self.store.find_schedules()]
+        streams = [self._readable_fires_of(schedule) for schedule in self.store.find_schedules()]
         yield from heapq.merge(*streams, key=lambda fire: (fire.due_at, fire.schedule))
+
+    def _readable_fires_of(self, schedule: Schedule) -> Iterator[UpcomingFire]:
+        # One that can't be read, such as for a zone that is gone, must not hide the others. The
+        # engine marks it broken at its next time, which is shown.
+        with suppress(InvalidInput):
+            yield from self._fires_of(schedule)
 
     def _fires_of(self, schedule: Schedule) -> Iterator[UpcomingFire]:
         if schedule.next_plan_at is None or schedule.next_run_at is None:
@@ -369,12 +376,15 @@ class Scheduler:
 
     def engines(self) -> list[EngineState]:
         """The engines of this database that have not said goodbye, and which of them live."""
+        infos = self.store.find_engines()
+        if not infos:
+            return []
         from edgecron.engine.liveness import KernelLiveness
 
         liveness = KernelLiveness(state_dir(self.path), boot_id=self._clock.boot_id())
         return [
             EngineState(info=info, is_alive=liveness.engine_is_alive(info.key))
-            for info in self.store.find_engines()
+            for info in infos
         ]
 
     def has_engine(self, queue: str) -> bool:

@@ -3,8 +3,10 @@
 A verb module has `add_arguments(parser)` and `run(cli, args) -> int`; its docstring is its help,
 examples first.
 
-    options.py   the parser, policies and times as options     screen.py   text for people
-    session.py   what a verb is given: database, output        verbs.py    the table of verbs
+    options.py   the parser                        session.py      what a verb is given
+    verbs.py     the table of verbs                screen.py       text for people
+    objects.py   values as JSON objects            phrases.py      values in a few words
+    wanted.py    a schedule's options, read        transitions.py  an engine's events as lines
 """
 
 from __future__ import annotations
@@ -12,6 +14,12 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from edgecron.cli.session import Session
+
+_INTERRUPTED = 130  # 128 + SIGINT, as shells have it
 
 
 def run(argv: Sequence[str]) -> int:
@@ -24,26 +32,31 @@ def run(argv: Sequence[str]) -> int:
 
     session = Session()
     try:
-        return _run(session, list(argv))
+        code = _run(session, list(argv))
+        sys.stdout.flush()
+        return code
     except EdgecronError as error:
         session.show_error(error)
-        return error.exit_code
+        return error.exit_code if session.error_exit is None else session.error_exit
     except BrokenPipeError:
         # Whoever read our output has seen enough. Nothing more may be written to it at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
+    except OSError as error:
+        session.show_error(EdgecronError(str(error)))
+        return 1 if session.error_exit is None else session.error_exit
     except KeyboardInterrupt:
-        return 130
+        return _INTERRUPTED
     finally:
         session.close()
 
 
-def _run(session: object, argv: list[str]) -> int:
+def _run(session: Session, argv: list[str]) -> int:
     from edgecron.cli.options import parse
-    from edgecron.cli.session import Session
 
-    assert isinstance(session, Session)
-    module, args = parse(session, argv)
+    try:
+        module, args = parse(session, argv)
+    except SystemExit:
+        return 0  # Help or version was shown.
     code: int = module.run(session, args)
-    sys.stdout.flush()
     return code

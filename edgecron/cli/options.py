@@ -11,6 +11,7 @@ from edgecron.cli.session import Session
 from edgecron.cli.verbs import VERBS
 from edgecron.errors import InvalidInput
 
+OWN_ERROR = 125  # of `run --wait`, where every other code is the job's
 _COLORS = ("auto", "always", "never")
 
 
@@ -23,9 +24,12 @@ class UsageError(InvalidInput):
 class Parser(argparse.ArgumentParser):
     """Raises UsageError instead of printing and leaving, and knows how options are misspelled."""
 
-    def __init__(self, *, prog: str, description: str | None = None) -> None:
+    def __init__(
+        self, *, prog: str, description: str | None = None, usage: str | None = None
+    ) -> None:
         super().__init__(
             prog=prog,
+            usage=usage,
             description=description,
             formatter_class=argparse.RawDescriptionHelpFormatter,
             allow_abbrev=False,
@@ -34,6 +38,18 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         raise UsageError(message, hint=f"see: {self.prog} --help")
+
+    def format_help(self) -> str:
+        """What it does and examples first, then every option."""
+        formatter = self._get_formatter()
+        formatter.add_text(self.description)
+        formatter.add_usage(self.usage, self._actions, self._mutually_exclusive_groups)
+        for group in self._action_groups:
+            formatter.start_section(group.title)
+            formatter.add_text(group.description)
+            formatter.add_arguments(group._group_actions)
+            formatter.end_section()
+        return formatter.format_help()
 
     def parse_verb(self, argv: list[str]) -> argparse.Namespace:
         """Parse all of argv. An option that is not known gets a suggestion."""
@@ -57,7 +73,10 @@ def parse(session: Session, argv: list[str]) -> tuple[ModuleType, argparse.Names
 
     What follows `--` is `args.argv`, untouched; None where there is no `--`.
     """
+    _check_encoding(argv)
     before, after = _split(argv)
+    # First, so that every error of what follows is told in JSON too.
+    session.is_json = "--json" in before
     rest = _take_globals(session, before)
     if not rest:
         # With no verb: status. On a terminal the dashboard comes here when there is one.
@@ -69,15 +88,40 @@ def parse(session: Session, argv: list[str]) -> tuple[ModuleType, argparse.Names
         _show_version()
     if verb not in VERBS:
         _refuse_verb(verb)
-    module = import_module(f"edgecron.cli.{VERBS[verb].module}")
-    parser = Parser(prog=f"edgecron {verb}", description=module.__doc__)
-    module.add_arguments(parser)
-    _describe_globals(parser)
+    if verb == "run" and "--wait" in rest:
+        session.error_exit = OWN_ERROR
+    module, parser = _parser_of(verb)
     args = parser.parse_verb(rest[1:])
     if after is not None and not getattr(module, "TAKES_ARGV", False):
         raise UsageError(f"{verb} takes no command after --", hint=f"see: edgecron {verb} --help")
     args.argv = after
     return module, args
+
+
+def read_count(text: str, *, what: str, least: int = 1, most: int = 1_000_000) -> int:
+    """A whole number that an option was given, within bounds. Raises UsageError."""
+    number = int(text) if text.isascii() and text.isdigit() and len(text) < 20 else None
+    if number is None or not least <= number <= most:
+        raise UsageError(f"{what} is {text!r}, expected a whole number from {least} to {most}")
+    return number
+
+
+def _parser_of(verb: str) -> tuple[ModuleType, Parser]:
+    module = import_module(f"edgecron.cli.{VERBS[verb].module}")
+    usage = f"edgecron {verb} {module.USAGE}" if hasattr(module, "USAGE") else None
+    parser = Parser(prog=f"edgecron {verb}", description=module.__doc__, usage=usage)
+    module.add_arguments(parser)
+    _describe_globals(parser)
+    return module, parser
+
+
+def _check_encoding(argv: list[str]) -> None:
+    for word in argv:
+        try:
+            word.encode()
+        except UnicodeEncodeError:
+            # Neither the database nor JSON could hold it.
+            raise UsageError(f"argument {word!a} is not UTF-8") from None
 
 
 def _split(argv: list[str]) -> tuple[list[str], list[str] | None]:
@@ -94,8 +138,8 @@ def _take_globals(session: Session, argv: list[str]) -> list[str]:
     for word in words:
         name, equals, value = word.partition("=")
         if word == "--json":
-            session.is_json = True
-        elif name in ("--db", "--color"):
+            continue
+        if name in ("--db", "--color"):
             given = value if equals else next(words, None)
             if given is None or given == "":
                 raise UsageError(f"{name} needs a value")
@@ -134,11 +178,7 @@ def _show_version() -> NoReturn:
 
 def _show_help(words: list[str]) -> NoReturn:
     if words and words[0] in VERBS:
-        module = import_module(f"edgecron.cli.{VERBS[words[0]].module}")
-        parser = Parser(prog=f"edgecron {words[0]}", description=module.__doc__)
-        module.add_arguments(parser)
-        _describe_globals(parser)
-        parser.print_help()
+        _parser_of(words[0])[1].print_help()
         raise SystemExit(0)
     lines = [
         "edgecron: cron that you can see, trust and embed",

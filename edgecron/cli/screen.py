@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import shutil
+import sys
 import unicodedata
 from collections.abc import Sequence
 from datetime import UTC, datetime, tzinfo
+
+from edgecron.timetext import format_duration_ms
 
 _STYLES = {
     "bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "blue": "34",
     "magenta": "35", "cyan": "36",
 }  # fmt: skip
+_NARROWEST = 8  # of a column that gives way
 STATUS_STYLES = {
     "success": "green",
     "failed": "red",
@@ -41,16 +45,25 @@ def paint(text: str, style: str | None, *, is_on: bool) -> str:
     return f"\x1b[{_STYLES[style]}m{text}\x1b[0m"
 
 
+def glyph(letter: str, plain: str) -> str:
+    """A letter, or what stands for it where the output can't show it."""
+    try:
+        letter.encode(sys.stdout.encoding or "ascii")
+    except UnicodeEncodeError:
+        return plain
+    return letter
+
+
 def table(
     headings: Sequence[str],
     rows: Sequence[Sequence[str]],
     *,
     is_colored: bool,
     styles: Sequence[Sequence[str | None]] | None = None,
-    flexible: int | None = None,
+    flexible: Sequence[int] = (),
     width: int | None = None,
 ) -> list[str]:
-    """Aligned lines. The `flexible` column gives way where the terminal is too narrow.
+    """Aligned lines. `flexible` columns give way, the first one first, where there is no room.
 
     `styles` has a style or None for each cell. Cells are cleaned here.
     """
@@ -60,10 +73,10 @@ def table(
         for column in zip(headings, *cleaned, strict=True)
     ]
     room = width or shutil.get_terminal_size((100, 24)).columns
-    if flexible is not None:
+    for column in flexible:
         over = sum(columns) + 2 * (len(columns) - 1) - room
         if over > 0:
-            columns[flexible] = max(8, columns[flexible] - over)
+            columns[column] = min(columns[column], max(_NARROWEST, columns[column] - over))
     lines = [paint(_line(headings, columns), "bold", is_on=is_colored)]
     for number, row in enumerate(cleaned):
         cells = [_fit(cell, columns[at]) for at, cell in enumerate(row)]
@@ -122,6 +135,11 @@ def short_duration(duration_ms: int | None) -> str:
     return f"{minutes // 60} h {minutes % 60} min"
 
 
+def seconds_words(seconds: float) -> str:
+    """A policy's seconds as the option has them: `1h30m`."""
+    return format_duration_ms(round(seconds * 1000))
+
+
 def _line(cells: Sequence[str], columns: Sequence[int]) -> str:
     return "  ".join(_fit(cell, columns[at]) for at, cell in enumerate(cells)).rstrip()
 
@@ -135,7 +153,7 @@ def _fit(text: str, width: int) -> str:
         if display_width(kept + letter) > width - 1:
             break
         kept += letter
-    return kept + "…" + " " * (width - 1 - display_width(kept))
+    return kept + glyph("…", "~") + " " * (width - 1 - display_width(kept))
 
 
 def _is_harmless(letter: str) -> bool:

@@ -6,21 +6,33 @@ import json
 import os
 import sys
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TextIO
 
 if TYPE_CHECKING:
+    from datetime import tzinfo
+
     from edgecron.api import Scheduler
     from edgecron.errors import EdgecronError
 
 
 class Session:
-    """One run of the command line. `is_json` and `color` hold from the first option read on."""
+    """One run of the command line. `is_json` and `color` hold from the first option read on.
+
+    `error_exit`, where it is set, is the exit code of every error of our own.
+    """
 
     def __init__(self) -> None:
         self.database: str | None = None
         self.is_json = False
         self.color = "auto"
+        self.error_exit: int | None = None
         self._scheduler: Scheduler | None = None
+        self._zone: tzinfo | None = None
+        for stream in (sys.stdout, sys.stderr):
+            # A locale that can't show a letter shows its code, and is no reason to fail.
+            with suppress(AttributeError):
+                stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
 
     def scheduler(self, *, must_exist: bool = False) -> Scheduler:
         """The database that --db or EDGECRON_DB names, else this user's own."""
@@ -30,9 +42,31 @@ class Session:
             self._scheduler = Scheduler(self.database, must_exist=must_exist)
         return self._scheduler
 
+    def find_scheduler(self) -> Scheduler | None:
+        """The same, or None where there is no such file: verbs that only read make none."""
+        scheduler = self.scheduler(must_exist=True)
+        return scheduler if os.path.lexists(scheduler.path) else None
+
     def close(self) -> None:
+        """Close the database; the next `scheduler()` opens it anew."""
         if self._scheduler is not None:
             self._scheduler.close()
+            self._scheduler = None
+
+    def zone(self) -> tzinfo:
+        """The zone of the times on screens: the machine's own."""
+        if self._zone is None:
+            from datetime import UTC
+
+            from edgecron.errors import UnknownTimezone
+            from edgecron.triggers import load_zone
+
+            try:
+                self._zone = load_zone("local")
+            except UnknownTimezone as error:
+                self.warn(f"{error.message}; times are shown in UTC")
+                self._zone = UTC
+        return self._zone
 
     def use_color(self, stream: TextIO) -> bool:
         """Whether to colour what goes to a stream: --color, then NO_COLOR, then the terminal."""
@@ -48,19 +82,46 @@ class Session:
 
     def put_json(self, objects: Iterable[Mapping[str, Any]]) -> None:
         """An array of objects on stdout, `[]` when empty."""
-        print(json.dumps(list(objects), ensure_ascii=False, indent=2))
+        print(json.dumps(list(objects), ensure_ascii=not _is_utf8(sys.stdout), indent=2))
 
     def say(self, text: str) -> None:
-        """Words for a person, on stderr."""
-        print(text, file=sys.stderr)
+        """Words for a person, on stderr, cleaned here."""
+        from edgecron.cli.screen import clean
+
+        print(clean(text, keep="\n"), file=sys.stderr)
+
+    def warn(self, text: str) -> None:
+        """A warning for a person, on stderr, in one line."""
+        self.say(f"edgecron: warning: {text}")
 
     def show_error(self, error: EdgecronError) -> None:
         """One clear line on stderr, or the error as JSON."""
-        from edgecron.cli.screen import clean
-
         if self.is_json:
             body = {"code": error.code, "message": error.message, "hint": error.hint}
-            print(json.dumps({"error": body}, ensure_ascii=False), file=sys.stderr)
+            text = json.dumps({"error": body}, ensure_ascii=not _is_utf8(sys.stderr))
+            print(text, file=sys.stderr)
             return
         hint = f" ({error.hint})" if error.hint else ""
-        print(f"edgecron: {clean(error.message + hint)}", file=sys.stderr)
+        self.say(f"edgecron: {error.message}{hint}".replace("\n", " "))
+
+    def command(self, words: str) -> str:
+        """A command line of ours for a person to copy, with this database."""
+        if self.database is None:
+            return f"edgecron {words}"
+        from shlex import quote
+
+        return f"edgecron --db {quote(self.database)} {words}"
+
+    def warn_without_engine(self, scheduler: Scheduler) -> None:
+        """Say that nothing will fire, and what to do, where no engine is alive."""
+        from edgecron.model import COMMAND_QUEUE
+
+        if not scheduler.has_engine(COMMAND_QUEUE):
+            self.warn(
+                "no engine is running, so nothing will be run yet;"
+                f" start one: {self.command('daemon')}"
+            )
+
+
+def _is_utf8(stream: TextIO) -> bool:
+    return (stream.encoding or "").lower().replace("-", "") == "utf8"

@@ -1,0 +1,103 @@
+"""Make a schedule: when it runs, and what.
+
+    edgecron add backup --cron "0 2 * * *" -- tar czf /backup/home.tgz /home/me
+    edgecron add probe --every 5m --timeout 30s --shell "curl -fsS example.org | grep -q ok"
+    edgecron add report --cron "0 9 * * MON-FRI" --tz Europe/Berlin -- /opt/report.sh
+    edgecron add remind --at "tomorrow 09:00" -- notify-send "the bins"
+    edgecron add warm-up --on-boot -- /opt/warm-up.sh
+
+Times of --cron are local unless --tz says otherwise. Missed times are caught up once, and a run
+that still goes on is not started a second time: see the policies.
+"""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+from typing import TYPE_CHECKING
+
+from edgecron.cli import wanted
+from edgecron.cli.options import UsageError
+from edgecron.cli.phrases import next_sentence
+from edgecron.cli.screen import clean
+from edgecron.cli.session import Session
+
+if TYPE_CHECKING:
+    from edgecron.model import Job
+    from edgecron.triggers import Trigger
+
+TAKES_ARGV = True
+USAGE = "NAME WHEN... [options] -- COMMAND..."
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("name", metavar="NAME", help="letters, digits, _ - .")
+    wanted.add_arguments(parser)
+
+
+def run(cli: Session, args: Namespace) -> int:
+    from edgecron.clock import SystemClock, now
+    from edgecron.model import Policies, ScheduleSpec, check_name
+    from edgecron.triggers import check_zone
+
+    check_name(args.name, what="schedule name")
+    timezone = check_zone(args.tz or "local")
+    at = now(SystemClock())
+    triggers = wanted.read_triggers(args, name=args.name, timezone=timezone, now=at)
+    if not triggers:
+        raise UsageError(
+            f"schedule {args.name!r} has no time to run at",
+            hint="give --cron, --every, --at or --on-boot",
+        )
+    spec = ScheduleSpec(
+        name=args.name,
+        triggers=tuple(trigger.text for trigger in triggers),
+        job=wanted.read_job(args, None),
+        timezone=timezone,
+        policies=wanted.read_policies(args, Policies()),
+    )
+    spec = wanted.apply_rest(spec, args, now=at)
+    scheduler = cli.scheduler()
+    schedule = scheduler.add(spec, origin="cli")
+    if cli.is_json:
+        from edgecron.cli.objects import schedule_object
+
+        cli.put_json([schedule_object(schedule)])
+    else:
+        when = next_sentence(schedule, zone=cli.zone(), now=scheduler.now())
+        cli.put(clean(f"added {schedule.name}: {describe_all(triggers)}; {when}"))
+    warn_of(cli, args, triggers, spec.job)
+    cli.warn_without_engine(scheduler)
+    return 0
+
+
+def describe_all(triggers: list[Trigger]) -> str:
+    """Several triggers in plain words."""
+    from edgecron.triggers import describe
+
+    return ", and ".join(describe(trigger) for trigger in triggers)
+
+
+def warn_of(cli: Session, args: Namespace, triggers: list[Trigger], job: Job) -> None:
+    """Say what was taken as it is, but may not be what was meant."""
+    for trigger in triggers:
+        for warning in trigger.warnings:
+            cli.warn(f"{trigger.text!r}: {warning}")
+    for name in wanted.find_secrets(args):
+        cli.warn(f"{name} is kept readable in the database; put secrets into a file for --env-file")
+    missing = _find_missing_command(job) if args.argv is not None else None
+    if missing is not None:
+        cli.warn(missing)
+
+
+def _find_missing_command(job: Job) -> str | None:
+    """A sentence about a command that would not be found, seen from here and now."""
+    import os
+    from shutil import which
+
+    command = job.argv[0]
+    if os.path.isabs(command) or command.startswith("~"):
+        return None if os.path.exists(command) else f"there is no {command!r} yet"
+    if "/" in command:
+        folder = job.cwd or "HOME"
+        return f"command {command!r} is looked for from {folder}; an absolute path is safer"
+    return None if which(command) else f"command {command!r} is not found on this PATH"

@@ -1,0 +1,155 @@
+"""Read a trigger back in plain words, with its next times. Touches no database.
+
+    edgecron check "0 2 * * MON-FRI"
+    edgecron check "30 2 * * *" --tz Europe/Berlin -n 10
+    edgecron check every 15m from 2026-11-20T08:00:00Z
+    edgecron check "H 3 * * *" --name backup
+    edgecron check @daily --from "2027-03-27 00:00"
+
+Everything that --cron, --every, --at and --on-boot take is understood, and told apart by itself.
+"""
+
+from __future__ import annotations
+
+import sys
+from argparse import ArgumentParser, Namespace
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING
+
+from edgecron.cli.session import Session
+
+if TYPE_CHECKING:
+    from edgecron.triggers import Trigger
+
+USAGE = "TEXT [--tz ZONE] [-n N] [--from TIME] [--name NAME] [--json]"
+_MOST = 10_000
+_NOTES_AHEAD = timedelta(days=366)
+_MOST_NOTES = 6
+_STAND_IN = "example"  # H needs a name
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Reading:
+    """What is to be told of a trigger."""
+
+    trigger: Trigger
+    description: str
+    times: list[datetime]
+    warnings: list[str]
+    notes: list[str]
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("text", nargs="+", metavar="TEXT", help="several words are joined")
+    parser.add_argument("--tz", metavar="ZONE|local", help="the zone it is read in (local)")
+    parser.add_argument("-n", dest="limit", default="5", metavar="N", help="how many times (5)")
+    parser.add_argument("--from", dest="from_at", metavar="TIME", help="times after this (now)")
+    parser.add_argument("--name", metavar="NAME", help="the schedule's name, for H")
+
+
+def run(cli: Session, args: Namespace) -> int:
+    from edgecron.cli.options import read_count
+    from edgecron.cli.wanted import read_time
+    from edgecron.clock import SystemClock, now
+
+    limit = read_count(args.limit, what="-n", least=0, most=_MOST)
+    timezone = args.tz or "local"
+    at = now(SystemClock())
+    start = at
+    if args.from_at is not None:
+        start = read_time(args.from_at, what="--from", timezone=timezone, now=at, is_past_ok=True)
+    reading = _read(args, timezone=timezone, start=start, limit=limit)
+    if cli.is_json:
+        from edgecron.timetext import format_instant
+
+        cli.put_json(
+            [
+                {
+                    "text": reading.trigger.text,
+                    "description": reading.description,
+                    "timezone": timezone,
+                    "next": [format_instant(time) for time in reading.times],
+                    "warnings": reading.warnings,
+                    "notes": reading.notes,
+                }
+            ]
+        )
+        return 0
+    _put(cli, reading, now=at)
+    return 0
+
+
+def _read(args: Namespace, *, timezone: str, start: datetime, limit: int) -> _Reading:
+    from edgecron.model import check_name
+    from edgecron.timetext import to_ms
+    from edgecron.triggers import TriggerKind, clock_change_notes, describe, parse_trigger
+
+    if args.name is not None:
+        check_name(args.name, what="schedule name")
+    trigger = parse_trigger(" ".join(args.text), timezone, args.name or _STAND_IN)
+    times: list[datetime] = []
+    after = start
+    while len(times) < limit and (found := trigger.next_after(after)) is not None:
+        times.append(found)
+        after = found
+    notes = _kind_notes(trigger, name=args.name)
+    if limit and not times and trigger.kind is TriggerKind.AT:
+        notes.append("that is in the past: it never fires")
+    changes = clock_change_notes(trigger, to_ms(start), to_ms(start + _NOTES_AHEAD))
+    notes += [f"{change.date}: {change.text}" for change in changes[:_MOST_NOTES]]
+    if len(changes) > _MOST_NOTES:
+        notes.append(f"and {len(changes) - _MOST_NOTES} more clock changes within the year")
+    return _Reading(
+        trigger=trigger,
+        description=describe(trigger),
+        times=times,
+        warnings=list(trigger.warnings),
+        notes=notes,
+    )
+
+
+def _kind_notes(trigger: Trigger, *, name: str | None) -> list[str]:
+    """What a kind of trigger does beyond its times."""
+    from edgecron.triggers import EveryTrigger, TriggerKind
+
+    if trigger.kind is TriggerKind.BOOT:
+        return ["its times are those of the machine's boots"]
+    if trigger.kind in (TriggerKind.AFTER, TriggerKind.AFTER_END):
+        return ["not yet available in this version: add refuses it"]
+    if isinstance(trigger, EveryTrigger) and not trigger.is_bounded:
+        return ["a schedule counts from when it is made; these times count from 1970"]
+    if trigger.kind is TriggerKind.CRON and _has_hash(trigger.text):
+        whose = f"the name {name!r}" if name else f"the stand-in name {_STAND_IN!r} (see --name)"
+        return [f"H comes from {whose} alone here; a database's seed moves these times"]
+    return []
+
+
+def _has_hash(text: str) -> bool:
+    from edgecron.triggers.gate import gate
+
+    return gate(text).has_hash
+
+
+def _put(cli: Session, reading: _Reading, *, now: datetime) -> None:
+    from datetime import UTC
+
+    from edgecron.cli.screen import clean, distance, glyph, paint
+    from edgecron.triggers import load_zone
+
+    is_colored = cli.use_color(sys.stdout)
+    cli.put(f"{paint(clean(reading.trigger.text), 'bold', is_on=is_colored)}")
+    cli.put(f"  {clean(reading.description)}")
+    zone = load_zone(reading.trigger.timezone)
+    for number, time in enumerate(reading.times):
+        label = "next" if number == 0 else ""
+        local = time.astimezone(zone).strftime("%a %Y-%m-%d %H:%M:%S %z")
+        utc = time.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%SZ")
+        away = paint(distance(time, now), "cyan", is_on=is_colored)
+        label = paint(f"{label:<5}", "dim", is_on=is_colored)
+        cli.put(f"  {label} {local}  {paint(utc, 'dim', is_on=is_colored)}  {away}")
+    sign = glyph("•", "-")
+    for note in reading.notes:
+        cli.put(f"  {paint(sign, 'cyan', is_on=is_colored)} {clean(note)}")
+    for warning in reading.warnings:
+        cli.put(f"  {paint('!', 'yellow', is_on=is_colored)} {clean(warning)}")

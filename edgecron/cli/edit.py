@@ -1,0 +1,79 @@
+"""Change a schedule: what is given changes, the rest stays.
+
+    edgecron edit backup --cron "30 3 * * *"      new times, instead of all it had
+    edgecron edit backup --timeout 2h --grace 6h
+    edgecron edit backup --timeout none           clear an option
+    edgecron edit backup -- /opt/backup.sh --fast
+
+A change of times computes from now and never fires for the past; other changes leave the next
+time as it is. --env adds to the variables there are; --env none clears them.
+"""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from edgecron.cli import wanted
+from edgecron.cli.add import warn_of
+from edgecron.cli.options import UsageError
+from edgecron.cli.phrases import next_sentence
+from edgecron.cli.screen import clean
+from edgecron.cli.session import Session
+
+if TYPE_CHECKING:
+    from edgecron.model import ScheduleSpec
+    from edgecron.triggers import Trigger
+
+TAKES_ARGV = True
+USAGE = "NAME [options] [-- COMMAND...]"
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("name", metavar="NAME", help="the schedule to change")
+    wanted.add_arguments(parser)
+
+
+def run(cli: Session, args: Namespace) -> int:
+    scheduler = cli.scheduler(must_exist=True)
+    if not wanted.is_anything_given(args):
+        scheduler.schedule(args.name)
+        raise UsageError(
+            f"nothing to change in schedule {args.name!r} is given",
+            hint=f"such as: edgecron edit {args.name} --timeout 1h",
+        )
+    triggers: list[Trigger] = []
+
+    def change(spec: ScheduleSpec) -> ScheduleSpec:
+        nonlocal triggers
+        now = scheduler.now()
+        timezone = _timezone(args, spec)
+        triggers = wanted.read_triggers(args, name=spec.name, timezone=timezone, now=now)
+        changed = replace(
+            spec,
+            triggers=tuple(trigger.text for trigger in triggers) or spec.triggers,
+            timezone=timezone,
+            job=wanted.read_job(args, spec.job),
+            policies=wanted.read_policies(args, spec.policies),
+        )
+        return wanted.apply_rest(changed, args, now=now)
+
+    schedule = scheduler.edit(args.name, change, origin="cli")
+    if cli.is_json:
+        from edgecron.cli.objects import schedule_object
+
+        cli.put_json([schedule_object(schedule)])
+    else:
+        when = next_sentence(schedule, zone=cli.zone(), now=scheduler.now())
+        cli.put(clean(f"changed {schedule.name}; {when}"))
+    warn_of(cli, args, triggers, schedule.spec.job)
+    return 0
+
+
+def _timezone(args: Namespace, spec: ScheduleSpec) -> str | None:
+    from edgecron.triggers import check_zone
+
+    if args.tz is None:
+        return spec.timezone
+    return check_zone(None if args.tz == wanted.NONE else args.tz)

@@ -1,0 +1,107 @@
+"""What has run, and what did not and why, newest first.
+
+edgecron history
+edgecron history backup -n 50
+edgecron history --status failed --status interrupted
+edgecron history --before 1200        the next page, after run 1200 was the last one shown
+"""
+
+from __future__ import annotations
+
+import sys
+from argparse import ArgumentParser, Namespace
+from typing import TYPE_CHECKING
+
+from edgecron.cli.session import Session
+
+if TYPE_CHECKING:
+    from edgecron.api import Scheduler
+    from edgecron.model import Execution, Status
+
+USAGE = "[NAME] [--status STATUS] [-n N] [--before RUN] [--json]"
+_MOST = 10_000
+_MOST_ID = 2**63 - 1
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("name", nargs="?", metavar="NAME")
+    parser.add_argument("--status", action="append", metavar="STATUS", help="of these only")
+    parser.add_argument("-n", dest="limit", default="20", metavar="N", help="how many (20)")
+    parser.add_argument("--before", metavar="RUN", help="runs older than this one")
+
+
+def run(cli: Session, args: Namespace) -> int:
+    from edgecron.cli.options import read_count
+
+    limit = read_count(args.limit, what="-n", most=_MOST)
+    statuses = _read_statuses(args.status)
+    before_id = (
+        None if args.before is None else read_count(args.before, what="--before", most=_MOST_ID)
+    )
+    if args.name is not None:
+        scheduler: Scheduler | None = cli.scheduler(must_exist=True)
+    else:
+        scheduler = cli.find_scheduler()
+    executions: list[Execution] = []
+    if scheduler is not None:
+        executions = scheduler.history(
+            args.name, statuses=statuses, before_id=before_id, limit=limit
+        )
+    if cli.is_json:
+        from edgecron.cli.objects import execution_object
+
+        cli.put_json(execution_object(execution) for execution in executions)
+    elif scheduler is not None and executions:
+        put_executions(cli, scheduler, executions)
+        if len(executions) == limit:
+            cli.say(f"older ones: --before {executions[-1].id}")
+    elif scheduler is not None and scheduler.schedules():
+        cli.say("no runs yet" if not statuses and before_id is None else "no such runs")
+    else:
+        from edgecron.cli.list_ import say_empty
+
+        say_empty(cli)
+    return 0
+
+
+def put_executions(cli: Session, scheduler: Scheduler, executions: list[Execution]) -> None:
+    """Runs as a table on stdout."""
+    from edgecron.cli.phrases import near_time, note_words, status_words
+    from edgecron.cli.screen import STATUS_STYLES, short_duration, table
+
+    now, zone = scheduler.now(), cli.zone()
+    rows, styles = [], []
+    for execution in executions:
+        rows.append(
+            (
+                str(execution.id),
+                execution.schedule,
+                status_words(execution),
+                near_time(execution.started_at or execution.plan_at, zone=zone, now=now),
+                short_duration(execution.duration_ms),
+                note_words(execution, zone=zone, now=now),
+            )
+        )
+        styles.append(
+            ("dim", "bold", STATUS_STYLES[execution.status.value], None, None, "dim"),
+        )
+    for line in table(
+        ("RUN", "SCHEDULE", "STATUS", "TIME", "TOOK", ""),
+        rows,
+        is_colored=cli.use_color(sys.stdout),
+        styles=styles,
+        flexible=(5, 1),
+    ):
+        cli.put(line)
+
+
+def _read_statuses(given: list[str] | None) -> tuple[Status, ...]:
+    from edgecron.cli.options import UsageError
+    from edgecron.model import Status
+
+    statuses = []
+    for text in given or ():
+        if text not in list(Status):
+            raise UsageError(f"--status is {text!r}, expected one of {', '.join(Status)}")
+        statuses.append(Status(text))
+    return tuple(statuses)

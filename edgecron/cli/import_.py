@@ -1,0 +1,236 @@
+"""Take over a crontab: every line becomes a schedule, or nothing is imported at all.
+
+    crontab -l | edgecron import crontab -
+    edgecron import crontab my.crontab --comment-out
+    sudo edgecron import crontab /etc/cron.d/backup
+
+Lines of /etc have a user column, as have those of any file with --system. A second import adds
+nothing. cron still runs the lines until they are commented out, which is offered.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from argparse import ArgumentParser, Namespace
+from typing import TYPE_CHECKING
+
+from edgecron.cli.options import UsageError
+from edgecron.cli.session import Session
+from edgecron.errors import InvalidCrontab, InvalidInput, NotFound
+
+if TYPE_CHECKING:
+    from edgecron.crontab import Comparison, Crontab, Entry
+    from edgecron.model import Schedule
+
+USAGE = "crontab FILE|- [--system] [--comment-out] [--json]"
+_STDIN = "-"
+_MOST_BYTES = 16 * 1024 * 1024
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("format", metavar="crontab", help="what is imported")
+    parser.add_argument("file", metavar="FILE|-", help="the file; - is stdin")
+    parser.add_argument("--system", action="store_true", help="lines have a user column")
+    parser.add_argument(
+        "--comment-out", action="store_true", help="make comments of the imported lines in FILE"
+    )
+
+
+def run(cli: Session, args: Namespace) -> int:
+    if args.format != "crontab":
+        raise UsageError(f"{args.format!r} can't be imported, expected crontab")
+    if args.comment_out:
+        _refuse_comment_out(args.file)
+    content = _read(args.file)
+    crontab = _parse(args, content)
+    for warning in crontab.warnings:
+        cli.warn(str(warning))
+    if crontab.problems:
+        for problem in crontab.problems:
+            hint = f" ({problem.hint})" if problem.hint else ""
+            cli.say(f"line {problem.line}: {problem.message}{hint}: {problem.raw[:120].strip()}")
+        raise InvalidCrontab(
+            f"nothing is imported, as {len(crontab.problems)} of its lines can't be carried over"
+        )
+    comparison, added = _import(cli, crontab)
+    if cli.is_json:
+        from edgecron.cli.objects import schedule_object
+
+        cli.put_json(schedule_object(schedule) for schedule in added)
+    else:
+        _put(cli, added, comparison)
+    if crontab.entries:
+        _part_from_cron(cli, args, content, crontab.entries)
+    if added:
+        cli.warn_without_engine(cli.scheduler())
+    return 0
+
+
+def _read(file: str) -> bytes:
+    if file == _STDIN:
+        content = sys.stdin.buffer.read(_MOST_BYTES + 1)
+    else:
+        try:
+            with open(file, "rb") as crontab:
+                content = crontab.read(_MOST_BYTES + 1)
+        except FileNotFoundError:
+            raise NotFound(f"file {file!r} does not exist") from None
+        except (OSError, ValueError) as error:
+            raise InvalidInput(f"file {file!r} can't be read: {error}") from None
+    if len(content) > _MOST_BYTES:
+        raise InvalidInput(f"file {file!r} is larger than 16 MiB, expected a crontab")
+    return content
+
+
+def _parse(args: Namespace, content: bytes) -> Crontab:
+    from edgecron.crontab import find_spool_owner, is_system_path, read_crontab
+
+    owner = None if args.file == _STDIN else find_spool_owner(args.file)
+    return read_crontab(
+        content,
+        system=args.system or is_system_path(args.file),
+        importer=_own_name(),
+        is_root=os.geteuid() == 0,
+        user_exists=_user_exists,
+        owner=owner,
+    )
+
+
+def _import(cli: Session, crontab: Crontab) -> tuple[Comparison, list[Schedule]]:
+    from edgecron.crontab import find_new
+
+    scheduler = cli.scheduler()
+    comparison = find_new(crontab.entries, [schedule.spec for schedule in scheduler.schedules()])
+    if not comparison.new:
+        return comparison, []
+    added = scheduler.add_all([entry.spec for entry in comparison.new], origin="crontab")
+    return comparison, added
+
+
+def _put(cli: Session, added: list[Schedule], comparison: Comparison) -> None:
+    from edgecron.cli.phrases import count_words, job_words, next_words
+    from edgecron.cli.screen import table
+
+    now, zone = cli.scheduler().now(), cli.zone()
+    if added:
+        rows = [
+            (
+                schedule.name,
+                ", ".join(schedule.spec.triggers),
+                next_words(schedule, zone=zone, now=now),
+                job_words(schedule.spec),
+            )
+            for schedule in added
+        ]
+        for line in table(
+            ("IMPORTED", "WHEN", "NEXT", "JOB"),
+            rows,
+            is_colored=cli.use_color(sys.stdout),
+            styles=[("bold", "dim", None, "dim")] * len(rows),
+            flexible=(3, 1, 0),
+        ):
+            cli.put(line)
+    if comparison.known:
+        names = ", ".join(entry.spec.name for entry in comparison.known)
+        cli.say(f"there already: {names}")
+    cli.say(f"imported {count_words(len(added), 'schedule')}" if added else "nothing new to import")
+
+
+def _part_from_cron(
+    cli: Session, args: Namespace, content: bytes, entries: tuple[Entry, ...]
+) -> None:
+    """Say that cron still runs the lines, and comment them out where that is wanted."""
+    from edgecron.cli.phrases import count_words
+
+    lines = [entry.line for entry in entries]
+    shown = count_words(len(lines), "line")
+    if args.comment_out:
+        _comment_out(args.file, content, lines)
+        cli.say(f"{shown} of {args.file} commented out: cron no longer runs them")
+        return
+    cli.say(f"cron still runs {'this line' if len(lines) == 1 else f'these {shown}'}, too")
+    why_not = _why_not_writable(args.file)
+    if why_not is not None:
+        cli.say(f"comment them out: {why_not}")
+    elif not cli.is_json and sys.stdin.isatty() and sys.stderr.isatty():
+        if _agrees(cli, f"comment {shown} of {args.file} out? [y/N] "):
+            _comment_out(args.file, content, lines)
+            cli.say("done: cron no longer runs them")
+    else:
+        cli.say("comment them out: repeat with --comment-out")
+
+
+def _agrees(cli: Session, question: str) -> bool:
+    from edgecron.cli.screen import clean
+
+    print(clean(question), end="", file=sys.stderr, flush=True)
+    return sys.stdin.readline().strip().lower() in ("y", "yes")
+
+
+def _refuse_comment_out(file: str) -> None:
+    why_not = _why_not_writable(file)
+    if why_not is not None:
+        raise UsageError(f"--comment-out can't change {file!r}", hint=why_not)
+
+
+def _why_not_writable(file: str) -> str | None:
+    """What to do instead of changing a file in place; None where that can be done."""
+    from edgecron.crontab import find_spool_owner
+
+    if file == _STDIN:
+        return "crontab -e"
+    owner = find_spool_owner(file)
+    if owner is not None:
+        # cron takes no notice of a spool file that is changed behind its back.
+        return "crontab -e" if owner == _own_name() else f"crontab -u {owner} -e"
+    folder = os.path.dirname(os.path.realpath(file))
+    if os.path.exists(file) and not (os.access(file, os.W_OK) and os.access(folder, os.W_OK)):
+        return "you may not write it; repeat as its owner with --comment-out"
+    return None
+
+
+def _comment_out(file: str, content: bytes, lines: list[int]) -> None:
+    """Replace the file at once, keeping its mode and owner, if it is still as it was read."""
+    import tempfile
+
+    from edgecron.crontab import comment_out
+
+    path = os.path.realpath(file)
+    with open(path, "rb") as crontab:
+        if crontab.read(_MOST_BYTES + 1) != content:
+            raise InvalidInput(f"file {file!r} was changed meanwhile, and is left as it is")
+        seen = os.fstat(crontab.fileno())
+    # cron leaves out files with a dot in their name, so that it never runs this one.
+    fd, temporary = tempfile.mkstemp(prefix=".edgecron-", dir=os.path.dirname(path))
+    try:
+        with open(fd, "wb") as changed:
+            changed.write(comment_out(content, lines))
+            changed.flush()
+            if (seen.st_uid, seen.st_gid) != (os.geteuid(), os.getegid()):
+                os.fchown(fd, seen.st_uid, seen.st_gid)
+            os.fchmod(fd, seen.st_mode & 0o7777)
+            os.fsync(fd)
+        os.replace(temporary, path)
+    except BaseException:
+        os.unlink(temporary)
+        raise
+
+
+def _own_name() -> str:
+    import pwd
+
+    try:
+        return pwd.getpwuid(os.geteuid()).pw_name
+    except KeyError:
+        return str(os.geteuid())
+
+
+def _user_exists(name: str) -> bool:
+    import pwd
+
+    try:
+        pwd.getpwnam(name)
+    except (KeyError, ValueError):
+        return False
+    return True

@@ -1,0 +1,130 @@
+"""What a run printed: of a run by its number, or of the newest run of a schedule.
+
+    edgecron logs backup
+    edgecron logs 41 --stream stderr
+    edgecron logs backup > backup.log       the very bytes
+
+On a terminal, what it would obey is shown and not sent.
+"""
+
+from __future__ import annotations
+
+import sys
+from argparse import ArgumentParser, Namespace
+from typing import TYPE_CHECKING
+
+from edgecron.cli.session import Session
+
+if TYPE_CHECKING:
+    from edgecron.api import Scheduler
+    from edgecron.model import Execution, Output, OutputChunk
+
+USAGE = "RUN|NAME [--stream stdout|stderr] [--json]"
+_MOST_ID = 2**63 - 1
+_STREAMS = ("stdout", "stderr")
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("run", metavar="RUN|NAME", help="a run's number, or a schedule")
+    parser.add_argument("--stream", metavar="stdout|stderr", help="one of them only")
+
+
+def run(cli: Session, args: Namespace) -> int:
+    from edgecron.cli.options import UsageError
+    from edgecron.model import ACTIVE
+
+    if args.stream is not None and args.stream not in _STREAMS:
+        raise UsageError(f"--stream is {args.stream!r}, expected stdout or stderr")
+    scheduler = cli.scheduler(must_exist=True)
+    execution = _find_run(scheduler, args.run)
+    output = scheduler.output(execution.id)
+    if cli.is_json:
+        chunks = () if output is None else _chosen(output, args.stream)
+        cli.put_json(_chunk_object(execution.id, chunk) for _, chunk in chunks)
+    elif output is not None:
+        put_output(cli, output, stream=args.stream)
+    if execution.status in ACTIVE or (output is None and not cli.is_json):
+        cli.say(f"run {execution.id} of {execution.schedule} {_state_words(execution)}")
+    return 0
+
+
+def put_output(cli: Session, output: Output, *, stream: str | None = None) -> None:
+    """A run's output on stdout, as it came: cleaned on a terminal, else the very bytes."""
+    sys.stdout.flush()
+    if not sys.stdout.isatty():
+        for is_after_gap, chunk in _chosen(output, stream):
+            if is_after_gap:
+                _say_dropped(cli, output)
+            sys.stdout.buffer.write(chunk.content)
+        sys.stdout.buffer.flush()
+        return
+    _put_cleaned(cli, output, stream)
+
+
+def _put_cleaned(cli: Session, output: Output, stream: str | None) -> None:
+    from codecs import getincrementaldecoder
+
+    from edgecron.cli.screen import clean
+
+    # A chunk may end within a letter: each stream has a decoder that keeps the rest.
+    decoders = {number: getincrementaldecoder("utf-8")("replace") for number in (1, 2)}
+    text = ""
+    for is_after_gap, chunk in _chosen(output, stream):
+        if is_after_gap:
+            _say_dropped(cli, output)
+        text = clean(
+            decoders[chunk.stream].decode(chunk.content).replace("\r\n", "\n"), keep="\n\t"
+        )
+        sys.stdout.write(text)
+    if text and not text.endswith("\n"):
+        sys.stdout.write("\n")
+    sys.stdout.flush()
+
+
+def _find_run(scheduler: Scheduler, word: str) -> Execution:
+    """The run of this number, or the newest of the schedule of this name. Raises NotFound."""
+    if not (word.isascii() and word.isdigit()):
+        return scheduler.last_run(word)
+    from edgecron.cli.options import read_count
+
+    return scheduler.execution(read_count(word, what="RUN", most=_MOST_ID))
+
+
+def _state_words(execution: Execution) -> str:
+    from edgecron.cli.phrases import status_words
+    from edgecron.model import Status
+
+    if execution.status is Status.RUNNING:
+        return "is still running; its output can be read when it has ended"
+    if execution.status is Status.QUEUED:
+        return "has not started yet"
+    return f"printed nothing ({status_words(execution)})"
+
+
+def _chosen(output: Output, stream: str | None) -> list[tuple[bool, OutputChunk]]:
+    """The chunks of a stream, or of both; True with the first one behind the dropped middle."""
+    chosen = []
+    is_after_gap = False
+    for number, chunk in enumerate(output.chunks):
+        if output.dropped_bytes and number == output.dropped_after:
+            is_after_gap = True
+        if stream is None or chunk.stream.name.lower() == stream:
+            chosen.append((is_after_gap, chunk))
+            is_after_gap = False
+    return chosen
+
+
+def _say_dropped(cli: Session, output: Output) -> None:
+    sys.stdout.flush()
+    cli.say(f"[... {output.dropped_bytes:,} bytes were not kept ...]")
+
+
+def _chunk_object(execution_id: int, chunk: OutputChunk) -> dict[str, object]:
+    from edgecron.timetext import format_ms
+
+    return {
+        "run": execution_id,
+        "stream": chunk.stream.name.lower(),
+        "at": format_ms(chunk.at_ms),
+        "text": chunk.content.decode("utf-8", "replace"),
+    }

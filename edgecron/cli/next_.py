@@ -1,0 +1,92 @@
+"""What runs next: of one schedule, or of all in order.
+
+edgecron next
+edgecron next backup -n 3
+"""
+
+from __future__ import annotations
+
+import sys
+from argparse import ArgumentParser, Namespace
+from itertools import islice
+from typing import TYPE_CHECKING
+
+from edgecron.cli.session import Session
+
+if TYPE_CHECKING:
+    from edgecron.api import Scheduler, UpcomingFire
+
+USAGE = "[NAME] [-n N] [--json]"
+_MOST = 10_000
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("name", nargs="?", metavar="NAME")
+    parser.add_argument("-n", dest="limit", default="10", metavar="N", help="how many (10)")
+
+
+def run(cli: Session, args: Namespace) -> int:
+    from edgecron.cli.options import read_count
+
+    limit = read_count(args.limit, what="-n", most=_MOST)
+    if args.name is not None:
+        scheduler: Scheduler | None = cli.scheduler(must_exist=True)
+    else:
+        scheduler = cli.find_scheduler()
+    fires = [] if scheduler is None else list(islice(scheduler.next_fires(args.name), limit))
+    if cli.is_json:
+        from edgecron.cli.objects import fire_object
+
+        cli.put_json(fire_object(fire) for fire in fires)
+    elif scheduler is not None and fires:
+        _put_table(cli, scheduler, fires)
+    elif scheduler is not None and scheduler.schedules():
+        _say_nothing_to_come(cli, scheduler, args.name)
+    else:
+        from edgecron.cli.list_ import say_empty
+
+        say_empty(cli)
+    return 0
+
+
+def _put_table(cli: Session, scheduler: Scheduler, fires: list[UpcomingFire]) -> None:
+    from edgecron.cli.screen import distance, local_time, table
+
+    now, zone = scheduler.now(), cli.zone()
+    rows = [
+        (
+            local_time(fire.due_at, zone=zone),
+            distance(fire.due_at, now),
+            fire.schedule,
+            fire.source or "",
+            _jitter_note(fire),
+        )
+        for fire in fires
+    ]
+    for line in table(
+        ("TIME", "", "SCHEDULE", "TRIGGER", ""),
+        rows,
+        is_colored=cli.use_color(sys.stdout),
+        styles=[(None, "cyan", "bold", "dim", "dim")] * len(rows),
+        flexible=(3, 4, 2),
+    ):
+        cli.put(line)
+
+
+def _jitter_note(fire: UpcomingFire) -> str:
+    from edgecron.cli.screen import short_duration
+
+    moved = fire.due_at - fire.plan_at
+    if not moved:
+        return ""
+    return f"{short_duration(round(moved.total_seconds() * 1000))} of jitter"
+
+
+def _say_nothing_to_come(cli: Session, scheduler: Scheduler, name: str | None) -> None:
+    if name is None:
+        cli.say("nothing to come: every schedule is paused, has ended, or waits for a boot")
+        return
+    from edgecron.cli.phrases import next_sentence
+
+    schedule = scheduler.schedule(name)
+    cli.say(f"{name}: {next_sentence(schedule, zone=cli.zone(), now=scheduler.now())}")

@@ -1,0 +1,123 @@
+"""Values as the JSON objects that scripts read: the field names are a contract."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from edgecron.timetext import format_instant
+
+if TYPE_CHECKING:
+    from edgecron.api import UpcomingFire
+    from edgecron.model import Execution, Schedule
+
+
+def instant(value: datetime | None) -> str | None:
+    """RFC 3339 with Z, or None."""
+    return None if value is None else format_instant(value)
+
+
+def schedule_object(schedule: Schedule) -> dict[str, Any]:
+    """A schedule as `list` has it."""
+    from edgecron.model import JobKind
+
+    spec, policies = schedule.spec, schedule.spec.policies
+    is_command = spec.job.kind is JobKind.COMMAND
+    return {
+        "name": schedule.name,
+        "kind": spec.job.kind.value,
+        "job": list(spec.job.argv) if is_command else spec.job.argv[0],
+        "triggers": list(spec.triggers),
+        "timezone": spec.timezone,
+        "enabled": schedule.enabled,
+        "paused_until": instant(schedule.paused_until),
+        "next_plan_at": instant(schedule.next_plan_at),
+        "next_run_at": instant(schedule.next_run_at),
+        "last_run_at": instant(schedule.last_run_at),
+        "last_status": schedule.last_status.value if schedule.last_status else None,
+        "run_count": schedule.run_count,
+        "catch_up": policies.catch_up.value,
+        "grace_s": policies.grace_s,
+        "overlap": policies.overlap.value,
+        "max_running": policies.max_running,
+        "timeout_s": policies.timeout_s,
+        "kill_grace_s": policies.kill_grace_s,
+        "retries": policies.retries,
+        "retry_delay_s": policies.retry_delay_s,
+        "retry_factor": policies.retry_factor,
+        "retry_max_delay_s": policies.retry_max_delay_s,
+        "ok_codes": list(policies.ok_codes),
+        "on_interrupt": policies.on_interrupt.value,
+        "priority": int(policies.priority),
+        "jitter_s": policies.jitter_s,
+        "group": spec.group,
+        "queue": spec.queue,
+        "description": spec.description,
+        "scopes": [{"kind": kind, "id": id_} for kind, id_ in spec.scopes],
+        "from_at": instant(spec.from_at),
+        "until_at": instant(spec.until_at),
+        "max_runs": spec.max_runs,
+        "trigger_error": schedule.trigger_error,
+        "id": schedule.id,
+        "revision": schedule.revision,
+        "created_at": instant(schedule.created_at),
+        "updated_at": instant(schedule.updated_at),
+    }
+
+
+def schedule_details(schedule: Schedule, upcoming: list[UpcomingFire]) -> dict[str, Any]:
+    """A schedule as `show` has it: all that is known."""
+    job = schedule.spec.job
+    return {
+        **schedule_object(schedule),
+        "env": dict(job.env),
+        "env_file": job.env_file,
+        "cwd": job.cwd,
+        "user": job.user,
+        "payload": job.payload,
+        "stdin": job.stdin,
+        "counts": {status.value: count for status, count in schedule.counts.items()},
+        "last_success_at": instant(schedule.last_success_at),
+        "last_error": schedule.last_error,
+        "upcoming": [fire_object(fire) for fire in upcoming],
+    }
+
+
+def fire_object(fire: UpcomingFire) -> dict[str, Any]:
+    """A fire to come."""
+    return {
+        "schedule": fire.schedule,
+        "plan_at": instant(fire.plan_at),
+        "due_at": instant(fire.due_at),
+        "source": fire.source,
+    }
+
+
+def execution_object(execution: Execution) -> dict[str, Any]:
+    """A run as `history` has it."""
+    return {
+        "id": execution.id,
+        "schedule": execution.schedule,
+        "scope_kind": execution.scope_kind,
+        "scope_id": execution.scope_id,
+        "plan_at": instant(execution.plan_at),
+        "due_at": instant(execution.due_at),
+        "fire_key": execution.fire_key,
+        "cause": execution.cause.value,
+        "attempt": execution.attempt,
+        "max_attempts": execution.max_attempts,
+        "status": execution.status.value,
+        "reason": execution.reason.value if execution.reason else None,
+        "exit_code": execution.exit_code,
+        "started_at": instant(execution.started_at),
+        "finished_at": instant(execution.finished_at),
+        "duration_ms": execution.duration_ms,
+        "engine_id": execution.engine_id,
+        "missed_from_at": instant(execution.missed_from_at),
+        "missed_to_at": instant(execution.missed_to_at),
+        "missed_count": execution.missed_count,
+        "error_msg": execution.error_msg,
+        "flags": list(execution.flags),
+        "error_code": execution.error_code,
+        "trigger_text": execution.trigger_text,
+    }

@@ -1,0 +1,63 @@
+"""Hold schedules: nothing of them starts until they are resumed, or until a time.
+
+    edgecron pause backup
+    edgecron pause backup report --until "tomorrow 09:00"
+
+What runs already goes on, and `edgecron run` still works.
+"""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+from typing import TYPE_CHECKING
+
+from edgecron.cli.session import Session
+
+if TYPE_CHECKING:
+    from edgecron.model import Schedule
+
+USAGE = "NAME... [--until TIME] [--json]"
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("names", nargs="+", metavar="NAME")
+    parser.add_argument("--until", metavar="TIME", help="resume by itself then")
+
+
+def run(cli: Session, args: Namespace) -> int:
+    from edgecron.cli.screen import local_time
+    from edgecron.cli.wanted import read_time
+
+    scheduler = cli.scheduler(must_exist=True)
+    need_all(cli, args.names)
+    until = None
+    if args.until is not None:
+        until = read_time(args.until, what="--until", timezone="local", now=scheduler.now())
+    paused = [scheduler.pause(name, until=until) for name in args.names]
+    end = "" if until is None else f" until {local_time(until, zone=cli.zone())}"
+    put_changed(cli, paused, "paused", end)
+    return 0
+
+
+def need_all(cli: Session, names: list[str]) -> None:
+    """Raise NotFound for the first name that no schedule has, before any is changed."""
+    for name in names:
+        cli.scheduler().schedule(name)
+
+
+def put_changed(cli: Session, schedules: list[Schedule], what: str, more: str = "") -> None:
+    """What was done to schedules, each with its next time."""
+    if cli.is_json:
+        from edgecron.cli.objects import schedule_object
+
+        cli.put_json(schedule_object(schedule) for schedule in schedules)
+        return
+    from edgecron.cli.phrases import next_sentence
+    from edgecron.cli.screen import clean
+
+    now = cli.scheduler().now()
+    for schedule in schedules:
+        when = (
+            "" if not schedule.enabled else f"; {next_sentence(schedule, zone=cli.zone(), now=now)}"
+        )
+        cli.put(clean(f"{what} {schedule.name}{more}{when}"))

@@ -1,0 +1,104 @@
+"""Values in a few words, for tables and single lines. Nothing here is cleaned yet."""
+
+from __future__ import annotations
+
+from datetime import datetime, tzinfo
+from shlex import join
+from typing import TYPE_CHECKING
+
+from edgecron.cli.screen import distance, local_time
+
+if TYPE_CHECKING:
+    from edgecron.model import Execution, Schedule, ScheduleSpec
+
+
+def near_time(instant: datetime, *, zone: tzinfo, now: datetime) -> str:
+    """A local time that leaves out what today makes plain: `14:05:00`, `Nov 21 02:00`."""
+    local, today = instant.astimezone(zone), now.astimezone(zone)
+    if local.date() == today.date():
+        return local.strftime("%H:%M:%S")
+    pattern = "%b %d %H:%M" if abs((instant - now).days) < 300 else "%Y-%m-%d %H:%M"
+    return local.strftime(pattern)
+
+
+def next_words(schedule: Schedule, *, zone: tzinfo, now: datetime) -> str:
+    """When a schedule may start next, or why it will not."""
+    if schedule.trigger_error is not None:
+        return f"broken: {schedule.trigger_error}"
+    if not schedule.enabled:
+        return "paused"
+    if schedule.next_run_at is None:
+        return "at boot" if "on boot" in schedule.spec.triggers else "nothing to come"
+    time = near_time(schedule.next_run_at, zone=zone, now=now)
+    held = "paused, " if schedule.paused_until is not None and schedule.paused_until > now else ""
+    return f"{held}{time}, {distance(schedule.next_run_at, now)}"
+
+
+def next_sentence(schedule: Schedule, *, zone: tzinfo, now: datetime) -> str:
+    """The next time in full, local and how far away."""
+    if schedule.next_run_at is None:
+        return f"next: {next_words(schedule, zone=zone, now=now)}"
+    time = local_time(schedule.next_run_at, zone=zone)
+    return f"next {time} ({distance(schedule.next_run_at, now)})"
+
+
+def last_words(schedule: Schedule, *, now: datetime) -> str:
+    """How the last run ended, and how long ago."""
+    if schedule.last_status is None:
+        return "-"
+    status = schedule.last_status.value
+    when = schedule.last_run_at
+    return status if when is None else f"{status} {distance(when, now)}"
+
+
+def job_words(spec: ScheduleSpec) -> str:
+    """What a schedule runs, as a shell would read it."""
+    from edgecron.model import JobKind
+
+    return join(spec.job.argv) if spec.job.kind is JobKind.COMMAND else spec.job.argv[0]
+
+
+def status_words(execution: Execution) -> str:
+    """A status and why: `failed: timeout`."""
+    from edgecron.model import Reason
+
+    # An exit code or a signal is told beside it.
+    if execution.reason in (None, Reason.EXIT, Reason.SIGNAL):
+        return execution.status.value
+    return f"{execution.status.value}: {execution.reason}"
+
+
+def range_words(execution: Execution, *, zone: tzinfo, now: datetime) -> str | None:
+    """`missed 14 from .. to ..` for a row that stands for many times, else None."""
+    first, last = execution.missed_from_at, execution.missed_to_at
+    if first is None or last is None or not execution.missed_count:
+        return None
+    start = near_time(first, zone=zone, now=now)
+    if execution.missed_count == 1:
+        return f"missed {start}"
+    end = near_time(last, zone=zone, now=now)
+    return f"missed {execution.missed_count} from {start} to {end}"
+
+
+def note_words(execution: Execution, *, zone: tzinfo, now: datetime) -> str:
+    """What else is to say of a run, in one cell."""
+    from edgecron.model import Cause
+
+    notes = []
+    if execution.cause is not Cause.SCHEDULE:
+        notes.append(execution.cause.value.replace("_", " "))
+    if execution.attempt > 1:
+        notes.append(f"attempt {execution.attempt}")
+    if execution.scope_id:
+        notes.append(f"{execution.scope_kind}:{execution.scope_id}")
+    missed = range_words(execution, zone=zone, now=now)
+    if missed is not None:
+        notes.append(missed)
+    if execution.error_msg:
+        notes.append(execution.error_msg)
+    return ", ".join(notes)
+
+
+def count_words(count: int, what: str) -> str:
+    """`1 run`, `3 runs`."""
+    return f"{count} {what}" if count == 1 else f"{count} {what}s"

@@ -1,0 +1,36 @@
+"""Remove schedules. What is queued is cancelled, what runs finishes, the history stays.
+
+edgecron rm backup
+edgecron rm backup report
+"""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+
+from edgecron.cli.pause import need_all
+from edgecron.cli.session import Session
+
+USAGE = "NAME... [--json]"
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("names", nargs="+", metavar="NAME")
+
+
+def run(cli: Session, args: Namespace) -> int:
+    scheduler = cli.scheduler(must_exist=True)
+    need_all(cli, args.names)
+    removed = [scheduler.remove(name) for name in dict.fromkeys(args.names)]
+    if cli.is_json:
+        from edgecron.cli.objects import schedule_object
+
+        cli.put_json(schedule_object(schedule) for schedule in removed)
+        return 0
+    from edgecron.cli.phrases import count_words
+    from edgecron.cli.screen import clean
+
+    for schedule in removed:
+        runs = count_words(schedule.run_count, "run")
+        cli.put(clean(f"removed {schedule.name}; its history stays ({runs})"))
+    return 0

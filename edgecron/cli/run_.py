@@ -1,0 +1,141 @@
+"""Run a schedule now. Its next time does not change.
+
+    edgecron run backup
+    edgecron run backup --wait && echo fine
+
+With --wait, its output is printed when it has ended, and the exit code is the job's own: 128+N
+where signal N ended it, 125 for every error of edgecron's, also where it was skipped. Where no
+engine is alive, it is run from here. Ctrl-C ends a run that is run from here.
+"""
+
+from __future__ import annotations
+
+import time
+from argparse import ArgumentParser, Namespace
+from typing import TYPE_CHECKING
+
+from edgecron.cli.session import Session
+
+if TYPE_CHECKING:
+    from edgecron.engine.host import EngineHost
+    from edgecron.model import Execution
+
+USAGE = "NAME [--wait] [--json]"
+_LOOK_S = 0.1  # how often a run elsewhere is looked at
+_LOOKS_PER_CHECK = 20  # and after how many looks at one that waits, whether an engine still lives
+_KILL_WAIT_S = 15.0
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("name", metavar="NAME")
+    parser.add_argument("--wait", action="store_true", help="until it has ended; exit as the job")
+
+
+def run(cli: Session, args: Namespace) -> int:
+    from edgecron.model import Status
+
+    scheduler = cli.scheduler(must_exist=True)
+    executions = scheduler.run_now(args.name)
+    if not args.wait:
+        _put(cli, executions)
+        if any(execution.status is Status.QUEUED for execution in executions):
+            cli.warn_without_engine(scheduler)
+        return 1 if all(execution.status is Status.SKIPPED for execution in executions) else 0
+    ended = [_wait(cli, execution.id) for execution in executions]
+    if cli.is_json:
+        _put(cli, ended)
+    codes = [_show_end(cli, execution) for execution in ended]
+    return next((code for code in codes if code), 0)
+
+
+def _put(cli: Session, executions: list[Execution]) -> None:
+    if cli.is_json:
+        from edgecron.cli.objects import execution_object
+
+        cli.put_json(execution_object(execution) for execution in executions)
+        return
+    from edgecron.cli.phrases import status_words
+    from edgecron.cli.screen import clean
+
+    for execution in executions:
+        cli.put(clean(f"run {execution.id} of {execution.schedule}: {status_words(execution)}"))
+
+
+def _wait(cli: Session, execution_id: int) -> Execution:
+    """Wait for the end of a run, here where no engine is alive."""
+    from edgecron.model import ACTIVE, COMMAND_QUEUE, Status
+
+    looks = 0
+    while True:
+        scheduler = cli.scheduler()
+        execution = scheduler.execution(execution_id)
+        if execution.status not in ACTIVE:
+            return execution
+        if looks % _LOOKS_PER_CHECK == 0 and not scheduler.has_engine(COMMAND_QUEUE):
+            if execution.status is Status.QUEUED:
+                return _run_here(cli, execution_id)
+            if looks == 0:
+                cli.warn("it was started by an engine that has gone; waiting for the next one")
+        looks += 1
+        time.sleep(_LOOK_S)
+
+
+def _run_here(cli: Session, execution_id: int) -> Execution:
+    """Run one queued execution by an engine of our own, which takes nothing else."""
+    from edgecron.cli.daemon import open_host
+
+    path = cli.scheduler().path
+    # The supervisor is forked next, and must not inherit an open database.
+    cli.close()
+    host = open_host(path, report=lambda event: None, only=execution_id)
+    try:
+        return _drive(cli, host, execution_id)
+    except KeyboardInterrupt:
+        cli.say("edgecron: ending the run; Ctrl-C again leaves it to its supervisor")
+        host.engine.runner.stop()
+        _drive(cli, host, execution_id, at_most_s=_KILL_WAIT_S)
+        raise
+    finally:
+        host.engine.retire()
+        host.close()
+
+
+def _drive(
+    cli: Session, host: EngineHost, execution_id: int, *, at_most_s: float | None = None
+) -> Execution:
+    """Step until the run has ended, whoever took it."""
+    import select
+
+    from edgecron.model import ACTIVE
+
+    turns = None if at_most_s is None else round(at_most_s / _LOOK_S)
+    while True:
+        host.engine.step()
+        execution = cli.scheduler().execution(execution_id)
+        if execution.status not in ACTIVE or turns == 0:
+            return execution
+        turns = None if turns is None else turns - 1
+        poller = select.poll()
+        poller.register(host.engine.runner.fileno(), select.POLLIN)
+        poller.poll(_LOOK_S * 1000)
+
+
+def _show_end(cli: Session, execution: Execution) -> int:
+    """Print what a run printed and how it ended, where that is no exit code; our exit code."""
+    from edgecron.cli.logs import put_output
+    from edgecron.cli.options import OWN_ERROR
+    from edgecron.cli.phrases import status_words
+    from edgecron.model import Status
+
+    if not cli.is_json:
+        output = cli.scheduler().output(execution.id)
+        if output is not None:
+            put_output(cli, output)
+    if execution.status is Status.SUCCESS:
+        return execution.exit_code or 0
+    if execution.status is not Status.FAILED or execution.exit_code is None:
+        more = f": {execution.error_msg}" if execution.error_msg else ""
+        cli.say(f"edgecron: run {execution.id} of {execution.schedule} was not completed:"
+                f" {status_words(execution)}{more}")  # fmt: skip
+        return OWN_ERROR
+    return execution.exit_code

@@ -1,0 +1,121 @@
+"""All about one schedule: its times, its job, its policies, and how it does.
+
+edgecron show backup
+edgecron show backup --json
+"""
+
+from __future__ import annotations
+
+import sys
+from argparse import ArgumentParser, Namespace
+from itertools import islice
+from typing import TYPE_CHECKING
+
+from edgecron.cli.session import Session
+
+if TYPE_CHECKING:
+    from edgecron.api import Scheduler, UpcomingFire
+    from edgecron.model import Policies, Schedule
+
+USAGE = "NAME [--json]"
+_UPCOMING = 5
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("name", metavar="NAME")
+
+
+def run(cli: Session, args: Namespace) -> int:
+    scheduler = cli.scheduler(must_exist=True)
+    schedule = scheduler.schedule(args.name)
+    upcoming = []
+    if schedule.trigger_error is None:
+        upcoming = list(islice(scheduler.next_fires(args.name), _UPCOMING))
+    if cli.is_json:
+        from edgecron.cli.objects import schedule_details
+
+        cli.put_json([schedule_details(schedule, upcoming)])
+        return 0
+    from edgecron.cli.screen import clean, paint
+
+    is_colored = cli.use_color(sys.stdout)
+    cli.put(paint(clean(schedule.name), "bold", is_on=is_colored))
+    for label, text in _lines(cli, scheduler, schedule, upcoming):
+        shown = clean(text, keep="\n").replace("\n", "\n" + " " * 15)
+        cli.put(f"  {paint(f'{label:<11}', 'dim', is_on=is_colored)}  {shown}")
+    return 0
+
+
+def _lines(
+    cli: Session, scheduler: Scheduler, schedule: Schedule, upcoming: list[UpcomingFire]
+) -> list[tuple[str, str]]:
+    from edgecron.cli.phrases import count_words, job_words, last_words, next_words
+    from edgecron.cli.screen import distance, local_time
+
+    now, zone = scheduler.now(), cli.zone()
+    spec, job = schedule.spec, schedule.spec.job
+    lines = [("description", spec.description)] if spec.description else []
+    lines += [("when", text) for text in _trigger_words(scheduler, schedule)]
+    lines.append(("job", f"{job_words(spec)}  ({job.kind})"))
+    for label, value in (
+        ("folder", job.cwd),
+        ("user", job.user),
+        ("env file", job.env_file),
+        ("env", "\n".join(f"{key}={value}" for key, value in job.env.items())),
+        ("stdin", job.stdin),
+        ("payload", job.payload),
+        ("group", spec.group),
+        ("from", local_time(spec.from_at, zone=zone, absent="")),
+        ("until", local_time(spec.until_at, zone=zone, absent="")),
+        ("max runs", str(spec.max_runs or "")),
+    ):
+        if value:
+            lines.append((label, value))
+    if spec.scopes != (("global", ""),):
+        lines.append(("scopes", ", ".join(f"{kind}:{id_}" for kind, id_ in spec.scopes)))
+    lines.append(("policies", _policy_words(spec.policies)))
+    if upcoming:
+        for number, fire in enumerate(upcoming):
+            time = local_time(fire.due_at, zone=zone)
+            lines.append(("next" if number == 0 else "", f"{time}  {distance(fire.due_at, now)}"))
+    else:
+        lines.append(("next", next_words(schedule, zone=zone, now=now)))
+    lines.append(("last", last_words(schedule, now=now)))
+    if schedule.last_error:
+        lines.append(("last error", schedule.last_error))
+    counts = [f"{count} {status}" for status, count in schedule.counts.items() if count]
+    runs = count_words(schedule.run_count, "run")
+    lines.append(("so far", ", ".join([runs, *counts])))
+    return lines
+
+
+def _trigger_words(scheduler: Scheduler, schedule: Schedule) -> list[str]:
+    from edgecron.errors import InvalidInput
+    from edgecron.triggers import describe
+
+    try:
+        triggers = scheduler.triggers(schedule)
+    except InvalidInput as error:
+        return [f"{', '.join(schedule.spec.triggers)}  broken: {error}"]
+    return [f"{trigger.text}   {describe(trigger)}" for trigger in triggers]
+
+
+def _policy_words(policies: Policies) -> str:
+    from edgecron.cli.screen import seconds_words
+
+    words = [f"catch up {policies.catch_up}", f"overlap {policies.overlap}"]
+    if policies.grace_s is not None:
+        words.append(f"grace {seconds_words(policies.grace_s)}")
+    if policies.max_running is not None:
+        words.append(f"at most {policies.max_running} at once")
+    timeout = "none" if policies.timeout_s is None else seconds_words(policies.timeout_s)
+    words.append(f"timeout {timeout}")
+    if policies.timeout_s is not None:
+        words.append(f"kill grace {seconds_words(policies.kill_grace_s)}")
+    if policies.jitter_s:
+        words.append(f"jitter {seconds_words(policies.jitter_s)}")
+    if policies.priority:
+        words.append(f"priority {policies.priority}")
+    if policies.ok_codes != (0,):
+        words.append(f"ok codes {', '.join(map(str, policies.ok_codes))}")
+    return ", ".join(words)

@@ -1,0 +1,179 @@
+"""How it stands: engines alive, runs in progress, what comes next, what failed last.
+
+edgecron status
+edgecron status --json
+"""
+
+from __future__ import annotations
+
+import sys
+from argparse import ArgumentParser, Namespace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from edgecron.cli.session import Session
+
+if TYPE_CHECKING:
+    from edgecron.api import EngineState, Scheduler, UpcomingFire
+    from edgecron.model import Execution
+
+USAGE = "[--json]"
+_MOST_RUNS = 20
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    """No options but the global ones."""
+
+
+def run(cli: Session, args: Namespace) -> int:
+    scheduler = cli.find_scheduler()
+    if scheduler is None:
+        path = cli.scheduler().path
+        if cli.is_json:
+            cli.put_json([_absent_object(path)])
+            return 0
+        cli.put(_clean(f"database  {path}, which does not exist yet"))
+        cli.say("edgecron add makes it; to see it work: edgecron demo")
+        return 0
+    if cli.is_json:
+        cli.put_json([_object(scheduler)])
+        return 0
+    _put(cli, scheduler)
+    return 0
+
+
+def _put(cli: Session, scheduler: Scheduler) -> None:
+    from edgecron.cli.phrases import count_words, near_time, status_words
+    from edgecron.cli.screen import distance, paint
+    from edgecron.model import Status
+
+    now, zone = scheduler.now(), cli.zone()
+    is_colored = cli.use_color(sys.stdout)
+
+    def line(label: str, text: str, style: str | None = None) -> None:
+        shown = paint(_clean(text), style, is_on=is_colored)
+        cli.put(f"{paint(f'{label:<13}', 'dim', is_on=is_colored)}{shown}")
+
+    line("database", f"{scheduler.path}, {_size_words(scheduler.path)}")
+    states = scheduler.engines()
+    alive = [state for state in states if state.is_alive]
+    for number, state in enumerate(alive):
+        info = state.info
+        since = f"since {near_time(info.started_at, zone=zone, now=now)}"
+        text = f"pid {info.pid}, version {info.version}, {since}"
+        line("engines" if number == 0 else "", text, "green")
+    if not alive:
+        line("engines", "none alive: nothing is being run", "red")
+    for state in states:
+        if not state.is_alive:
+            line("", f"pid {state.info.pid} has died; the next engine clears up", "yellow")
+    line("schedules", count_words(len(scheduler.schedules()), "schedule"))
+    counts = scheduler.active_counts()
+    running, queued = counts.get(Status.RUNNING, 0), counts.get(Status.QUEUED, 0)
+    line("runs", f"{running} running, {queued} queued", "cyan" if running else None)
+    for execution in _running(scheduler):
+        start = execution.started_at or execution.plan_at
+        line("", f"{execution.schedule}, run {execution.id}, since {distance(start, now)}")
+    fire = _next_fire(scheduler)
+    coming = "nothing to come"
+    if fire is not None:
+        time = near_time(fire.due_at, zone=zone, now=now)
+        coming = f"{fire.schedule} at {time}, {distance(fire.due_at, now)}"
+    line("next", coming)
+    failure = _last_failure(scheduler)
+    if failure is not None:
+        when = distance(failure.finished_at or failure.plan_at, now)
+        more = f": {failure.error_msg}" if failure.error_msg else ""
+        line(
+            "last failure",
+            f"{failure.schedule}, run {failure.id}, {when}, {status_words(failure)}{more}",
+            "red",
+        )
+    if not alive:
+        cli.say(f"start an engine: {cli.command('daemon')}")
+
+
+def _object(scheduler: Scheduler) -> dict[str, Any]:
+    from edgecron.cli.objects import execution_object, fire_object
+    from edgecron.model import Status
+
+    counts = scheduler.active_counts()
+    fire, failure = _next_fire(scheduler), _last_failure(scheduler)
+    return {
+        "database": str(scheduler.path),
+        "exists": True,
+        "size_bytes": _size_bytes(scheduler.path),
+        "engines": [_engine_object(state) for state in scheduler.engines()],
+        "schedules": len(scheduler.schedules()),
+        "running": counts.get(Status.RUNNING, 0),
+        "queued": counts.get(Status.QUEUED, 0),
+        "runs": [execution_object(execution) for execution in _running(scheduler)],
+        "next": None if fire is None else fire_object(fire),
+        "last_failure": None if failure is None else execution_object(failure),
+    }
+
+
+def _absent_object(path: Path) -> dict[str, Any]:
+    return {
+        "database": str(path),
+        "exists": False,
+        "size_bytes": 0,
+        "engines": [],
+        "schedules": 0,
+        "running": 0,
+        "queued": 0,
+        "runs": [],
+        "next": None,
+        "last_failure": None,
+    }
+
+
+def _engine_object(state: EngineState) -> dict[str, Any]:
+    from edgecron.cli.objects import instant
+
+    return {
+        "id": state.info.id,
+        "pid": state.info.pid,
+        "version": state.info.version,
+        "queues": list(state.info.queues),
+        "started_at": instant(state.info.started_at),
+        "alive": state.is_alive,
+    }
+
+
+def _running(scheduler: Scheduler) -> list[Execution]:
+    from edgecron.model import Status
+
+    return scheduler.history(statuses=(Status.RUNNING,), limit=_MOST_RUNS)
+
+
+def _next_fire(scheduler: Scheduler) -> UpcomingFire | None:
+    return next(iter(scheduler.next_fires()), None)
+
+
+def _last_failure(scheduler: Scheduler) -> Execution | None:
+    from edgecron.model import Status
+
+    found = scheduler.history(statuses=(Status.FAILED, Status.INTERRUPTED), limit=1)
+    return found[0] if found else None
+
+
+def _size_bytes(path: Path) -> int:
+    # stat only: opening the file here would drop SQLite's locks when it is closed.
+    parts = (path, path.with_name(f"{path.name}-wal"))
+    return sum(part.stat().st_size for part in parts if part.exists())
+
+
+def _size_words(path: Path) -> str:
+    size = float(_size_bytes(path))
+    for unit in ("bytes", "KiB", "MiB"):
+        if size < 1024:
+            return f"{size:.0f} {unit}"
+        size /= 1024
+    return f"{size:.1f} GiB"
+
+
+def _clean(text: str) -> str:
+    from edgecron.cli.screen import clean
+
+    return clean(text)

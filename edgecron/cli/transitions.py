@@ -1,0 +1,135 @@
+"""An engine's events as lines: for a person on a terminal, as logfmt, or as JSON."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from datetime import tzinfo
+
+from edgecron.cli.screen import STATUS_STYLES, clean, display_width, glyph, paint, short_duration
+from edgecron.engine.events import Event, EventKind
+from edgecron.timetext import format_ms, from_ms
+
+Line = Callable[[Event], str]
+
+_SIGNS = {
+    "started": ("▶", ">"),
+    "success": ("✔", "+"),
+    "failed": ("✘", "x"),
+    "interrupted": ("✘", "x"),
+    "cancelled": ("■", "-"),
+    "skipped": ("○", "o"),
+    "queued": ("…", "."),
+}
+_STYLES = {"started": "cyan", **STATUS_STYLES}
+_TROUBLE = ("!", "!")
+# Of the schedules' names: longer ones push the rest of their line to the right.
+_NAME_COLUMNS = 16
+_NAMES_IN_LOG = {"error_msg": "error", "duration_ms": "after_s", "plan_ms": "plan_at"}
+
+
+def readable(*, zone: tzinfo, is_colored: bool, name_columns: int = _NAME_COLUMNS) -> Line:
+    """Lines such as `14:05:00  ✔ backup  success  1.2 s  run 41`, in local time."""
+
+    def line(event: Event) -> str:
+        word = _word(event)
+        time = from_ms(event.at_ms).astimezone(zone).strftime("%H:%M:%S")
+        sign = glyph(*_SIGNS.get(word, _TROUBLE))
+        style = _STYLES.get(word, "yellow")
+        name = clean(event.schedule or "engine")
+        name += " " * (name_columns - display_width(name))
+        notes = "  ".join(clean(note) for note in _notes(event))
+        return (
+            f"{paint(time, 'dim', is_on=is_colored)}  {paint(sign, style, is_on=is_colored)}"
+            f" {paint(name, 'bold', is_on=is_colored)}  "
+            f"{paint(f'{word:<11}', style, is_on=is_colored)}"
+            f"  {paint(notes, 'dim', is_on=is_colored and word == 'started')}"
+        ).rstrip()
+
+    return line
+
+
+def logfmt(event: Event) -> str:
+    """`execution=41 schedule=backup outcome=failed reason=timeout after_s=30 ts=...`."""
+    fields = _fields(event)
+    return " ".join(f"{key}={_quoted(value)}" for key, value in fields.items())
+
+
+def as_json(event: Event) -> str:
+    """One JSON object: ts, event, then the fields of `logfmt`."""
+    fields = _fields(event)
+    stamp = fields.pop("ts")
+    kind = {"ts": stamp, "event": event.kind.value}
+    return json.dumps(kind | fields, ensure_ascii=True)
+
+
+def _fields(event: Event) -> dict[str, object]:
+    fields: dict[str, object] = {}
+    if event.execution_id is not None:
+        fields["execution"] = event.execution_id
+    if event.schedule is not None:
+        fields["schedule"] = event.schedule
+    if event.kind is not EventKind.ENDED:
+        fields["event"] = event.kind.value
+    for key, value in event.details.items():
+        name = _NAMES_IN_LOG.get(key, key)
+        if key.endswith("_ms") and isinstance(value, int):
+            value = value / 1000 if name.endswith("_s") else format_ms(value)
+        fields[name] = value
+    fields["ts"] = format_ms(event.at_ms)
+    return fields
+
+
+def _quoted(value: object) -> str:
+    text = clean(str(value))
+    if text and not any(letter in text for letter in ' "=\\'):
+        return text
+    return json.dumps(text, ensure_ascii=False)
+
+
+def _word(event: Event) -> str:
+    if event.kind in (EventKind.ENDED, EventKind.LEASE_LOST):
+        outcome = str(event.details.get("outcome", ""))
+        return outcome if event.kind is EventKind.ENDED else "lease lost"
+    return event.kind.value.replace("_", " ").removeprefix("engine ")
+
+
+def _notes(event: Event) -> list[str]:
+    details = event.details
+    notes: list[str] = []
+    reason = details.get("reason")
+    message = details.get("error_msg") or details.get("error")
+    # Of an exit or a signal the message says more.
+    if reason is not None and not (message and reason in ("exit", "signal")):
+        notes.append(_reason_words(str(reason), details))
+    if message:
+        notes.append(str(message))
+    if event.kind is EventKind.ENGINE_STOPPED:
+        notes.append(_left_words(details))
+    duration = details.get("duration_ms")
+    if isinstance(duration, int):
+        notes.append(short_duration(duration))
+    if event.execution_id is not None:
+        notes.append(f"run {event.execution_id}")
+    return notes
+
+
+def _reason_words(reason: str, details: Mapping[str, object]) -> str:
+    words = {
+        "overlap": "the one before still runs",
+        "misfire": "missed",
+        "shutdown": "stopped with the engine",
+        "request": "asked for",
+        "lost": "its end is not on record",
+    }.get(reason, reason)
+    count = details.get("missed_count")
+    return f"{words} {count} times" if isinstance(count, int) and count > 1 else words
+
+
+def _left_words(details: Mapping[str, object]) -> str:
+    runs = details.get("runs")
+    if not isinstance(runs, int) or runs == 0:
+        return "nothing was running"
+    if runs == 1:
+        return "1 run goes on without it; the next engine takes its end over"
+    return f"{runs} runs go on without it; the next engine takes their ends over"

@@ -1,0 +1,326 @@
+"""What `add` and `edit` are told of a schedule: options in, a specification out.
+
+An option that is left out changes nothing; `none` clears one.
+"""
+
+from __future__ import annotations
+
+import os
+from argparse import ArgumentParser, Namespace
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import datetime
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any
+
+from edgecron.cli.options import UsageError, read_count
+from edgecron.errors import InvalidInput, InvalidTime, InvalidTrigger
+from edgecron.model import (
+    GLOBAL_SCOPE,
+    CatchUp,
+    Job,
+    JobKind,
+    Overlap,
+    Policies,
+    Priority,
+    ScheduleSpec,
+)
+from edgecron.timetext import format_instant, parse_duration_ms
+
+if TYPE_CHECKING:
+    from edgecron.triggers import Trigger
+
+NONE = "none"
+_MOST_PRIORITY = 1000
+_MOST_RUNS = 1_000_000_000
+_SECRET_WORDS = ("PASSWORD", "PASSWD", "SECRET", "TOKEN", "API_KEY", "APIKEY", "PRIVATE_KEY")
+_DEFAULTS = Policies()
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    """The options of a schedule, named after its policies."""
+    when = parser.add_argument_group("when (several may be given: the earliest comes first)")
+    when.add_argument("--cron", action="append", metavar="TEXT", help="5 fields, 6, or @daily")
+    when.add_argument("--every", action="append", metavar="DURATION", help="15m; '15m from TIME'")
+    when.add_argument("--at", action="append", metavar="TIME", help="once; 'tomorrow 09:00'")
+    when.add_argument(
+        "--on-boot", action="store_true", help="once each time the machine has booted"
+    )
+    when.add_argument("--tz", metavar="ZONE|local", help="the zone of --cron and of times")
+    when.add_argument("--from", dest="from_at", metavar="TIME", help="not before")
+    when.add_argument("--until", dest="until_at", metavar="TIME", help="not after")
+    when.add_argument("--max-runs", metavar="N", help="so many planned runs at most")
+    when.add_argument(
+        "--jitter", metavar="DURATION", help="start up to this later, always the same"
+    )
+    job = parser.add_argument_group("what")
+    job.add_argument("--shell", metavar="LINE", help="a line for /bin/sh, instead of -- COMMAND")
+    job.add_argument("--env", action="append", metavar="KEY=VALUE", help="a variable of the job's")
+    job.add_argument("--env-file", metavar="PATH", help="KEY=VALUE lines, read at each run")
+    job.add_argument("--cwd", metavar="PATH", help="the folder to run in (HOME)")
+    job.add_argument("--user", metavar="NAME", help="run as another user (root only)")
+    job.add_argument("--stdin", metavar="TEXT", help="what the command reads")
+    job.add_argument("--payload", metavar="JSON", help="EDGECRON_PAYLOAD of the command")
+    how = parser.add_argument_group("policies")
+    how.add_argument("--catch-up", metavar="once|skip|all", help="missed times (once)")
+    how.add_argument("--grace", metavar="DURATION", help="how late is too late (24h)")
+    how.add_argument("--overlap", metavar="skip|queue|allow", help="while it still runs (skip)")
+    how.add_argument("--max-running", metavar="N", help="at the same time (1)")
+    how.add_argument("--timeout", metavar="DURATION", help="end it after (none)")
+    how.add_argument("--kill-grace", metavar="DURATION", help="between TERM and KILL (10s)")
+    how.add_argument("--ok-codes", metavar="0,2", help="exit codes that are a success (0)")
+    how.add_argument("--priority", metavar="low|normal|high|N", help="among queued runs (normal)")
+    how.add_argument("--group", metavar="NAME", help="the group it belongs to")
+    how.add_argument("--scope", action="append", metavar="KIND:ID", help="fire for each of these")
+    how.add_argument("--description", metavar="TEXT", help="a note for people")
+
+
+def is_anything_given(args: Namespace) -> bool:
+    """Whether any option of a schedule, or a command, was given."""
+    beside = ("name", "argv")
+    return args.argv is not None or any(
+        value not in (None, False) for key, value in vars(args).items() if key not in beside
+    )
+
+
+def read_triggers(
+    args: Namespace, *, name: str, timezone: str | None, now: datetime
+) -> list[Trigger]:
+    """The triggers that were given, parsed; empty where none was.
+
+    Raises InvalidTrigger for those that this version can't fire yet.
+    """
+    from edgecron.triggers import TriggerKind, parse_trigger
+
+    triggers = []
+    for text in args.cron or ():
+        trigger = parse_trigger(text, timezone, name)
+        if trigger.kind is not TriggerKind.CRON:
+            raise InvalidTrigger(
+                f"--cron is {text!r}, expected a cron text", hint="see --every, --at and --on-boot"
+            )
+        triggers.append(trigger)
+    for text in args.every or ():
+        triggers.append(parse_trigger(_every_text(text, timezone, now), timezone, name, anchor=now))
+    for text in args.at or ():
+        instant = read_time(text, what="--at", timezone=timezone, now=now)
+        triggers.append(parse_trigger(f"at {format_instant(instant)}", timezone, name))
+    if args.on_boot:
+        triggers.append(parse_trigger("on boot", timezone, name))
+    for trigger in triggers:
+        refuse_unfired(trigger)
+    return triggers
+
+
+def refuse_unfired(trigger: Trigger) -> None:
+    """Raise InvalidTrigger for a trigger that is understood, but that nothing fires yet."""
+    from edgecron.triggers import TriggerKind
+
+    if trigger.kind in (TriggerKind.AFTER, TriggerKind.AFTER_END):
+        raise InvalidTrigger(
+            f"trigger {trigger.text!r} is not yet available in this version",
+            hint="use --cron, --every, --at or --on-boot",
+        )
+
+
+def read_time(
+    text: str, *, what: str, timezone: str | None, now: datetime, is_past_ok: bool = False
+) -> datetime:
+    """An instant that a person wrote. Raises InvalidTime, also for one that has passed."""
+    from edgecron.triggers import parse_when
+
+    instant = parse_when(text, timezone=timezone, now=now)
+    if instant <= now and not is_past_ok:
+        raise InvalidTime(
+            f"{what} is {text!r}, which is in the past ({format_instant(instant)})",
+            hint="give a time that is still to come",
+        )
+    return instant
+
+
+def read_job(args: Namespace, before: Job | None) -> Job:
+    """The job as it was, with what was given; without `before` a command must be given."""
+    if args.argv is not None and args.shell is not None:
+        raise UsageError("--shell and a command after -- are both given, expected one of them")
+    if args.argv is not None:
+        kind, argv = JobKind.COMMAND, tuple(args.argv)
+    elif args.shell is not None:
+        kind, argv = JobKind.SHELL, (args.shell,)
+    elif before is not None:
+        kind, argv = before.kind, before.argv
+    else:
+        raise UsageError(
+            "the command is missing", hint="write it after --, or give a line with --shell"
+        )
+    changes: dict[str, Any] = {}
+    for name, read in _JOB_OPTIONS.items():
+        text = getattr(args, name)
+        if text is not None:
+            changes[name] = None if text == NONE else read(text)
+    env = _read_env(args.env, dict(before.env) if before is not None else {})
+    job = Job(kind=kind, argv=argv) if before is None else before
+    return replace(job, kind=kind, argv=argv, env=env, **changes)
+
+
+def read_policies(args: Namespace, before: Policies) -> Policies:
+    """The policies as they were, with what was given."""
+    changes: dict[str, Any] = {}
+    for option, (name, read) in _POLICY_OPTIONS.items():
+        text = getattr(args, option)
+        if text is not None:
+            changes[name] = getattr(_DEFAULTS, name) if text == NONE else read(text)
+    return replace(before, **changes) if changes else before
+
+
+def apply_rest(spec: ScheduleSpec, args: Namespace, *, now: datetime) -> ScheduleSpec:
+    """The specification with the options that are neither triggers, job nor policies."""
+    changes: dict[str, Any] = {}
+    for name in ("group", "description"):
+        text = getattr(args, name)
+        if text is not None:
+            changes[name] = None if text == NONE else text
+    for name, option, is_past_ok in (("from_at", "--from", True), ("until_at", "--until", False)):
+        text = getattr(args, name)
+        if text is not None:
+            changes[name] = (
+                None
+                if text == NONE
+                else read_time(
+                    text, what=option, timezone=spec.timezone, now=now, is_past_ok=is_past_ok
+                )
+            )
+    if args.max_runs is not None:
+        changes["max_runs"] = (
+            None
+            if args.max_runs == NONE
+            else read_count(args.max_runs, what="--max-runs", most=_MOST_RUNS)
+        )
+    if args.scope is not None:
+        changes["scopes"] = tuple(_read_scope(text) for text in args.scope)
+    return replace(spec, **changes) if changes else spec
+
+
+def find_secrets(args: Namespace) -> list[str]:
+    """Names of variables that look like secrets, which the database would keep in the open."""
+    names = [text.partition("=")[0] for text in args.env or ()]
+    return [name for name in names if any(word in name.upper() for word in _SECRET_WORDS)]
+
+
+def _every_text(text: str, timezone: str | None, now: datetime) -> str:
+    duration, found, start = text.partition(" from ")
+    if not found:
+        return f"every {text}"
+    instant = read_time(start, what="from", timezone=timezone, now=now, is_past_ok=True)
+    return f"every {duration} from {format_instant(instant)}"
+
+
+def _read_env(given: list[str] | None, env: dict[str, str]) -> dict[str, str]:
+    for text in given or ():
+        if text == NONE:
+            env = {}
+            continue
+        key, equals, value = text.partition("=")
+        if not equals or not key:
+            # What stands there may be a secret by itself.
+            raise UsageError("--env is not KEY=VALUE", hint="write --env KEY=VALUE")
+        env[key] = value
+    return env
+
+
+def _read_scope(text: str) -> tuple[str, str]:
+    if text in (NONE, GLOBAL_SCOPE[0]):
+        return GLOBAL_SCOPE
+    kind, _, scope_id = text.partition(":")
+    if not kind or not scope_id:
+        raise UsageError(f"--scope is {text!r}, expected KIND:ID", hint="such as device:pump-3")
+    return kind, scope_id
+
+
+def _read_user(name: str) -> str:
+    import pwd
+
+    try:
+        uid = pwd.getpwnam(name).pw_uid
+    except KeyError:
+        raise InvalidInput(f"user {name!r} is not known on this machine") from None
+    if uid != os.geteuid() and os.geteuid() != 0:
+        raise InvalidInput(
+            f"--user is {name!r}, but only root can run a schedule as another user",
+            hint="add it as root, and run the engine as root",
+        )
+    return name
+
+
+def _read_path(text: str) -> str:
+    # The job starts in HOME, and a person means the folder they are in.
+    return text if text.startswith("~") else os.path.abspath(text)
+
+
+def _read_payload(text: str) -> str:
+    import json
+
+    try:
+        json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise InvalidInput(f"--payload is not JSON: {error}") from None
+    return text
+
+
+def _seconds(text: str) -> float:
+    return parse_duration_ms(text) / 1000
+
+
+def _seconds_or_zero(text: str) -> float:
+    return 0.0 if text in ("0", "0s") else _seconds(text)
+
+
+def _codes(text: str) -> tuple[int, ...]:
+    return tuple(
+        read_count(part.strip(), what="--ok-codes", least=0, most=255) for part in text.split(",")
+    )
+
+
+def _priority(text: str) -> int:
+    named = {priority.name.lower(): int(priority) for priority in Priority}
+    if text in named:
+        return named[text]
+    sign = -1 if text.startswith("-") else 1
+    digits = text.removeprefix("-")
+    if not (digits.isascii() and digits.isdigit() and int(digits[:9]) <= _MOST_PRIORITY):
+        raise UsageError(
+            f"--priority is {text!r}, expected low, normal, high,"
+            f" or a number from {-_MOST_PRIORITY} to {_MOST_PRIORITY}"
+        )
+    return sign * int(digits[:9])
+
+
+def _choice(option: str, *members: StrEnum) -> Callable[[str], StrEnum]:
+    def read(text: str) -> StrEnum:
+        for member in members:
+            if text == member.value:
+                return member
+        *rest, last = (member.value for member in members)
+        raise UsageError(f"--{option} is {text!r}, expected {', '.join(rest)} or {last}")
+
+    return read
+
+
+_JOB_OPTIONS: dict[str, Callable[[str], str]] = {
+    "env_file": _read_path,
+    "cwd": _read_path,
+    "user": _read_user,
+    "payload": _read_payload,
+    "stdin": str,
+}
+_POLICY_OPTIONS: dict[str, tuple[str, Callable[[str], object]]] = {
+    "catch_up": ("catch_up", _choice("catch-up", *CatchUp)),
+    "grace": ("grace_s", _seconds_or_zero),
+    # `replace` comes with cancelling.
+    "overlap": ("overlap", _choice("overlap", Overlap.SKIP, Overlap.QUEUE, Overlap.ALLOW)),
+    "max_running": ("max_running", lambda text: read_count(text, what="--max-running")),
+    "timeout": ("timeout_s", _seconds),
+    "kill_grace": ("kill_grace_s", _seconds_or_zero),
+    "ok_codes": ("ok_codes", _codes),
+    "priority": ("priority", _priority),
+    "jitter": ("jitter_s", _seconds_or_zero),
+}
