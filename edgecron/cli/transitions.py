@@ -22,6 +22,8 @@ _SIGNS = {
     "queued": ("…", "."),
 }
 _STYLES = {"started": "cyan", **STATUS_STYLES}
+_TOLD_BY_MESSAGE = ("exit", "signal", "timeout", "spawn")
+_TOLD_BY_REASON = ("request", "shutdown", "removed", "lost", "reboot")
 _TROUBLE = ("!", "!")
 # Of the schedules' names: longer ones push the rest of their line to the right.
 _NAME_COLUMNS = 16
@@ -99,10 +101,11 @@ def _notes(event: Event) -> list[str]:
     notes: list[str] = []
     reason = details.get("reason")
     message = details.get("error_msg") or details.get("error")
-    # Of an exit or a signal the message says more.
-    if reason is not None and not (message and reason in ("exit", "signal")):
+    # One of the two says it all: of an end by itself the message, of one that was asked for
+    # the reason.
+    if reason is not None and not (message and reason in _TOLD_BY_MESSAGE):
         notes.append(_reason_words(str(reason), details))
-    if message:
+    if message and reason not in _TOLD_BY_REASON:
         notes.append(str(message))
     if event.kind is EventKind.ENGINE_STOPPED:
         notes.append(_left_words(details))
@@ -121,6 +124,8 @@ def _reason_words(reason: str, details: Mapping[str, object]) -> str:
         "shutdown": "stopped with the engine",
         "request": "asked for",
         "lost": "its end is not on record",
+        "reboot": "the machine started anew",
+        "removed": "its schedule was removed",
     }.get(reason, reason)
     count = details.get("missed_count")
     return f"{words} {count} times" if isinstance(count, int) and count > 1 else words

@@ -1,0 +1,242 @@
+"""See it work: a few lively schedules in a throw-away database, run for some seconds.
+
+    edgecron demo
+    edgecron demo --seconds 30
+
+Nothing is left behind, and nothing of yours is touched. Ctrl-C ends it early.
+"""
+
+from __future__ import annotations
+
+import select
+import shutil
+import signal
+import sys
+import tempfile
+import time
+from argparse import ArgumentParser, Namespace
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from edgecron.cli.session import Session
+
+if TYPE_CHECKING:
+    from types import FrameType
+
+    from edgecron.api import Scheduler
+    from edgecron.cli.transitions import Line
+    from edgecron.engine.events import Event
+    from edgecron.engine.host import EngineHost
+    from edgecron.model import Schedule, ScheduleSpec
+
+USAGE = "[--seconds N]"
+_MOST_SECONDS = 3600
+_NAME_COLUMNS = 9
+_STOPS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+_END_LOOKS, _LOOK_S = 200, 0.05
+
+# (name, when, a shell line, timeout in seconds, what it shows)
+_STORY = (
+    ("hello", "every 2s", 'echo "hello from run $EDGECRON_RUN_ID"', None, "prints a line"),
+    ("disk", "*/3 * * * * *", "df -h / | tail -n 1", None, "cron, with seconds"),
+    ("flaky", "every 5s", "echo 'no answer from the server' >&2; exit 3", None, "fails"),
+    ("slow", "every 3s", "sleep 4; echo 'done at last'", None, "still runs when it is due again"),
+    ("stuck", "every 6s", "sleep 60", 2.0, "is ended by its timeout of 2 s"),
+)
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("--seconds", default="12", metavar="N", help="for how long (12)")
+
+
+def run(cli: Session, args: Namespace) -> int:
+    from edgecron.cli.options import read_count
+
+    seconds = read_count(args.seconds, what="--seconds", most=_MOST_SECONDS)
+    with _throw_away_folder() as folder:
+        _play(cli, folder / "edgecron.db", seconds)
+    return 0
+
+
+def _play(cli: Session, database: Path, seconds: int) -> None:
+    from edgecron.api import Scheduler
+    from edgecron.cli.daemon import open_host
+    from edgecron.cli.transitions import readable
+
+    line = readable(
+        zone=cli.zone(), is_colored=cli.use_color(sys.stdout), name_columns=_NAME_COLUMNS
+    )
+    host = open_host(database, report=lambda event: _report(event, line))
+    supervisor_id = host.engine.runner.supervisor_id
+    try:
+        with Scheduler(database) as scheduler:
+            schedules = scheduler.add_all([_spec(*part[:4]) for part in _STORY], origin="demo")
+            _introduce(cli, schedules, seconds)
+            with _stopped_after(host, seconds):
+                host.loop.run()
+                _end_runs(host)
+            _sum_up(cli, scheduler)
+    finally:
+        host.engine.runner.stop()
+        host.close()
+        _wait_for_supervisor(database, supervisor_id)
+
+
+def _spec(name: str, trigger: str, line: str, timeout_s: float | None) -> ScheduleSpec:
+    from edgecron.model import Job, JobKind, Policies, ScheduleSpec
+
+    return ScheduleSpec(
+        name=name,
+        triggers=(trigger,),
+        job=Job(kind=JobKind.SHELL, argv=(line,), cwd="/"),
+        timezone="local",
+        policies=Policies(timeout_s=timeout_s, kill_grace_s=1.0),
+    )
+
+
+def _introduce(cli: Session, schedules: list[Schedule], seconds: int) -> None:
+    from edgecron.cli.phrases import count_words
+    from edgecron.cli.screen import table
+
+    cli.put(
+        f"{count_words(len(schedules), 'schedule')} in a throw-away database,"
+        f" run for {count_words(seconds, 'second')}:"
+    )
+    cli.put()
+    rows = [(name, trigger, line, shown) for name, trigger, line, _, shown in _STORY]
+    for text in table(
+        ("SCHEDULE", "WHEN", "JOB", ""),
+        rows,
+        is_colored=cli.use_color(sys.stdout),
+        styles=[("bold", "dim", "dim", None)] * len(rows),
+        flexible=(2,),
+    ):
+        cli.put(text)
+    cli.put()
+    sys.stdout.flush()
+
+
+def _report(event: Event, line: Line) -> None:
+    from edgecron.engine.events import EventKind
+
+    if event.kind not in (EventKind.ENGINE_STARTED, EventKind.ENGINE_STOPPED):
+        print(line(event), flush=True)
+
+
+def _sum_up(cli: Session, scheduler: Scheduler) -> None:
+    from edgecron.cli.phrases import count_words
+    from edgecron.cli.screen import table
+    from edgecron.model import Status
+
+    rows, styles = [], []
+    total = 0
+    for schedule in scheduler.schedules():
+        counts = schedule.counts
+        # With the engine's end; a summary of some seconds need not tell them apart.
+        failed = counts.get(Status.FAILED, 0) + counts.get(Status.INTERRUPTED, 0)
+        good, skipped = counts.get(Status.SUCCESS, 0), counts.get(Status.SKIPPED, 0)
+        cancelled = counts.get(Status.CANCELLED, 0)
+        runs = good + failed + cancelled
+        total += runs
+        rows.append(
+            (schedule.name, *map(str, (runs, good, failed, cancelled, skipped)),
+             _sample(scheduler, schedule.name))
+        )  # fmt: skip
+        styles.append(
+            ("bold", None, "green" if good else "dim", "red" if failed else "dim",
+             "magenta" if cancelled else "dim", "yellow" if skipped else "dim", "dim")
+        )  # fmt: skip
+    cli.put()
+    for line in table(
+        ("SCHEDULE", "RUNS", "OK", "FAILED", "STOPPED", "SKIPPED", "LAST OUTPUT"),
+        rows,
+        is_colored=cli.use_color(sys.stdout),
+        styles=styles,
+        flexible=(6,),
+    ):
+        cli.put(line)
+    cli.put()
+    cli.put(
+        f"{count_words(total, 'run')}, each on record with its output; what was skipped is, too."
+        " All of it is gone now."
+    )
+    cli.put()
+    cli.put("Your own turn:")
+    for command, meaning in (
+        ('edgecron add hello --every 10s --shell "date; uptime"', "a schedule that stays"),
+        ("edgecron daemon", "run what is due, until Ctrl-C"),
+        ("edgecron next", "what comes"),
+        ("edgecron history", "what came of it"),
+        ("edgecron logs hello", "what it printed"),
+        ('edgecron check "30 2 * * MON-FRI"', "a cron text in plain words"),
+        ("crontab -l | edgecron import crontab -", "take over your crontab"),
+    ):
+        cli.put(f"  {command:<55} {meaning}".rstrip())
+
+
+def _sample(scheduler: Scheduler, name: str) -> str:
+    """The last line that the newest run of a schedule with output printed."""
+    for execution in scheduler.history(name, limit=10):
+        output = scheduler.output(execution.id)
+        if output is not None:
+            printed = b"".join(chunk.content for chunk in output.chunks)
+            lines = printed.decode("utf-8", "replace").strip().splitlines()
+            return " ".join(lines[-1].split()) if lines else ""
+    return ""
+
+
+@contextmanager
+def _stopped_after(host: EngineHost, seconds: int) -> Iterator[None]:
+    """Stop the loop when the time is over, or when somebody asks for it."""
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        host.loop.stop()
+
+    before = {each: signal.signal(each, stop) for each in (*_STOPS, signal.SIGALRM)}
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        for each, handler in before.items():
+            signal.signal(each, handler)
+
+
+def _end_runs(host: EngineHost) -> None:
+    """End what still runs, and write its end."""
+    host.engine.runner.stop()
+    for _ in range(_END_LOOKS):
+        if host.engine.live_count == 0:
+            return
+        poller = select.poll()
+        poller.register(host.engine.runner.fileno(), select.POLLIN)
+        poller.poll(_LOOK_S * 1000)
+        host.engine.retire()
+
+
+@contextmanager
+def _throw_away_folder() -> Iterator[Path]:
+    def leave(number: int, frame: FrameType | None) -> None:
+        raise KeyboardInterrupt
+
+    folder = Path(tempfile.mkdtemp(prefix="edgecron-demo-"))
+    before = {each: signal.signal(each, leave) for each in _STOPS}
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+        for each, handler in before.items():
+            signal.signal(each, handler)
+
+
+def _wait_for_supervisor(database: Path, supervisor_id: str) -> None:
+    """Wait until the supervisor has left the folder, or it would write into it once more."""
+    from edgecron.paths import state_dir
+    from edgecron.supervisor.files import lock_is_held, lock_path
+
+    for _ in range(_END_LOOKS):
+        if not lock_is_held(lock_path(state_dir(database), supervisor_id)):
+            return
+        time.sleep(_LOOK_S)
