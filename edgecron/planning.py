@@ -117,10 +117,11 @@ class Admission(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Occupancy:
-    """Active executions of one schedule and scope."""
+    """Active executions of one schedule and scope; `catching_up` of those running are late."""
 
     running: int = 0
     queued: int = 0
+    catching_up: int = 0
 
 
 def next_fire(timing: Timing, after_ms: int, *, planned_count: int = 0) -> NextFire | None:
@@ -159,9 +160,15 @@ def plan_fire(timing: Timing, due: Due, *, now_ms: int) -> FirePlan:
 
     `due.due_ms` is not later than `now_ms`.
     """
+    if due.plan_ms <= due.decided_until_ms:
+        return _pass_over(timing, due)
     latest_ms = _latest_due_ms(timing, due, now_ms)
     others = _count(timing, due.plan_ms, latest_ms)
-    late_ms = now_ms - (due.due_ms if others == 0 else resolve_due_ms(timing, latest_ms))
+    late_ms = now_ms - due.due_ms
+    if others:
+        # The first one's due time may be the later of the two, by jitter or because it was moved
+        # by hand. Until then nothing could run, so that nothing has missed its time by more.
+        late_ms = min(late_ms, now_ms - resolve_due_ms(timing, latest_ms))
     if others == 0 and late_ms <= ON_TIME_MS:
         fires: tuple[Fire, ...] = (
             Fire(plan_ms=due.plan_ms, due_ms=due.due_ms, cause=Cause.SCHEDULE, source=due.source),
@@ -182,9 +189,16 @@ def plan_fire(timing: Timing, due: Due, *, now_ms: int) -> FirePlan:
 
 
 def missed_until(
-    timing: Timing, *, decided_until_ms: int, until_ms: int, reason: Reason
+    timing: Timing,
+    *,
+    decided_until_ms: int,
+    until_ms: int,
+    reason: Reason,
+    planned_count: int = 0,
 ) -> Missed | None:
     """The plan times in (decided_until, until] as one range, or None where there are none."""
+    if timing.max_runs is not None and planned_count >= timing.max_runs:
+        return None
     after_ms = decided_until_ms
     if timing.from_ms is not None:
         after_ms = max(after_ms, timing.from_ms - 1)
@@ -234,9 +248,23 @@ def may_start_queued(
 ) -> bool:
     """Whether a queued row may run beside what is running of its schedule and scope."""
     limit = running_limit(overlap, max_running)
-    if cause is Cause.CATCH_UP and limit is None:
-        return occupancy.running == 0
+    if cause is Cause.CATCH_UP and occupancy.catching_up:
+        # In sequence: after the one before, but not after what runs for another cause. A schedule
+        # that is always running something would never catch up.
+        return False
     return limit is None or occupancy.running < limit
+
+
+def _pass_over(timing: Timing, due: Due) -> FirePlan:
+    """Leave a plan time that is decided already (the clock went back) and those up to the mark."""
+    return FirePlan(
+        due=due,
+        fires=(),
+        missed=(),
+        decided_until_ms=due.decided_until_ms,
+        planned_count=due.planned_count,
+        next=next_fire(timing, due.decided_until_ms, planned_count=due.planned_count),
+    )
 
 
 def _latest_due_ms(timing: Timing, due: Due, now_ms: int) -> int:
@@ -276,12 +304,13 @@ def _catch_up_all(
     first_ms = _first_of_newest(
         timing, max(due.plan_ms, now_ms - grace_ms - timing.jitter_ms), latest_ms
     )
-    fires = []
-    plan_ms: int | None = first_ms if first_ms is not None else None
+    fires: list[Fire] = []
+    plan_ms: int | None = first_ms
     while plan_ms is not None and plan_ms <= latest_ms:
         due_ms = due.due_ms if plan_ms == due.plan_ms else resolve_due_ms(timing, plan_ms)
         late_ms = now_ms - due_ms
-        if late_ms <= max(grace_ms, ON_TIME_MS):
+        # Where jitter delays some more than others, what follows one within grace is run as well.
+        if fires or late_ms <= max(grace_ms, ON_TIME_MS):
             cause = Cause.SCHEDULE if late_ms <= ON_TIME_MS else Cause.CATCH_UP
             fires.append(_late_fire(timing, plan_ms, due_ms=due_ms, cause=cause, in_sequence=True))
         following = timing.times.next_with_source(plan_ms)
@@ -289,7 +318,7 @@ def _catch_up_all(
     return tuple(fires[-MAX_CATCH_UP:])
 
 
-def _first_of_newest(timing: Timing, from_ms: int, latest_ms: int) -> int | None:
+def _first_of_newest(timing: Timing, from_ms: int, latest_ms: int) -> int:
     """The earliest of the newest MAX_CATCH_UP plan times in [from, latest]."""
     low, high = from_ms - 1, latest_ms
     if _count(timing, low, latest_ms) > MAX_CATCH_UP:

@@ -6,7 +6,7 @@ import json
 from collections import Counter
 from collections.abc import Iterable
 
-from edgecron.model import ScheduleSpec
+from edgecron.model import Cause, ScheduleSpec
 from edgecron.planning import Admission, Fire, Occupancy, admit_fire
 from edgecron.store.connection import Database
 from edgecron.store.contract import Seat
@@ -17,12 +17,16 @@ ScopeKey = tuple[int, str, str]
 class Ledger:
     """Who runs and waits now: per schedule and scope, per group, and of this engine."""
 
-    def __init__(self, database: Database, seat: Seat | None, schedule_ids: Iterable[int]) -> None:
+    def __init__(
+        self, database: Database, seat: Seat | None, schedule_ids: Iterable[int] = ()
+    ) -> None:
+        """Count at once what is active of these schedules; of others, when they are asked for."""
+        self._database = database
+        self._counted: set[int] = set()
         self._running: Counter[ScopeKey] = Counter()
         self._queued: Counter[ScopeKey] = Counter()
-        for schedule_id, kind, scope_id, status, count in _count_active(database, schedule_ids):
-            side = self._running if status == "running" else self._queued
-            side[schedule_id, kind, scope_id] = count
+        self._catching_up: Counter[ScopeKey] = Counter()
+        self._count(schedule_ids)
         self._places = 0 if seat is None else seat.max_running - _count_engine(database, seat)
         self._group_places = _count_group_places(database)
 
@@ -32,7 +36,13 @@ class Ledger:
         return self._places
 
     def occupancy(self, key: ScopeKey) -> Occupancy:
-        return Occupancy(running=self._running[key], queued=self._queued[key])
+        if key[0] not in self._counted:
+            self._count((key[0],))
+        return Occupancy(
+            running=self._running[key],
+            queued=self._queued[key],
+            catching_up=self._catching_up[key],
+        )
 
     def has_place(self, group: str | None) -> bool:
         """Whether engine and group have room for one more."""
@@ -51,28 +61,40 @@ class Ledger:
             has_place=direct and self.has_place(spec.group),
         )
         if admission is Admission.RUN:
-            self.count_start(key, spec.group)
+            self.count_start(key, spec.group, fire.cause)
         elif admission is Admission.QUEUE:
             self._queued[key] += 1
         return admission
 
-    def count_start(self, key: ScopeKey, group: str | None) -> None:
+    def count_start(self, key: ScopeKey, group: str | None, cause: Cause) -> None:
         """Note one more that runs here."""
         self._running[key] += 1
+        self._catching_up[key] += cause is Cause.CATCH_UP
         self._places -= 1
         if group is not None and group in self._group_places:
             self._group_places[group] -= 1
 
+    def _count(self, schedule_ids: Iterable[int]) -> None:
+        ids = list(schedule_ids)
+        self._counted.update(ids)
+        for row in _count_active(self._database, ids):
+            key = row[:3]
+            self._running[key], self._queued[key], self._catching_up[key] = row[3:]
+
 
 def _count_active(
-    database: Database, schedule_ids: Iterable[int]
-) -> list[tuple[int, str, str, str, int]]:
+    database: Database, schedule_ids: list[int]
+) -> list[tuple[int, str, str, int, int, int]]:
     return database.rows(
-        """SELECT schedule_id, scope_kind, scope_id, status, count(*) FROM executions
+        """SELECT schedule_id, scope_kind, scope_id,
+               count(*) FILTER (WHERE status = 'running'),
+               count(*) FILTER (WHERE status = 'queued'),
+               count(*) FILTER (WHERE status = 'running' AND cause = 'catch_up')
+           FROM executions
            WHERE status IN ('queued', 'running')
                AND schedule_id IN (SELECT value FROM json_each(:ids))
-           GROUP BY schedule_id, scope_kind, scope_id, status""",
-        {"ids": json.dumps(list(schedule_ids))},
+           GROUP BY schedule_id, scope_kind, scope_id""",
+        {"ids": json.dumps(schedule_ids)},
     )
 
 

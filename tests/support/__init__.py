@@ -1,1 +1,1 @@
-"""What tests of several floors share. Importable as `support`: see `pythonpath` in pyproject.toml."""
+"""What tests of several floors share; importable as `support`, by pytest's `pythonpath`."""

@@ -189,7 +189,7 @@ CREATE INDEX executions_by_schedule ON executions (schedule_id, id);
 CREATE INDEX executions_queued ON executions (queue, priority DESC, due_at, id)
     WHERE status = 'queued';
 CREATE INDEX executions_running ON executions (engine_id, id) WHERE status = 'running';
-CREATE INDEX executions_active ON executions (schedule_id, scope_kind, scope_id, status)
+CREATE INDEX executions_active ON executions (schedule_id, scope_kind, scope_id, status, cause)
     WHERE status IN ('queued', 'running');
 -- What went otherwise than well is rare, and looked for.
 CREATE INDEX executions_unwell ON executions (status, id)
@@ -214,10 +214,10 @@ CREATE TABLE state (
 
 -- A terminal row is final; only the newest `skipped` row of a schedule may grow.
 CREATE TRIGGER executions_final BEFORE UPDATE ON executions
-WHEN OLD.status NOT IN ('queued', 'running') AND NOT (
+WHEN OLD.status NOT IN ('queued', 'running') AND (
     OLD.status = 'skipped' AND NEW.status = 'skipped' AND NEW.reason = OLD.reason
     AND NEW.plan_at = OLD.plan_at AND NEW.fire_key = OLD.fire_key
-    AND NEW.missed_count > OLD.missed_count AND NEW.missed_to_at > OLD.missed_to_at)
+    AND NEW.missed_count > OLD.missed_count AND NEW.missed_to_at > OLD.missed_to_at) IS NOT TRUE
 BEGIN
     SELECT RAISE(ABORT, 'a terminal execution does not change');
 END;

@@ -1,0 +1,109 @@
+"""Jitter: stable, bounded, and no misfire of its own making."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import islice
+
+import pytest
+
+from edgecron.model import CatchUp
+from edgecron.planning import next_fire, next_fires, plan_fire, resolve_due_ms
+from support.specs import SEED, make_due, make_timing, ms
+
+START = "2026-11-20T08:00:00Z"
+HOURLY = "0 * * * *"
+
+
+def test_a_due_time_is_the_same_each_time_it_is_asked() -> None:
+    timing = make_timing(HOURLY, jitter_s=600)
+
+    assert resolve_due_ms(timing, ms(START)) == resolve_due_ms(timing, ms(START))
+
+
+def test_due_times_lie_within_the_jitter_and_use_all_of_it() -> None:
+    timing = make_timing(HOURLY, jitter_s=600)
+
+    delays = [fire.due_ms - fire.plan_ms for fire in islice(next_fires(timing, ms(START)), 500)]
+
+    assert all(0 <= delay <= 600_000 for delay in delays)
+    assert min(delays) < 30_000
+    assert max(delays) > 570_000
+
+
+def test_without_jitter_a_fire_is_due_at_its_plan_time() -> None:
+    timing = make_timing(HOURLY)
+
+    assert resolve_due_ms(timing, ms(START)) == ms(START)
+
+
+def test_another_seed_another_name_and_another_time_give_other_delays() -> None:
+    timing = make_timing(HOURLY, jitter_s=600)
+    others = [
+        replace(timing, seed=SEED[::-1]),
+        replace(timing, name="other"),
+    ]
+
+    delays = {resolve_due_ms(one, ms(START)) for one in (timing, *others)}
+    delays.add(resolve_due_ms(timing, ms(START) + 1) - 1)
+
+    assert len(delays) == 4
+
+
+def test_what_next_shows_is_what_the_plan_gives() -> None:
+    timing = make_timing(HOURLY, jitter_s=600)
+    shown = next_fire(timing, ms(START) - 1)
+    assert shown is not None
+
+    plan = plan_fire(timing, make_due(START), now_ms=shown.due_ms)
+
+    assert plan.fires[0].plan_ms == shown.plan_ms
+    assert plan.next == next_fire(timing, shown.plan_ms)
+
+
+def test_a_plan_time_whose_delay_is_not_over_does_not_run_early() -> None:
+    timing = make_timing("* * * * *", jitter_s=50)
+    first = next_fire(timing, ms(START) - 1)
+    second = next_fire(timing, ms(START))
+    assert first is not None
+    assert second is not None
+
+    plan = plan_fire(
+        timing, replace(make_due(START), due_ms=first.due_ms), now_ms=second.due_ms - 1
+    )
+
+    assert [fire.plan_ms for fire in plan.fires] == [first.plan_ms]
+    assert plan.next == second
+
+
+@pytest.mark.parametrize("catch_up", CatchUp)
+def test_a_jitter_longer_than_the_interval_makes_no_misfire_by_itself(catch_up: CatchUp) -> None:
+    timing = make_timing("* * * * *", jitter_s=600, catch_up=catch_up)
+    decided = ms(START)
+    fire = next_fire(timing, decided)
+    ran = 0
+
+    for _ in range(50):
+        assert fire is not None
+        due = replace(
+            make_due(START), plan_ms=fire.plan_ms, due_ms=fire.due_ms, decided_until_ms=decided
+        )
+        plan = plan_fire(timing, due, now_ms=fire.due_ms)
+        assert plan.fires, "an engine that was never late ran nothing"
+        ran += len(plan.fires)
+        decided, fire = plan.decided_until_ms, plan.next
+
+    assert ran >= 50
+
+
+def test_grace_counts_from_the_due_time_and_leaves_no_hole() -> None:
+    timing = make_timing("* * * * *", jitter_s=1200, grace_s=600, catch_up=CatchUp.ALL)
+    now_ms = ms("2026-11-20T09:00:00Z")
+
+    plan = plan_fire(timing, make_due(START), now_ms=now_ms)
+
+    decided = {fire.plan_ms for fire in plan.fires}
+    for span in plan.missed:
+        decided.update(range(span.from_ms, span.to_ms + 1, 60_000))
+    assert decided == set(range(ms(START), plan.decided_until_ms + 1, 60_000))
+    assert len(decided) == len(plan.fires) + sum(span.count for span in plan.missed)
