@@ -82,7 +82,7 @@ class SimRunner:
         return len(self._claims)
 
     def fileno(self) -> int:
-        raise AssertionError("a stepped engine never sleeps")
+        return -1  # News never come by themselves: a step collects them.
 
     def start(self, claims: Sequence[Claim]) -> None:
         for claim in claims:

@@ -1,0 +1,225 @@
+"""Sleeping and waking: what ends a sleep, and that nothing happens while nothing is due."""
+
+from __future__ import annotations
+
+import os
+import select
+import stat
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from edgecron.api import Scheduler
+from edgecron.clock import SystemClock
+from edgecron.engine.events import EventKind
+from edgecron.engine.loop import Loop
+from edgecron.engine.sleep import NapSleeper, TimerSleeper
+from edgecron.engine.wake import Doorbell, ring_engines
+from edgecron.model import Job, JobKind, ScheduleSpec
+from edgecron.paths import state_dir
+from simulation.world import World
+
+START_MS = 1_773_000_000_000  # 2026-03-08T20:00:00Z
+
+
+class ScriptedSleeper:
+    """Notes what each wait was for and does what the story says happens in it."""
+
+    def __init__(self, *happenings: Callable[[], set[int]]) -> None:
+        self.waits: list[int | None] = []
+        self._happenings = list(happenings)
+
+    def wait(self, fds: Iterable[int], *, until_ms: int | None) -> set[int]:
+        self.waits.append(until_ms)
+        return self._happenings.pop(0)()
+
+    def close(self) -> None: ...
+
+
+class Sleepy:
+    """A world with one engine in a loop, and a doorbell that is real."""
+
+    def __init__(self, folder: Path) -> None:
+        self.world = World(folder / "e.db", random=Random(0), start_ms=START_MS)
+        self.scheduler = Scheduler(self.world.path, clock=self.world.clock)
+        self.engine = self.world.engines[self.world.start_engine()][0]
+        self.state_dir = state_dir(self.world.path)
+        self.state_dir.mkdir()
+        self.doorbell = Doorbell(self.state_dir, "a1")
+
+    def add(self, name: str, trigger: str, *, queue: str = "command") -> None:
+        job = Job(kind=JobKind.COMMAND, argv=("job", "0", "0"))
+        self.scheduler.add(ScheduleSpec(name=name, triggers=(trigger,), job=job, queue=queue))
+
+    def run(self, *happenings: Callable[[], set[int]]) -> ScriptedSleeper:
+        """Run the loop through a story, whose end stops it."""
+        sleeper = ScriptedSleeper(*happenings, lambda: loop.stop() or set())  # type: ignore[func-returns-value]
+        loop = Loop(
+            self.engine,
+            clock=self.world.clock,
+            sleeper=sleeper,
+            doorbell=self.doorbell,
+            report=self.world.events.append,
+        )
+        loop.run()
+        return sleeper
+
+
+@pytest.fixture
+def sleepy(tmp_path: Path) -> Sleepy:
+    return Sleepy(tmp_path)
+
+
+def nothing() -> set[int]:
+    return set()
+
+
+def test_an_idle_engine_sleeps_on_without_a_step(sleepy: Sleepy) -> None:
+    sleepy.engine.step()
+    calls = sleepy.world.calls
+
+    sleeper = sleepy.run(*[nothing] * 20)
+
+    assert sleeper.waits == [None] * 21
+    # One step of the loop, then for each look no more than the change mark.
+    assert sleepy.world.calls - calls < 15
+
+
+def test_the_sleep_lasts_until_the_next_due_time_of_its_own_queues(sleepy: Sleepy) -> None:
+    sleepy.add("mine", "every 90m")
+    sleepy.add("theirs", "every 5s", queue="py:other")
+
+    sleeper = sleepy.run()
+
+    assert sleeper.waits == [START_MS + 90 * 60_000]
+
+
+def test_a_wake_up_fires_what_is_due(sleepy: Sleepy) -> None:
+    sleepy.add("mine", "every 90m")
+
+    sleeper = sleepy.run(lambda: sleepy.world.clock.advance_ms(90 * 60_000) or set())  # type: ignore[func-returns-value]
+
+    assert [body.schedule for body in sleepy.world.bodies] == ["mine"]
+    assert len(sleeper.waits) == 2
+
+
+@pytest.mark.failure(7)
+def test_a_clock_that_was_set_is_noticed_at_once(sleepy: Sleepy) -> None:
+    sleepy.add("mine", "every 90m")
+
+    # The kernel cancels the timer: the wait ends although nothing is readable.
+    sleepy.run(lambda: sleepy.world.clock.step_ms(90 * 60_000) or set())  # type: ignore[func-returns-value]
+
+    assert [body.schedule for body in sleepy.world.bodies] == ["mine"]
+
+
+def test_a_change_by_another_process_is_seen_even_if_its_ring_was_lost(sleepy: Sleepy) -> None:
+    def somebody_adds() -> set[int]:
+        with Scheduler(sleepy.world.path, clock=sleepy.world.clock) as other:
+            job = Job(kind=JobKind.COMMAND, argv=("job", "0", "0"))
+            other.add(ScheduleSpec(name="new", triggers=("every 10m",), job=job))
+        sleepy.doorbell.clear()
+        return set()
+
+    sleeper = sleepy.run(somebody_adds)
+
+    assert sleeper.waits == [None, START_MS + 600_000]
+
+
+def test_an_add_rings_the_doorbell(sleepy: Sleepy) -> None:
+    sleepy.doorbell.clear()
+
+    sleepy.add("mine", "every 90m")
+
+    assert select.select([sleepy.doorbell.fileno()], [], [], 0)[0]
+    assert sleepy.doorbell.clear()
+    assert not sleepy.doorbell.clear()
+
+
+def test_a_doorbell_without_an_engine_stops_nobody(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "engine-dead.fifo")
+
+    heard = ring_engines(tmp_path)
+
+    assert heard == 0
+
+
+def test_a_full_doorbell_stops_nobody(sleepy: Sleepy) -> None:
+    for _ in range(100_000):
+        sleepy.doorbell.ring()
+
+    heard = ring_engines(sleepy.state_dir)
+
+    assert heard == 1
+
+
+@pytest.mark.failure(63)
+def test_a_file_or_a_link_in_the_place_of_a_doorbell_is_not_written(tmp_path: Path) -> None:
+    victim = tmp_path / "victim"
+    victim.write_text("precious")
+    (tmp_path / "engine-link.fifo").symlink_to(victim)
+    (tmp_path / "engine-file.fifo").write_text("precious")
+
+    heard = ring_engines(tmp_path)
+
+    assert heard == 0
+    assert victim.read_text() == "precious"
+    assert (tmp_path / "engine-file.fifo").read_text() == "precious"
+
+
+@pytest.mark.failure(62)
+def test_a_doorbell_is_for_its_owner_alone(sleepy: Sleepy) -> None:
+    [path] = sleepy.state_dir.glob("*.fifo")
+
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
+@pytest.mark.failure(51)
+@pytest.mark.failure(24)
+def test_database_trouble_is_told_once_and_outlived(sleepy: Sleepy) -> None:
+    sleepy.add("mine", "every 90m")
+    sleepy.world.fault_chance = 1.0
+
+    def heal() -> set[int]:
+        sleepy.world.fault_chance = 0.0
+        return set()
+
+    sleepy.run(nothing, nothing, heal)
+
+    kinds = [event.kind for event in sleepy.world.events]
+    assert kinds.count(EventKind.DATABASE_TROUBLE) == 1
+    assert kinds.count(EventKind.DATABASE_WELL) == 1
+    assert kinds[-1] is EventKind.ENGINE_STOPPED
+
+
+@pytest.mark.parametrize("make", [TimerSleeper, lambda: NapSleeper(SystemClock())])
+def test_a_sleeper_wakes_at_its_instant_and_not_before(
+    make: Callable[[], TimerSleeper | NapSleeper],
+) -> None:
+    clock = SystemClock()
+    sleeper = make()
+    until_ms = clock.now_ms() + 30
+
+    sleeper.wait([], until_ms=until_ms)
+    woke_ms = clock.now_ms()
+    sleeper.close()
+
+    assert woke_ms >= until_ms
+
+
+@pytest.mark.parametrize("make", [TimerSleeper, lambda: NapSleeper(SystemClock())])
+def test_a_sleeper_wakes_for_a_descriptor(
+    make: Callable[[], TimerSleeper | NapSleeper],
+) -> None:
+    reader, writer = os.pipe()
+    os.write(writer, b"x")
+    sleeper = make()
+
+    ready = sleeper.wait([reader], until_ms=None)
+    sleeper.close()
+    os.close(reader)
+    os.close(writer)
+
+    assert ready == {reader}

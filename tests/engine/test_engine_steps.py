@@ -1,0 +1,383 @@
+"""Stories told to an engine by hand: one step at a time, on a clock that only moves when told."""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from edgecron.api import Scheduler
+from edgecron.engine.core import Engine
+from edgecron.engine.events import EventKind
+from edgecron.model import (
+    CatchUp,
+    Cause,
+    Execution,
+    Job,
+    JobKind,
+    Overlap,
+    Policies,
+    Reason,
+    ScheduleSpec,
+    Status,
+)
+from simulation.world import World
+
+START_MS = 1_773_000_000_000  # 2026-03-08T20:00:00Z, a whole minute
+MINUTE_MS = 60_000
+
+
+class Story:
+    """A world with one engine, and what a person sees of it."""
+
+    def __init__(self, path: Path, *, max_running: int = 8) -> None:
+        self.world = World(path, random=Random(0), start_ms=START_MS)
+        self.scheduler = Scheduler(path, clock=self.world.clock)
+        self.key = self.world.start_engine(max_running=max_running)
+
+    @property
+    def engine(self) -> Engine:
+        return self.world.engines[self.key][0]
+
+    def add(
+        self, name: str, *triggers: str, lasts_s: int = 0, code: int = 0, **more: object
+    ) -> None:
+        policies = more.pop("policies", Policies())
+        self.scheduler.add(
+            ScheduleSpec(
+                name=name,
+                triggers=triggers,
+                job=Job(kind=JobKind.COMMAND, argv=("job", str(lasts_s), "0")),
+                policies=policies,  # type: ignore[arg-type]
+                **more,  # type: ignore[arg-type]
+            )
+        )
+
+    def after_s(self, seconds: float) -> None:
+        """Let time pass, then step twice: what starts in the first may end in the second."""
+        self.world.clock.advance_ms(round(seconds * 1000))
+        self.engine.step()
+        self.engine.step()
+
+    def runs(self, name: str) -> list[Execution]:
+        """The executions of a schedule, oldest first."""
+        return self.scheduler.history(name, limit=1000)[::-1]
+
+    def statuses(self, name: str) -> list[str]:
+        return [
+            f"{run.status}:{run.reason}" if run.reason else str(run.status)
+            for run in self.runs(name)
+        ]
+
+    def bodies(self, name: str) -> int:
+        return sum(body.schedule == name for body in self.world.bodies)
+
+
+@pytest.fixture
+def story(tmp_path: Path) -> Story:
+    return Story(tmp_path / "story.db")
+
+
+def test_a_schedule_fires_at_its_time_and_not_before(story: Story) -> None:
+    story.add("minutely", "* * * * *")
+
+    story.after_s(59.9)
+    early = story.runs("minutely")
+    story.after_s(0.1)
+
+    assert early == []
+    [run] = story.runs("minutely")
+    assert run.status is Status.SUCCESS
+    assert run.cause is Cause.SCHEDULE
+    assert run.plan_at == run.due_at
+    assert run.trigger_text == "* * * * *"
+
+
+def test_a_step_says_when_the_next_one_is_due(story: Story) -> None:
+    story.add("hourly", "@hourly")
+
+    step = story.engine.step()
+
+    assert step.wake_ms == START_MS + 60 * MINUTE_MS
+
+
+@pytest.mark.failure(3)
+def test_after_hours_away_the_latest_time_runs_and_the_others_are_one_row(story: Story) -> None:
+    story.add("often", "*/5 * * * *")
+
+    story.after_s(3 * 3600 + 90)
+
+    missed, run = story.runs("often")
+    assert (missed.status, missed.reason, missed.missed_count) == (
+        Status.SKIPPED,
+        Reason.MISFIRE,
+        35,
+    )
+    assert (run.status, run.cause) == (Status.SUCCESS, Cause.CATCH_UP)
+    assert story.bodies("often") == 1
+
+
+def test_catch_up_skip_runs_nothing_that_is_late(story: Story) -> None:
+    story.add("minutely", "*/5 * * * *", policies=Policies(catch_up=CatchUp.SKIP))
+
+    story.after_s(3 * 3600 + 90)
+
+    assert story.statuses("minutely") == ["skipped:misfire"]
+    assert story.bodies("minutely") == 0
+
+
+def test_catch_up_all_runs_each_in_turn(story: Story) -> None:
+    story.add("quarterly", "*/15 * * * *", lasts_s=5, policies=Policies(catch_up=CatchUp.ALL))
+
+    story.after_s(3600 + 90)
+    at_first = story.bodies("quarterly")
+    for _ in range(4):
+        story.after_s(5)
+
+    assert at_first == 1
+    assert story.statuses("quarterly") == ["success"] * 4
+    assert [run.plan_at for run in story.runs("quarterly")] == sorted(
+        run.plan_at for run in story.runs("quarterly")
+    )
+
+
+@pytest.mark.failure(4)
+def test_a_clock_that_steps_back_runs_nothing_again(story: Story) -> None:
+    story.add("minutely", "* * * * *")
+    story.after_s(60)
+
+    story.world.clock.step_ms(-3600_000)
+    story.after_s(60)
+    story.world.clock.step_ms(3600_000 - 60_000)
+    story.after_s(0)
+
+    assert story.bodies("minutely") == 1
+
+
+def test_overlap_skip_leaves_one_growing_row(story: Story) -> None:
+    story.add("slow", "* * * * *", lasts_s=200)
+
+    for _ in range(4):
+        story.after_s(60)
+
+    first, skipped = story.runs("slow")[:2]
+    assert first.status is Status.RUNNING or first.status is Status.SUCCESS
+    assert (skipped.status, skipped.reason) == (Status.SKIPPED, Reason.OVERLAP)
+    assert skipped.missed_count == 3
+    assert skipped.missed_from_at != skipped.missed_to_at
+
+
+def test_overlap_queue_lets_one_wait(story: Story) -> None:
+    story.add("slow", "* * * * *", lasts_s=150, policies=Policies(overlap=Overlap.QUEUE))
+
+    for _ in range(3):
+        story.after_s(60)
+
+    assert story.statuses("slow") == ["running", "queued", "skipped:overlap"]
+
+
+def test_overlap_allow_runs_beside(story: Story) -> None:
+    story.add("slow", "* * * * *", lasts_s=150, policies=Policies(overlap=Overlap.ALLOW))
+
+    for _ in range(2):
+        story.after_s(60)
+
+    assert story.statuses("slow") == ["running", "running"]
+
+
+@pytest.mark.failure(49)
+def test_when_all_places_are_taken_priority_decides_and_then_due_time(tmp_path: Path) -> None:
+    story = Story(tmp_path / "story.db", max_running=1)
+    story.add("low", "* * * * *", lasts_s=1, policies=Policies(priority=-10))
+    story.add("late", "* * * * *", lasts_s=1, policies=Policies(priority=5, jitter_s=50))
+    story.add("high", "* * * * *", lasts_s=1, policies=Policies(priority=10))
+    story.add("early", "* * * * *", lasts_s=1, policies=Policies(priority=5))
+
+    story.after_s(115)
+    for _ in range(8):
+        story.after_s(1)
+
+    order = [body.schedule for body in story.world.bodies]
+    assert order[:4] == ["high", "early", "late", "low"]
+
+
+def test_every_due_time_is_decided_at_once_even_when_no_place_is_free(tmp_path: Path) -> None:
+    story = Story(tmp_path / "story.db", max_running=2)
+    for number in range(300):
+        story.add(f"s{number}", "* * * * *", lasts_s=30)
+
+    story.after_s(60)
+
+    counts = story.scheduler.active_counts()
+    assert counts == {Status.RUNNING: 2, Status.QUEUED: 298}
+
+
+def test_on_boot_fires_once_per_boot_and_not_when_made(story: Story) -> None:
+    story.add("boot", "on boot")
+    story.after_s(1)
+    before = story.runs("boot")
+
+    story.world.reboot()
+    story.key = story.world.start_engine()
+    story.after_s(1)
+    story.world.kill_engine(story.key)
+    story.key = story.world.start_engine()
+    story.after_s(1)
+
+    assert before == []
+    [run] = story.runs("boot")
+    assert run.cause is Cause.BOOT
+    assert run.fire_key == "boot:boot-2"
+
+
+def test_a_paused_schedule_holds_and_resumes_without_catching_up(story: Story) -> None:
+    story.add("minutely", "* * * * *")
+    story.after_s(60)
+    story.scheduler.pause("minutely")
+
+    story.after_s(600)
+    story.scheduler.resume("minutely")
+    story.after_s(60)
+
+    assert story.statuses("minutely") == ["success", "skipped:paused", "success"]
+    assert story.runs("minutely")[1].missed_count == 10
+
+
+def test_a_pause_with_an_end_ends_by_itself(story: Story) -> None:
+    story.add("minutely", "* * * * *")
+    until = story.world.clock.now().replace(minute=5)
+    story.scheduler.pause("minutely", until=until)
+
+    story.after_s(240)
+    held = story.runs("minutely")
+    story.after_s(60)
+
+    assert held == []
+    assert story.statuses("minutely") == ["skipped:paused", "success"]
+    assert story.runs("minutely")[0].missed_count == 4
+    assert story.runs("minutely")[1].plan_at == until
+
+
+@pytest.mark.failure(27)
+def test_a_manual_run_at_a_due_time_is_an_execution_of_its_own(story: Story) -> None:
+    story.add("minutely", "* * * * *", policies=Policies(overlap=Overlap.ALLOW))
+    story.world.clock.advance_ms(60_000)
+
+    [manual] = story.scheduler.run_now("minutely")
+    story.after_s(0)
+
+    runs = story.runs("minutely")
+    assert [run.cause for run in runs] == [Cause.MANUAL, Cause.SCHEDULE]
+    assert [run.status for run in runs] == [Status.SUCCESS, Status.SUCCESS]
+    assert runs[0].id == manual.id
+
+
+@pytest.mark.failure(13)
+def test_new_triggers_record_what_was_missed_and_compute_from_now(story: Story) -> None:
+    story.add("job", "*/10 * * * *")
+    story.world.clock.advance_ms(25 * MINUTE_MS)
+
+    story.scheduler.edit("job", lambda spec: _with_triggers(spec, "0 * * * *"))
+    story.after_s(0)
+
+    [missed] = story.runs("job")
+    assert (missed.reason, missed.missed_count) == (Reason.EDITED, 2)
+    assert story.scheduler.schedule("job").next_plan_at == story.world.clock.now().replace(
+        hour=21, minute=0, second=0
+    )
+
+
+def test_other_edits_keep_the_next_time_and_the_grid(story: Story) -> None:
+    story.world.clock.advance_ms(17_000)
+    story.add("grid", "every 10m")
+    before = story.scheduler.schedule("grid").next_plan_at
+    story.world.clock.advance_ms(90_000)
+
+    story.scheduler.edit("grid", lambda spec: _with_description(spec, "tidy up"))
+    story.after_s(600 - 90)
+
+    assert story.runs("grid")[0].plan_at == before
+    following = story.scheduler.schedule("grid").next_plan_at
+    assert following is not None
+    assert before is not None
+    assert (following - before).total_seconds() == 600
+
+
+@pytest.mark.failure(9)
+def test_a_trigger_that_can_not_be_read_stops_its_schedule_alone(story: Story) -> None:
+    story.add("broken", "* * * * *", timezone="Europe/Berlin")
+    story.add("well", "* * * * *")
+    _vandalise(story)
+
+    story.after_s(60)
+
+    broken = story.scheduler.schedule("broken")
+    assert broken.trigger_error is not None
+    assert "Atlantis" in broken.trigger_error
+    assert broken.next_plan_at is None
+    assert story.statuses("well") == ["success"]
+    assert EventKind.BROKEN in [event.kind for event in story.world.events]
+
+
+def test_an_engine_leaves_the_jobs_of_other_queues_alone(story: Story) -> None:
+    story.add("theirs", "* * * * *", queue="py:app")
+
+    story.after_s(600)
+
+    assert story.runs("theirs") == []
+    assert story.engine.step().wake_ms is None
+
+
+@pytest.mark.failure(14)
+def test_an_interval_does_not_drift_over_days(story: Story) -> None:
+    story.add("steady", "every 7h")
+
+    for _ in range(100):
+        story.after_s(7 * 3600 + 0.4)
+        story.world.clock.step_ms(-400)
+
+    plans = [run.plan_at for run in story.runs("steady")]
+    gaps = {(later - earlier).total_seconds() for earlier, later in itertools.pairwise(plans)}
+    assert gaps == {7 * 3600.0}
+
+
+def test_a_late_end_of_a_lost_execution_changes_nothing(story: Story) -> None:
+    story.add("slow", "* * * * *", lasts_s=30)
+    story.after_s(60)
+    [run] = story.runs("slow")
+    late = story.engine
+
+    story.world.kill_supervisor(late.runner.supervisor_id)
+    story.after_s(1)
+
+    [ended] = story.runs("slow")
+    assert run.status is Status.RUNNING
+    assert (ended.status, ended.reason) == (Status.INTERRUPTED, Reason.LOST)
+    assert story.bodies("slow") == 1
+
+
+def _with_triggers(spec: ScheduleSpec, *triggers: str) -> ScheduleSpec:
+    from dataclasses import replace
+
+    return replace(spec, triggers=triggers)
+
+
+def _with_description(spec: ScheduleSpec, description: str) -> ScheduleSpec:
+    from dataclasses import replace
+
+    return replace(spec, description=description)
+
+
+def _vandalise(story: Story) -> None:
+    """Write what no edgecron writes: a zone that is no more."""
+    from edgecron.store.connection import Database
+
+    database = Database(story.world.path)
+    with database.transaction():
+        database.change(
+            """UPDATE schedule_revisions SET snapshot =
+                   replace(snapshot, 'Europe/Berlin', 'Europe/Atlantis')"""
+        )
+    database.close()
