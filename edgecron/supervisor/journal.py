@@ -17,7 +17,7 @@ from __future__ import annotations
 import json
 import os
 import zlib
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -56,8 +56,9 @@ class Journal:
     def write_start(self, token: str, *, pid: int, start_time: int | None, started_ms: int) -> None:
         self._append_or_keep(encode_line(["start", token, pid, start_time, started_ms]))
 
-    def write_exit(self, record: ExitRecord) -> None:
-        self._append_or_keep(encode_line(["exit", record.to_json()]))
+    def write_exit(self, record: Mapping[str, Any]) -> None:
+        """The JSON of an ExitRecord."""
+        self._append_or_keep(encode_line(["exit", record]))
 
     def write_backlog(self) -> None:
         """Write what found no space before. Raises OSError where there still is none."""

@@ -68,10 +68,11 @@ class Ledger:
         self._watch_backlog()
 
     def record_exit(self, record: ExitRecord) -> None:
-        self._journal.write_exit(record)
+        body = record.to_json()
+        self._journal.write_exit(body)
         self._watch_backlog()
         self._unacknowledged[record.token] = record.output.get("spool")
-        self._engine.send(Kind.EXITED, record.to_json())
+        self._engine.send(Kind.EXITED, body)
 
     def acknowledge(self, tokens: Sequence[str], *, busy: Collection[str]) -> None:
         """The engine has these ends on record. `busy` are the tokens that have not ended."""

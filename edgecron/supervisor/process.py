@@ -42,7 +42,7 @@ def start(state_dir: Path, *, clock: Clock, by: StartBy | None = None) -> Superv
     folder = files.prepare_state_dir(state_dir)
     key = os.urandom(8).hex()
     if by is None:
-        by = StartBy.FORK if threading.active_count() == 1 else StartBy.EXEC
+        by = StartBy.EXEC if _has_other_threads() else StartBy.FORK
     ours, theirs = socket.socketpair()
     with contextlib.closing(theirs):
         try:
@@ -66,6 +66,16 @@ def start(state_dir: Path, *, clock: Clock, by: StartBy | None = None) -> Superv
             files.forget(folder, key)
         raise
     return link
+
+
+def _has_other_threads() -> bool:
+    """Whether a thread besides this one runs, started by Python or, where that shows, by others."""
+    if threading.active_count() > 1:
+        return True
+    try:
+        return len(os.listdir("/proc/self/task")) > 1
+    except OSError:
+        return False
 
 
 def _fork(theirs: socket.socket, folder: Path, *, key: str, clock: Clock) -> None:

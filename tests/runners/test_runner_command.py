@@ -20,8 +20,11 @@ from edgecron.supervisor import (
     EndCause,
     Exit,
     ExitRecord,
+    Interrupted,
+    LeftGroup,
     NeverStarted,
     SupervisorLink,
+    end_left_group,
     start,
     verdict,
 )
@@ -285,6 +288,10 @@ def test_the_death_of_the_supervisor_shows_and_no_outcome_is_invented(
     collected += runner.collect()
 
     boot_id = SystemClock().boot_id()
+    lost = verdict(link.state_dir, runner.supervisor_id, one.lease_token, boot_id=boot_id)
+    assert isinstance(lost, Interrupted)
+    assert lost.pid is not None
+    assert end_left_group(lost.pid, lost.start_time) is LeftGroup.ENDED
     assert collected == []
     assert runner.live_count == 2
     assert (

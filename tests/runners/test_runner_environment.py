@@ -163,7 +163,6 @@ def test_an_environment_file_is_read_and_never_interpreted(tmp_path: Path) -> No
     }
 
 
-@pytest.mark.failure(65)
 @pytest.mark.parametrize("line", ["no assignment hunter2", "1A=hunter2", "A B=hunter2", "=hunter2"])
 def test_a_line_that_can_not_be_read_is_named_by_number_alone(tmp_path: Path, line: str) -> None:
     path = tmp_path / "env"

@@ -13,7 +13,10 @@ import pytest
 from supervisor_bench import Bell, Bench, children_of
 
 from edgecron.model import Stream
-from edgecron.supervisor import EndCause, Flag, Identity
+from edgecron.supervisor import EndCause, Flag, Identity, StartBy
+
+# Forked, so that what a test changes here is changed there; test runners have threads of their own.
+pytestmark = pytest.mark.filterwarnings("ignore:.*use of fork:DeprecationWarning")
 
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root to change the user")
 
@@ -175,7 +178,7 @@ def test_a_start_that_never_finds_a_descriptor_is_given_up_with_the_reason(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("edgecron.supervisor.starting.PATIENCE_MS", 300)
-    bench = Bench(tmp_path / "state")
+    bench = Bench(tmp_path / "state", by=StartBy.FORK)
     limits = resource.prlimit(bench.link.pid, resource.RLIMIT_NOFILE)
     resource.prlimit(bench.link.pid, resource.RLIMIT_NOFILE, (4, limits[1]))
 

@@ -46,9 +46,6 @@ sys.stdin.read()
 """
 
 
-@pytest.mark.failure(19)
-@pytest.mark.failure(37)
-@pytest.mark.failure(43)
 def test_runs_of_an_engine_that_was_killed_end_under_their_supervisor(
     tmp_path: Path, bell: Bell, gate: Gate
 ) -> None:
@@ -192,7 +189,6 @@ def test_a_supervisor_that_was_told_to_end_refuses_new_work(tmp_path: Path, bell
         assert bench.exits()[late].cause in (EndCause.STOPPED, EndCause.EXIT)
 
 
-@pytest.mark.failure(37)
 def test_a_hang_up_changes_nothing(bench: Bench) -> None:
     token = bench.shell("read line; exit 6", stdin="go\n")
     os.kill(bench.link.pid, signal.SIGHUP)

@@ -9,7 +9,10 @@ from pathlib import Path
 import pytest
 from supervisor_bench import Bell, Bench, Gate, wait_gone
 
-from edgecron.supervisor import EndCause, Flag
+from edgecron.supervisor import EndCause, Flag, StartBy
+
+# Forked, so that what a test changes here is changed there; test runners have threads of their own.
+pytestmark = pytest.mark.filterwarnings("ignore:.*use of fork:DeprecationWarning")
 
 
 @pytest.mark.failure(32)
@@ -209,7 +212,7 @@ def test_a_run_without_a_pidfd_is_reaped_on_its_signal(
     # As on macOS: neither is there. The supervisor is forked with them gone.
     monkeypatch.delattr(os, "pidfd_open")
     monkeypatch.setattr("edgecron.supervisor.run._WAITID", None)
-    bench = Bench(tmp_path_factory.mktemp("signal") / "state")
+    bench = Bench(tmp_path_factory.mktemp("signal") / "state", by=StartBy.FORK)
     monkeypatch.undo()
     try:
         records = [bench.run_shell("exit 3"), bench.run("/bin/true")]

@@ -18,6 +18,9 @@ from edgecron.supervisor.files import take_lock
 from edgecron.supervisor.process import StartBy
 from edgecron.supervisor.protocol import BrokenProtocol, FrameReader, FrameWriter, Kind, encode
 
+# Forked, so that what a test changes here is changed there; test runners have threads of their own.
+pytestmark = pytest.mark.filterwarnings("ignore:.*use of fork:DeprecationWarning")
+
 
 @pytest.mark.parametrize("by", list(StartBy))
 def test_a_supervisor_serves_forked_or_executed(tmp_path: Path, by: StartBy) -> None:
@@ -155,7 +158,7 @@ def test_a_supervisor_that_can_not_be_set_up_says_why_and_leaves_nothing(
     monkeypatch.setattr("edgecron.supervisor.ledger.Journal", fail)
 
     with pytest.raises(SupervisorUnavailable, match=r"can't be set up: .* No space left"):
-        start(tmp_path, clock=SystemClock())
+        start(tmp_path, clock=SystemClock(), by=StartBy.FORK)
 
     assert os.listdir(tmp_path) == []
 
@@ -167,7 +170,7 @@ def test_a_supervisor_that_fails_by_a_defect_leaves_its_traceback(
         raise ZeroDivisionError("a defect")
 
     monkeypatch.setattr("edgecron.supervisor.loop.Supervisor._on_start", fail)
-    bench = Bench(tmp_path)
+    bench = Bench(tmp_path, by=StartBy.FORK)
     bench.start("/bin/true")
     bench.wait_for_death()
 
