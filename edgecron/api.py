@@ -150,11 +150,12 @@ class Scheduler:
     def _edit_once(self, schedule: Schedule, spec: ScheduleSpec, origin: str) -> bool:
         now_ms = self._clock.now_ms()
         retiming = None
-        if _timing_words(spec) == _timing_words(schedule.spec):
+        if _trigger_words(spec) == _trigger_words(schedule.spec):
             # Kept as they were expanded: a bare `every` would get another anchor.
             compiled = self._kept_triggers(schedule, spec)
         else:
             compiled = self.compile(spec)
+        if _timing_words(spec) != _timing_words(schedule.spec):
             retiming = self._retiming(schedule, compiled.timing, now_ms, Reason.EDITED)
         return self.store.update_schedule(
             schedule,
@@ -188,10 +189,11 @@ class Scheduler:
 
         following = None
         if schedule.enabled:
-            after_ms = now_ms
+            # What is decided stays decided, also where the clock went back since.
+            after_ms = max(now_ms, to_ms(schedule.decided_until))
             if schedule.paused_until is not None:
-                after_ms = max(now_ms, to_ms(schedule.paused_until) - 1)
-            following = next_fire(timing, after_ms)
+                after_ms = max(after_ms, to_ms(schedule.paused_until) - 1)
+            following = next_fire(timing, after_ms, planned_count=schedule.planned_count)
         return Retiming(
             next=following,
             decided_until_ms=now_ms,
@@ -204,12 +206,17 @@ class Scheduler:
 
         if schedule.trigger_error is not None:
             return None  # Its times can't be read: there is nothing to count.
+        try:
+            timing = self.timing(schedule)
+        except InvalidInput:
+            return None  # Nor here; and it must be possible to mend or remove such a schedule.
         is_held = not schedule.enabled or schedule.paused_until is not None
         return missed_until(
-            self.timing(schedule),
+            timing,
             decided_until_ms=to_ms(schedule.decided_until),
             until_ms=now_ms,
             reason=Reason.PAUSED if is_held else reason,
+            planned_count=schedule.planned_count,
         )
 
     def remove(self, name: str) -> Schedule:
@@ -234,7 +241,11 @@ class Scheduler:
             if until_ms is not None:
                 if until_ms <= now_ms:
                     raise InvalidInput("the end of the pause is in the past")
-                following = next_fire(self.timing(schedule), until_ms - 1)
+                following = next_fire(
+                    self.timing(schedule),
+                    max(until_ms - 1, to_ms(schedule.decided_until)),
+                    planned_count=schedule.planned_count,
+                )
             return self.store.pause_schedule(
                 schedule, until_ms=until_ms, following=following, now_ms=now_ms
             )
@@ -245,11 +256,14 @@ class Scheduler:
         """Let a schedule fire again; the times that passed meanwhile become one skipped range."""
 
         def resume_once(schedule: Schedule, now_ms: int) -> bool:
-            if schedule.enabled and schedule.paused_until is None:
-                return True
+            until = schedule.paused_until
+            if schedule.enabled and (until is None or to_ms(until) <= now_ms):
+                return True  # The pause is over: what comes now is for the engine to decide.
             free = replace(schedule, enabled=True, paused_until=None)
             retiming = self._retiming(free, self.timing(schedule), now_ms, Reason.PAUSED)
-            return self.store.resume_schedule(schedule, retiming=retiming, now_ms=now_ms)
+            return self.store.resume_schedule(
+                schedule, retiming=retiming, boot_id=self._clock.boot_id(), now_ms=now_ms
+            )
 
         return self._change(name, resume_once)
 
@@ -260,18 +274,21 @@ class Scheduler:
         """
         from edgecron.planning import Fire
 
-        schedule = self.store.get_schedule(name)
-        now_ms = self._clock.now_ms()
-        fire = Fire(
-            plan_ms=now_ms,
-            due_ms=now_ms,
-            cause=Cause.MANUAL,
-            source=None,
-            fire_key=f"manual:{os.urandom(6).hex()}",
-        )
-        decided = self.store.enqueue_fire(schedule, fire, now_ms=now_ms)
-        self._ring()
-        return [self.execution(one.execution_id) for one in decided]
+        for _ in range(_TRIES):
+            schedule = self.store.get_schedule(name)
+            now_ms = self._clock.now_ms()
+            fire = Fire(
+                plan_ms=now_ms,
+                due_ms=now_ms,
+                cause=Cause.MANUAL,
+                source=None,
+                fire_key=f"manual:{os.urandom(6).hex()}",
+            )
+            decided = self.store.enqueue_fire(schedule, fire, now_ms=now_ms)
+            if decided is not None:
+                self._ring()
+                return [self.execution(one.execution_id) for one in decided]
+        raise Conflict(f"schedule {name!r} is being changed by others", hint="try again")
 
     def _change(self, name: str, once: Callable[[Schedule, int], bool]) -> Schedule:
         for _ in range(_TRIES):
@@ -333,7 +350,8 @@ class Scheduler:
         from edgecron.planning import next_fires
 
         after_ms = to_ms(schedule.next_plan_at)
-        for fire in next_fires(self.timing(schedule), after_ms):
+        planned = schedule.planned_count + 1
+        for fire in next_fires(self.timing(schedule), after_ms, planned_count=planned):
             yield _upcoming(schedule.name, fire)
 
     def execution(self, execution_id: int) -> Execution:
@@ -383,8 +401,7 @@ class Scheduler:
 
         liveness = KernelLiveness(state_dir(self.path), boot_id=self._clock.boot_id())
         return [
-            EngineState(info=info, is_alive=liveness.engine_is_alive(info.key))
-            for info in infos
+            EngineState(info=info, is_alive=liveness.engine_is_alive(info.key)) for info in infos
         ]
 
     def has_engine(self, queue: str) -> bool:
@@ -397,11 +414,15 @@ class Scheduler:
         ring_engines(state_dir(self.path))
 
 
+def _trigger_words(spec: ScheduleSpec) -> tuple[object, ...]:
+    """What a change of which makes a schedule's triggers be read anew."""
+    return (spec.triggers, spec.timezone)
+
+
 def _timing_words(spec: ScheduleSpec) -> tuple[object, ...]:
     """What a change of which makes a schedule compute its times anew."""
     return (
-        spec.triggers,
-        spec.timezone,
+        *_trigger_words(spec),
         spec.from_at,
         spec.until_at,
         spec.max_runs,

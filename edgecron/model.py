@@ -228,6 +228,7 @@ class Schedule:
     last_success_at: datetime | None
     last_error: str | None
     run_count: int
+    planned_count: int  # fires of its triggers that were to run, which max_runs bounds
     counts: Mapping[Status, int]
     created_at: datetime
     updated_at: datetime

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from edgecron.errors import NotFound
+from edgecron.errors import DatabaseUnusable, NotFound
 from edgecron.model import EngineInfo, Execution, Outcome, Output, Schedule, Status
 from edgecron.planning import Due, Fire, Missed, NextFire
 from edgecron.store import (
@@ -60,7 +60,10 @@ class SqliteStore:
     def __init__(self, database: Database) -> None:
         self._database = database
         row = database.row("SELECT seed, uuid FROM meta")
-        assert row is not None
+        if row is None:
+            raise DatabaseUnusable(
+                f"database {database.path} has lost its seed", hint="restore a backup"
+            )
         self._seed, self.uuid = bytes(row[0]), str(row[1])
 
     @property
@@ -194,8 +197,12 @@ class SqliteStore:
             self._database, schedule, until_ms=until_ms, following=following, now_ms=now_ms
         )
 
-    def resume_schedule(self, schedule: Schedule, *, retiming: Retiming, now_ms: int) -> bool:
-        return schedules.resume_schedule(self._database, schedule, retiming=retiming, now_ms=now_ms)
+    def resume_schedule(
+        self, schedule: Schedule, *, retiming: Retiming, boot_id: str, now_ms: int
+    ) -> bool:
+        return schedules.resume_schedule(
+            self._database, schedule, retiming=retiming, boot_id=boot_id, now_ms=now_ms
+        )
 
     def remove_schedule(self, schedule: Schedule, *, missed: Missed | None, now_ms: int) -> bool:
         return schedules.remove_schedule(self._database, schedule, missed=missed, now_ms=now_ms)
@@ -222,9 +229,14 @@ class SqliteStore:
     def compiled_of(self, schedule: Schedule) -> str:
         return schedules.compiled_of(self._database, schedule)
 
-    def enqueue_fire(self, schedule: Schedule, fire: Fire, *, now_ms: int) -> list[Decided]:
-        """Queue a fire that a person asked for, in each scope; overlap may skip it."""
+    def enqueue_fire(self, schedule: Schedule, fire: Fire, *, now_ms: int) -> list[Decided] | None:
+        """Queue a fire that a person asked for, in each scope; overlap may skip it.
+
+        None where the schedule was changed or removed since it was read: nothing is queued.
+        """
         with self._database.transaction():
+            if not schedules.is_unchanged(self._database, schedule):
+                return None
             return fires.enqueue_fire(
                 self._database,
                 schedule.id,

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from edgecron.planning import FirePlan
+from edgecron.model import Reason
+from edgecron.planning import Fire, FirePlan, Missed
 from edgecron.store.connection import Database
 from edgecron.store.contract import BootDecision, ClaimBatch, Decision, Seat
 from edgecron.store.fires import FireWriter
@@ -52,11 +53,17 @@ def claim_boot(
         writer = FireWriter(database, seat, ledger, now_ms=now_ms, direct=True)
         advanced = 0
         for decision in decisions:
-            if _decide_boot(database, decision, boot_id, now_ms):
-                advanced += 1
-                writer.write(
-                    decision.schedule_id, decision.revision, decision.spec, fires=(decision.fire,)
-                )
+            is_paused = _decide_boot(database, decision, boot_id, now_ms)
+            if is_paused is None:
+                continue
+            advanced += 1
+            writer.write(
+                decision.schedule_id,
+                decision.revision,
+                decision.spec,
+                fires=() if is_paused else (decision.fire,),
+                missed=(_paused(decision.fire),) if is_paused else (),
+            )
     return ClaimBatch(
         granted=tuple(writer.granted), decided=tuple(writer.decided), advanced=advanced
     )
@@ -89,11 +96,19 @@ def _advance(database: Database, plan: FirePlan, now_ms: int) -> bool:
     return changed == 1
 
 
-def _decide_boot(database: Database, decision: BootDecision, boot_id: str, now_ms: int) -> bool:
-    changed = database.change(
+def _paused(fire: Fire) -> Missed:
+    return Missed(from_ms=fire.plan_ms, to_ms=fire.plan_ms, count=1, reason=Reason.PAUSED)
+
+
+def _decide_boot(
+    database: Database, decision: BootDecision, boot_id: str, now_ms: int
+) -> bool | None:
+    """Note that this boot is decided; whether a pause holds it. None: somebody else was first."""
+    row = database.returning(
         """UPDATE schedules SET boot_decided = :boot, last_enqueued_at = :now
            WHERE id = :id AND revision = :revision AND boot_decided IS NOT :boot
-               AND on_boot AND enabled AND deleted_at IS NULL""",
+               AND on_boot AND enabled AND deleted_at IS NULL
+           RETURNING paused_until IS NOT NULL AND paused_until > :now""",
         {
             "id": decision.schedule_id,
             "revision": decision.revision,
@@ -101,4 +116,4 @@ def _decide_boot(database: Database, decision: BootDecision, boot_id: str, now_m
             "now": now_ms,
         },
     )
-    return changed == 1
+    return None if row is None else bool(row[0])

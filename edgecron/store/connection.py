@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import random
+import re
 import stat
 import time
 from collections.abc import Iterator, Mapping
@@ -23,6 +24,7 @@ from edgecron.errors import DatabaseBusy, DatabaseUnusable, NotFound
 APPLICATION_ID = 0x65646763  # 'edgc'
 _PAGE_BYTES = 1024  # measured: 0.3 times the bytes per run that 4096 writes
 _LEAST_SQLITE = (3, 51, 3)  # earlier ones can corrupt a WAL that two connections reset at once
+_OCTAL = re.compile(r"\\([0-7]{3})")  # how a blank or a backslash stands in the table of mounts
 _NETWORK_FS = frozenset(
     (
         *("nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "afs", "ceph", "glusterfs", "lustre"),
@@ -31,27 +33,40 @@ _NETWORK_FS = frozenset(
     )
 )
 
+MOUNTS = Path("/proc/self/mountinfo")
+_LEFT_TO_PARENT: list[apsw.Connection] = []  # kept from the garbage collector, which closes too
+
 Params = Mapping[str, Any]
 
 
 class Database:
     """One connection, for one thread of one process."""
 
-    def __init__(self, path: Path, *, busy_wait_s: float = 30.0, must_exist: bool = False) -> None:
+    def __init__(
+        self,
+        path: Path,
+        *,
+        busy_wait_s: float = 30.0,
+        must_exist: bool = False,
+        mounts: Path = MOUNTS,
+    ) -> None:
         """Open the file, or create it with mode 0600 in a folder of mode 0700.
 
         A writer waits up to `busy_wait_s` for another's lock, then DatabaseBusy is raised.
         With `must_exist`, a missing file raises NotFound. What can't be trusted (a link, a
-        network file system, no database, a corrupt one) raises DatabaseUnusable.
+        network file system, no database, a corrupt one, another program's) raises
+        DatabaseUnusable, and is left as it is. `mounts` is the system's table of mounts.
         """
         self.path = path
         self._pid = os.getpid()
         self._busy_tries = max(1, round(busy_wait_s * 1000))
         _check_sqlite_version()
-        self.is_new = _prepare_file(path, must_exist=must_exist)
+        self.is_new = _prepare_file(path, must_exist=must_exist, mounts=mounts)
         with translated_errors(path):
+            # A folder above may well be a link (/home often is); NOFOLLOW would refuse that too.
             self._connection = apsw.Connection(
-                str(path), flags=apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_NOFOLLOW
+                str(path.parent.resolve() / path.name),
+                flags=apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_NOFOLLOW,
             )
             try:
                 self._configure()
@@ -65,12 +80,28 @@ class Database:
         connection.config(apsw.SQLITE_DBCONFIG_DEFENSIVE, 1)
         connection.config(apsw.SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0)
         connection.config(apsw.SQLITE_DBCONFIG_ENABLE_FKEY, 1)
+        self._refuse_foreign()
         # Page size counts only before the first page is written; WAL is kept by the file.
         connection.execute(f"PRAGMA page_size = {_PAGE_BYTES}")
         self._enter_wal()
         # FULL: with NORMAL, 18% of the claims were lost in simulated power cuts; none with FULL.
         connection.execute("PRAGMA synchronous = FULL")
         connection.execute("PRAGMA temp_store = MEMORY")
+
+    def _refuse_foreign(self) -> None:
+        # Before the change to WAL, which would write to the other program's file.
+        is_foreign = self._connection.execute(
+            """SELECT application_id != :ours AND (
+                   application_id != 0 OR user_version != 0
+                   OR EXISTS (SELECT 1 FROM sqlite_schema))
+               FROM pragma_application_id, pragma_user_version""",
+            {"ours": APPLICATION_ID},
+        ).fetchall()[0][0]
+        if is_foreign:
+            raise DatabaseUnusable(
+                f"database {self.path} belongs to another program",
+                hint="name another file with --db or EDGECRON_DB",
+            )
 
     def _enter_wal(self) -> None:
         # The change to WAL does not always ask the busy handler, so it is asked here.
@@ -99,8 +130,12 @@ class Database:
         return True
 
     def close(self) -> None:
-        """Close the connection; harmless when it is closed already."""
-        self._connection.close()
+        """Close the connection; harmless when it is closed already, or belongs to our parent."""
+        if os.getpid() == self._pid:
+            self._connection.close()
+        else:
+            # Closing it here could clear away the log that the parent is writing.
+            _LEFT_TO_PARENT.append(self._connection)
 
     def rows(self, sql: str, params: Params | None = None) -> list[tuple[Any, ...]]:
         """All rows of a statement, read to its end so that no read lock lingers."""
@@ -153,6 +188,7 @@ class Database:
 
     def checkpoint(self) -> None:
         """Move what the log holds into the database as far as readers allow; never waits."""
+        self._check_process()
         with translated_errors(self.path):
             self._connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
 
@@ -208,7 +244,7 @@ def _check_sqlite_version() -> None:
         )
 
 
-def _prepare_file(path: Path, *, must_exist: bool) -> bool:
+def _prepare_file(path: Path, *, must_exist: bool, mounts: Path) -> bool:
     """Check the file and its folder, creating both where they are missing; True where created."""
     try:
         found = path.lstat()
@@ -217,8 +253,8 @@ def _prepare_file(path: Path, *, must_exist: bool) -> bool:
             raise NotFound(
                 f"database {path} does not exist", hint="edgecron add makes it"
             ) from None
+        _check_file_system(path, mounts)
         _create_file(path)
-        _check_file_system(path)
         return True
     except OSError as error:
         raise DatabaseUnusable(f"database {path} can't be reached ({error.strerror})") from error
@@ -238,7 +274,7 @@ def _prepare_file(path: Path, *, must_exist: bool) -> bool:
             f"database {path} can't be read and written by this user",
             hint="check its owner and mode",
         )
-    _check_file_system(path)
+    _check_file_system(path, mounts)
     return False
 
 
@@ -258,8 +294,8 @@ def _create_file(path: Path) -> None:
     os.close(descriptor)
 
 
-def _check_file_system(path: Path) -> None:
-    kind = _file_system_of(path.parent)
+def _check_file_system(path: Path, mounts: Path) -> None:
+    kind = _file_system_of(path.parent, mounts)
     if kind in _NETWORK_FS:
         raise DatabaseUnusable(
             f"database {path} lies on a network file system ({kind})",
@@ -267,17 +303,17 @@ def _check_file_system(path: Path) -> None:
         )
 
 
-def _file_system_of(folder: Path) -> str | None:
+def _file_system_of(folder: Path, mounts: Path) -> str | None:
     """The type of the file system that holds a folder, or None where the system does not say."""
     try:
-        table = Path("/proc/self/mountinfo").read_text(encoding="utf-8", errors="surrogateescape")
+        table = mounts.read_text(encoding="utf-8", errors="surrogateescape")
     except OSError:
         return None
     place = str(folder.resolve())
     best, kind = -1, None
     for line in table.splitlines():
         left, _, right = line.partition(" - ")
-        mount = left.split(" ")[4].encode("utf-8", "surrogateescape").decode("unicode_escape")
+        mount = _OCTAL.sub(lambda found: chr(int(found[1], 8)), left.split(" ")[4])
         inside = mount == "/" or place == mount or place.startswith(mount + "/")
         if inside and len(mount) >= best:
             best, kind = len(mount), right.split(" ")[0]

@@ -157,7 +157,7 @@ class Store(Protocol):
         """The schedules of these (id, revision) pairs; a revision that is gone is left out."""
 
     def next_due_ms(self, queues: tuple[str, ...], *, now_ms: int) -> int | None:
-        """When the next schedule or the next queued row that waits for its time is due."""
+        """When a schedule is due, a queued row that waits for its time, or a pause ends."""
 
     def upcoming(self, queues: tuple[str, ...], *, limit: int) -> list[tuple[int, int]]:
         """(id, revision) of the schedules that fire next, so that they can be compiled early."""

@@ -25,7 +25,7 @@ def find_running(database: Database) -> list[RunningRow]:
            FROM executions AS e
            JOIN schedules AS s ON s.id = e.schedule_id
            LEFT JOIN engines AS n ON n.id = e.engine_id
-           WHERE e.status = 'running' ORDER BY e.id"""
+           WHERE e.status = 'running' ORDER BY e.engine_id, e.id"""
     )
     return [
         RunningRow(
@@ -45,16 +45,36 @@ def find_running(database: Database) -> list[RunningRow]:
 
 
 def requeue(database: Database, row: RunningRow, *, now_ms: int) -> bool:
-    """Queue a row that was claimed but never started; its token is gone for good."""
+    """Queue a row that was claimed but never started; its token is gone for good.
+
+    Where its schedule was removed meanwhile, it is cancelled like all that was queued then.
+    """
     with database.transaction():
-        changed = database.change(
+        schedule = database.returning(
             """UPDATE executions SET status = 'queued', queued_at = :now, claimed_at = NULL,
                    heartbeat_at = NULL, started_at = NULL, engine_id = NULL,
                    supervisor_id = NULL, lease_token = NULL
-               WHERE id = :id AND lease_token = :token AND status = 'running'""",
+               WHERE id = :id AND lease_token = :token AND status = 'running'
+               RETURNING schedule_id,
+                   (SELECT deleted_at FROM schedules WHERE id = executions.schedule_id)""",
             {"id": row.execution_id, "token": row.lease_token, "now": now_ms},
         )
-    return changed == 1
+        if schedule is not None and schedule[1] is not None:
+            cancel_queued(database, schedule[0], now_ms=now_ms)
+    return schedule is not None
+
+
+def cancel_queued(database: Database, schedule_id: int, *, now_ms: int) -> None:
+    """Cancel what is queued of a removed schedule, inside the caller's transaction."""
+    cancelled = database.change(
+        """UPDATE executions SET status = 'cancelled', reason = 'removed', finished_at = :now
+           WHERE schedule_id = :id AND status = 'queued'""",
+        {"id": schedule_id, "now": now_ms},
+    )
+    database.change(
+        "UPDATE schedules SET cancelled_count = cancelled_count + :count WHERE id = :id",
+        {"id": schedule_id, "count": cancelled},
+    )
 
 
 def _finish_one(database: Database, outcome: Outcome, now_ms: int) -> bool:

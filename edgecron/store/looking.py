@@ -46,14 +46,17 @@ def find_boot_due(
         """SELECT id, revision FROM schedules
            WHERE on_boot AND enabled AND deleted_at IS NULL AND boot_decided IS NOT :boot
                AND queue IN (SELECT value FROM json_each(:queues))
-               AND paused_until IS NULL AND trigger_error IS NULL
+               AND trigger_error IS NULL
            ORDER BY id""",
         {"boot": boot_id, "queues": json.dumps(queues)},
     )
 
 
 def next_due_ms(database: Database, queues: tuple[str, ...], *, now_ms: int) -> int | None:
-    """The earliest due time of a schedule, or of a queued row whose time is still to come."""
+    """The earliest of: a schedule is due, a queued row is due, a pause ends.
+
+    Queued rows that are due already wait for a place, not for a time.
+    """
     times: list[int] = []
     for queue in queues:
         times.extend(
@@ -63,7 +66,10 @@ def next_due_ms(database: Database, queues: tuple[str, ...], *, now_ms: int) -> 
                    WHERE queue = :queue AND next_run_at IS NOT NULL
                    UNION ALL
                    SELECT min(due_at) FROM executions
-                   WHERE queue = :queue AND status = 'queued' AND due_at > :now""",
+                   WHERE queue = :queue AND status = 'queued' AND due_at > :now
+                   UNION ALL
+                   SELECT min(paused_until) FROM schedules
+                   WHERE queue = :queue AND paused_until > :now""",
                 {"queue": queue, "now": now_ms},
             )
             if row[0] is not None

@@ -7,7 +7,7 @@ import uuid
 from importlib import resources
 
 import edgecron
-from edgecron.errors import DatabaseUnusable, SchemaTooNew
+from edgecron.errors import SchemaTooNew
 from edgecron.store.connection import APPLICATION_ID, Database
 
 SCHEMA_VERSION = 1
@@ -16,7 +16,7 @@ SCHEMA_VERSION = 1
 def migrate(database: Database, *, now_ms: int) -> None:
     """Create the schema in an empty database, or bring an older one up to date.
 
-    Raises SchemaTooNew where a newer edgecron wrote it, DatabaseUnusable where it is not ours.
+    Raises SchemaTooNew where a newer edgecron wrote it.
     """
     if _version_of(database) == SCHEMA_VERSION:
         return
@@ -42,14 +42,7 @@ def migrate(database: Database, *, now_ms: int) -> None:
 
 def _version_of(database: Database) -> int:
     """The schema version, 0 for an empty file."""
-    [(application,)] = database.rows("PRAGMA application_id")
     [(version,)] = database.rows("PRAGMA user_version")
-    [(objects,)] = database.rows("SELECT count(*) FROM sqlite_schema")
-    if application != APPLICATION_ID and (application or version or objects):
-        raise DatabaseUnusable(
-            f"database {database.path} belongs to another program",
-            hint="name another file with --db or EDGECRON_DB",
-        )
     if version > SCHEMA_VERSION:
         raise SchemaTooNew(
             f"database {database.path} is version {version},"

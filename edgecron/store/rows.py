@@ -35,7 +35,7 @@ SPEC_COLUMNS = (
 KEPT_COLUMNS = (
     "id", "enabled", "paused_until", "revision", "next_plan_at", "next_run_at", "next_source",
     "decided_until", "trigger_error", "last_execution_id", "last_status", "last_run_at",
-    "last_success_at", "last_error", "run_count", "success_count", "failed_count",
+    "last_success_at", "last_error", "run_count", "planned_count", "success_count", "failed_count",
     "skipped_count", "cancelled_count", "interrupted_count", "created_at", "updated_at",
 )  # fmt: skip
 EXECUTION_COLUMNS = (
@@ -144,6 +144,7 @@ def schedule_of(columns: Columns, scopes: tuple[tuple[str, str], ...]) -> Schedu
         last_success_at=_instant(columns["last_success_at"]),
         last_error=columns["last_error"],
         run_count=columns["run_count"],
+        planned_count=columns["planned_count"],
         counts={status: columns[f"{status}_count"] for status in COUNTED},
         created_at=from_ms(columns["created_at"]),
         updated_at=from_ms(columns["updated_at"]),

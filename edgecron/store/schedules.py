@@ -13,6 +13,7 @@ from edgecron.errors import AlreadyExists
 from edgecron.model import Schedule, ScheduleSpec
 from edgecron.planning import Missed, NextFire
 from edgecron.store.connection import Database
+from edgecron.store.ending import cancel_queued
 from edgecron.store.fires import record_missed
 from edgecron.store.rows import KEPT_COLUMNS, SPEC_COLUMNS, schedule_of, spec_columns
 from edgecron.timing import CompiledSpec
@@ -102,12 +103,19 @@ def pause_schedule(
 
 
 def resume_schedule(
-    database: Database, schedule: Schedule, *, retiming: Retiming, now_ms: int
+    database: Database, schedule: Schedule, *, retiming: Retiming, boot_id: str, now_ms: int
 ) -> bool:
-    """Let a schedule fire again from now on; what passed meanwhile is one skipped range."""
+    """Let a schedule fire again from now on; what passed meanwhile is one skipped range.
+
+    A boot that passed meanwhile is not caught up either.
+    """
     with database.transaction():
         if not _set_columns(database, schedule, {"enabled": 1, "paused_until": None}, now_ms):
             return False
+        database.change(
+            "UPDATE schedules SET boot_decided = :boot WHERE id = :id AND on_boot",
+            {"id": schedule.id, "boot": boot_id},
+        )
         _retime(database, schedule, schedule.spec, retiming, now_ms)
     return True
 
@@ -136,15 +144,7 @@ def remove_schedule(
             return False
         if missed is not None:
             _record_missed(database, schedule, schedule.spec, missed, now_ms)
-        cancelled = database.change(
-            """UPDATE executions SET status = 'cancelled', reason = 'removed', finished_at = :now
-               WHERE schedule_id = :id AND status = 'queued'""",
-            {"id": schedule.id, "now": now_ms},
-        )
-        database.change(
-            "UPDATE schedules SET cancelled_count = cancelled_count + :count WHERE id = :id",
-            {"id": schedule.id, "count": cancelled},
-        )
+        cancel_queued(database, schedule.id, now_ms=now_ms)
     return True
 
 
@@ -196,6 +196,16 @@ def find_compiled(
         (row[0], row[1], json.loads(row[2]), tuple((k, i) for k, i in json.loads(row[3])))
         for row in rows
     ]
+
+
+def is_unchanged(database: Database, schedule: Schedule) -> bool:
+    """Whether a schedule is still there as it was read."""
+    found = database.rows(
+        """SELECT 1 FROM schedules
+           WHERE id = :id AND revision = :revision AND deleted_at IS NULL""",
+        {"id": schedule.id, "revision": schedule.revision},
+    )
+    return bool(found)
 
 
 def compiled_of(database: Database, schedule: Schedule) -> str:

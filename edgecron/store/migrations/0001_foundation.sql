@@ -93,6 +93,7 @@ CREATE TABLE schedules (
 
 CREATE UNIQUE INDEX schedules_by_name ON schedules (name) WHERE deleted_at IS NULL;
 CREATE INDEX schedules_due ON schedules (queue, next_run_at) WHERE next_run_at IS NOT NULL;
+CREATE INDEX schedules_paused ON schedules (queue, paused_until) WHERE paused_until IS NOT NULL;
 CREATE INDEX schedules_boot ON schedules (queue, boot_decided)
     WHERE on_boot AND enabled AND deleted_at IS NULL;
 
@@ -193,6 +194,8 @@ CREATE INDEX executions_active ON executions (schedule_id, scope_kind, scope_id,
     WHERE status IN ('queued', 'running');
 -- What went otherwise than well is rare, and looked for.
 CREATE INDEX executions_unwell ON executions (status, id)
+    WHERE status IN ('failed', 'skipped', 'cancelled', 'interrupted');
+CREATE INDEX executions_unwell_by_schedule ON executions (schedule_id, status, id)
     WHERE status IN ('failed', 'skipped', 'cancelled', 'interrupted');
 
 CREATE TABLE outputs (
