@@ -9,7 +9,7 @@ from typing import Protocol
 from edgecron.model import Outcome
 from edgecron.runners.command import outcome_of
 from edgecron.store.contract import RunningRow
-from edgecron.supervisor.files import forget, lock_is_held, lock_path, take_lock
+from edgecron.supervisor.files import find_dead, forget, lock_is_held, lock_path, take_lock
 from edgecron.supervisor.groups import end_left_group
 from edgecron.supervisor.journal import read_journal
 from edgecron.supervisor.verdicts import Exit, Interrupted, Verdict, judge
@@ -25,6 +25,9 @@ class Liveness(Protocol):
     def engine_is_alive(self, key: str) -> bool: ...
 
     def supervisor_is_alive(self, supervisor_id: str) -> bool: ...
+
+    def dead_supervisors(self) -> list[str]:
+        """Those that died and whose files were not cleared away yet."""
 
     def judge(self, supervisor_id: str, tokens: Iterable[str]) -> dict[str, Verdict]:
         """The verdict on each token of a dead supervisor."""
@@ -54,6 +57,9 @@ class KernelLiveness:
 
     def supervisor_is_alive(self, supervisor_id: str) -> bool:
         return lock_is_held(lock_path(self._state_dir, supervisor_id))
+
+    def dead_supervisors(self) -> list[str]:
+        return find_dead(self._state_dir)
 
     def judge(self, supervisor_id: str, tokens: Iterable[str]) -> dict[str, Verdict]:
         journal = read_journal(self._state_dir, supervisor_id)

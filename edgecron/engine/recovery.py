@@ -67,7 +67,10 @@ def recover(
             outcomes.append((row, _end(liveness, row, verdict, now_ms())))
         changed = store.finish([outcome for _, outcome in outcomes], now_ms=now_ms())
         ended.extend(pair for pair, ok in zip(outcomes, changed, strict=True) if ok)
-        liveness.forget_supervisor(orphaned_by)
+    needed = {row.supervisor_id for row in store.find_running()}
+    for dead in liveness.dead_supervisors():
+        if dead not in needed:
+            liveness.forget_supervisor(dead)
     return Recovered(ended=tuple(ended), requeued=tuple(requeued), left_running=left_running)
 
 

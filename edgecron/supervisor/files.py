@@ -60,17 +60,31 @@ def open_private(path: Path | str, flags: int) -> int:
 
 
 def take_lock(path: Path) -> int:
-    """Hold the lock until the descriptor that is returned, and every copy of it, is closed.
+    """Hold a new lock until the descriptor that is returned, and every copy of it, is closed.
 
-    Raises SupervisorUnavailable where somebody holds it.
+    Raises SupervisorUnavailable where it is there already.
     """
-    lock_fd = open_private(path, os.O_RDWR | os.O_CREAT)
+    # Locked before it has its name: whoever finds it never takes it for a dead one's.
+    unnamed = path.with_name(f"{path.name}.new")
+    lock_fd = open_private(unnamed, os.O_RDWR | os.O_CREAT | os.O_EXCL)
     try:
         fcntl.flock(lock_fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        os.link(unnamed, path)
     except OSError as error:
         os.close(lock_fd)
         raise SupervisorUnavailable(f"lock '{path}' can't be taken: {error}") from error
+    finally:
+        unnamed.unlink()
     return lock_fd
+
+
+def find_dead(state_dir: Path) -> list[str]:
+    """The keys of supervisors that died and whose files are still there."""
+    paths = sorted(state_dir.glob("supervisor-*.lock"))
+    keys = [path.stem.removeprefix("supervisor-") for path in paths]
+    return [
+        key for key in keys if _KEY.fullmatch(key) and not lock_is_held(lock_path(state_dir, key))
+    ]
 
 
 def lock_is_held(path: Path) -> bool:

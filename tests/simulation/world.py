@@ -131,6 +131,13 @@ class SimLiveness:
         supervisor = self._world.supervisors.get(supervisor_id)
         return supervisor is not None and self._world.is_alive(supervisor)
 
+    def dead_supervisors(self) -> list[str]:
+        return [
+            key
+            for key, supervisor in sorted(self._world.supervisors.items())
+            if not self._world.is_alive(supervisor)
+        ]
+
     def judge(self, supervisor_id: str, tokens: Iterable[str]) -> dict[str, Verdict]:
         supervisor = self._world.supervisors.get(supervisor_id)
         return {token: self._judge(supervisor, token) for token in tokens}

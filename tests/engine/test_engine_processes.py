@@ -1,0 +1,255 @@
+"""Real engines, real supervisors, real commands and real signals."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from edgecron.api import Scheduler
+from edgecron.model import Execution, Job, JobKind, Reason, ScheduleSpec, Status
+from edgecron.paths import state_dir
+from edgecron.store.connection import Database
+from support.processes import Daemon, Gate
+
+
+class Place:
+    """A database in a folder of its own, the jobs' own log, and the engines that were started."""
+
+    def __init__(self, folder: Path, stack: ExitStack) -> None:
+        self.database = folder / "edge.db"
+        self.log = folder / "effects.log"
+        self.gate = Gate(folder)
+        stack.callback(self.gate.close)
+        self.scheduler = stack.enter_context(Scheduler(self.database))
+        self._stack = stack
+
+    def add(self, name: str, trigger: str, line: str) -> None:
+        job = Job(kind=JobKind.SHELL, argv=(line,), env={"LOG": str(self.log)})
+        self.scheduler.add(ScheduleSpec(name=name, triggers=(trigger,), job=job))
+
+    def daemon(self, *options: str) -> Daemon:
+        daemon = Daemon(self.database, *options)
+        self._stack.callback(lambda: daemon.process.poll() is None and daemon.stop())
+        return daemon
+
+    def runs(self, name: str) -> list[Execution]:
+        return self.scheduler.history(name, limit=1000)[::-1]
+
+    def effects(self) -> list[str]:
+        return self.log.read_text().splitlines() if self.log.exists() else []
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Iterator[Place]:
+    with ExitStack() as stack:
+        yield Place(tmp_path, stack)
+
+
+def _at_the_gate(place: Place) -> str:
+    return f"""echo began >>"$LOG"; echo out; echo err >&2
+        {place.gate.line}; echo went >>"$LOG"; exit 7"""
+
+
+def test_an_idle_engine_runs_what_another_process_adds(place: Place) -> None:
+    daemon = place.daemon()
+    daemon.wait_for("engine_started")
+
+    place.add("soon", "every 1s", "echo hello")
+    ended = daemon.wait_for("ended", schedule="soon")
+
+    assert ended["outcome"] == "success"
+    output = place.scheduler.output(ended["execution"])
+    assert output is not None
+    assert [chunk.content for chunk in output.chunks] == [b"hello\n"]
+
+
+@pytest.mark.failure(19)
+@pytest.mark.failure(43)
+def test_a_run_outlives_its_killed_engine_and_the_next_one_gets_its_end(place: Place) -> None:
+    place.add("long", "@yearly", _at_the_gate(place))
+    first = place.daemon()
+    place.scheduler.run_now("long")
+    first.wait_for("started", schedule="long")
+    place.gate.wait_arrival()
+
+    first.kill()
+    place.gate.open()
+    second = place.daemon()
+    ended = second.wait_for("ended", schedule="long")
+
+    assert (ended["outcome"], ended["exit_code"]) == ("failed", 7)
+    assert place.effects() == ["began", "went"]
+    [run] = place.runs("long")
+    output = place.scheduler.output(run.id)
+    assert output is not None
+    assert {chunk.content for chunk in output.chunks} == {b"out\n", b"err\n"}
+
+
+@pytest.mark.failure(36)
+def test_a_stopped_engine_leaves_its_runs_going(place: Place) -> None:
+    place.add("long", "@yearly", _at_the_gate(place))
+    first = place.daemon()
+    place.scheduler.run_now("long")
+    first.wait_for("started", schedule="long")
+    place.gate.wait_arrival()
+
+    code = first.stop()
+    second = place.daemon()
+    second.wait_for("engine_started")
+    place.gate.open()
+    ended = second.wait_for("ended", schedule="long")
+
+    assert code == 0
+    assert first.lines[-1]["event"] == "engine_stopped"
+    assert (ended["outcome"], ended["exit_code"]) == ("failed", 7)
+
+
+@pytest.mark.failure(17)
+@pytest.mark.failure(19)
+def test_engine_and_supervisor_killed_leave_an_interrupted_row_and_no_process(
+    place: Place,
+) -> None:
+    place.add("long", "@yearly", _at_the_gate(place))
+    first = place.daemon()
+    place.scheduler.run_now("long")
+    first.wait_for("started", schedule="long")
+    job = place.gate.wait_arrival()
+    watch = os.pidfd_open(job)
+
+    first.kill()
+    os.kill(_parent_of(job), signal.SIGKILL)
+    second = place.daemon()
+    ended = second.wait_for("ended", schedule="long")
+
+    assert (ended["outcome"], ended["reason"]) == ("interrupted", "lost")
+    assert _ends(watch), "what was left of the command was not ended"
+    assert place.effects() == ["began"]
+    place.scheduler.run_now("long")
+    second.wait_for("started", schedule="long")
+    place.gate.open()
+    assert second.wait_for("ended", schedule="long")["exit_code"] == 7
+
+
+@pytest.mark.failure(18)
+def test_a_killed_supervisor_is_replaced_and_its_runs_are_interrupted(place: Place) -> None:
+    place.add("long", "@yearly", _at_the_gate(place))
+    daemon = place.daemon()
+    place.scheduler.run_now("long")
+    daemon.wait_for("started", schedule="long")
+    job = place.gate.wait_arrival()
+
+    os.kill(_parent_of(job), signal.SIGKILL)
+    ended = daemon.wait_for("ended", schedule="long")
+    place.add("next", "every 1s", "true")
+    well = daemon.wait_for("ended", schedule="next")
+
+    assert (ended["outcome"], ended["reason"]) == ("interrupted", "lost")
+    assert well["outcome"] == "success"
+
+
+@pytest.mark.failure(23)
+def test_a_stalled_engine_keeps_its_runs_and_does_no_harm_when_it_wakes(place: Place) -> None:
+    place.add("long", "@yearly", _at_the_gate(place))
+    first = place.daemon()
+    place.scheduler.run_now("long")
+    first.wait_for("started", schedule="long")
+    place.gate.wait_arrival()
+
+    first.process.send_signal(signal.SIGSTOP)
+    second = place.daemon()
+    place.add("other", "every 1s", "true")
+    second.wait_for("ended", schedule="other")
+    [while_stalled] = place.runs("long")
+    first.process.send_signal(signal.SIGCONT)
+    place.gate.open()
+    ended = first.wait_for("ended", schedule="long")
+
+    assert while_stalled.status is Status.RUNNING
+    assert ended["exit_code"] == 7
+    assert len(place.runs("long")) == 1
+
+
+def test_a_stopped_engine_leaves_no_file_behind_but_what_runs_need(place: Place) -> None:
+    place.add("soon", "every 1s", "true")
+    daemon = place.daemon()
+    daemon.wait_for("ended", schedule="soon")
+
+    daemon.stop()
+    second = place.daemon()
+    second.wait_for("ended", schedule="soon")
+    second.stop()
+
+    left = sorted(path.name for path in state_dir(place.database).iterdir())
+    # The last supervisor may still be on its way out; the one before it has been cleared away.
+    assert len([name for name in left if name.endswith(".lock")]) <= 1, left
+    assert [name for name in left if name.startswith("engine-")] == []
+
+
+@pytest.mark.failure(22)
+@pytest.mark.parametrize(
+    ("engines", "schedules", "fires"),
+    [(4, 20, 200), pytest.param(20, 200, 12_000, marks=pytest.mark.slow)],
+)
+def test_many_engines_fire_each_time_once(
+    place: Place, engines: int, schedules: int, fires: int
+) -> None:
+    for number in range(schedules):
+        place.add(
+            f"s{number}", "* * * * * *", 'echo "$EDGECRON_SCHEDULE $EDGECRON_PLAN_AT" >>"$LOG"'
+        )
+    daemons = [place.daemon() for _ in range(engines)]
+
+    ends = 0
+    while ends < fires:
+        for daemon in daemons:
+            daemon.wait_for("ended")
+            ends += 1
+    for number in range(schedules):
+        place.scheduler.remove(f"s{number}")
+    codes = [daemon.stop() for daemon in daemons]
+
+    assert codes == [0] * engines
+    _check_each_fire(place)
+
+
+def _check_each_fire(place: Place) -> None:
+    """Each due time has one row or lies in one range; each effect has its row; none was early."""
+    effects = place.effects()
+    assert len(effects) == len(set(effects)), "a fire ran twice"
+    database = Database(place.database)
+    rows = database.rows(
+        """SELECT s.name, e.plan_at, e.due_at, e.started_at, e.status, e.missed_count, e.reason
+           FROM executions AS e JOIN schedules AS s ON s.id = e.schedule_id ORDER BY e.plan_at"""
+    )
+    made = dict(database.rows("SELECT name, created_at FROM schedules"))
+    removed = dict(database.rows("SELECT name, deleted_at FROM schedules"))
+    database.close()
+    covered: dict[str, list[int]] = {name: [] for name in made}
+    for name, plan, due, started, status, missed, reason in rows:
+        assert started is None or started >= due, f"early: {name} {plan}"
+        if missed is None:
+            covered[name].append(plan)
+            assert status == "success" or reason in (Reason.REMOVED, Reason.LOST), (name, status)
+        else:
+            covered[name].extend(plan + 1000 * number for number in range(missed))
+    for name, plans in covered.items():
+        expected = range((made[name] // 1000 + 1) * 1000, removed[name] + 1, 1000)
+        assert sorted(plans) == list(expected), name
+
+
+def _parent_of(pid: int) -> int:
+    stat = Path(f"/proc/{pid}/stat").read_text()
+    return int(stat.rpartition(")")[2].split()[1])
+
+
+def _ends(watch: int) -> bool:
+    import select
+
+    poller = select.poll()
+    poller.register(watch, select.POLLIN)
+    return bool(poller.poll(10_000))

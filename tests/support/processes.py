@@ -1,0 +1,117 @@
+"""Real engines as real processes, watched through the lines they print."""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+BOUND_S = 30.0
+
+
+class Daemon:
+    """`edgecron daemon` on a database, with its log as JSON."""
+
+    def __init__(self, database: Path, *options: str) -> None:
+        self.process = subprocess.Popen(
+            [
+                sys.executable, "-m", "edgecron", "--db", str(database), "daemon",
+                "--log-format", "json", *options,
+            ],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )  # fmt: skip
+        assert self.process.stdout is not None
+        self._fd = self.process.stdout.fileno()
+        self._rest = b""
+        self.lines: list[dict[str, Any]] = []
+        self._unseen: list[dict[str, Any]] = []
+
+    def wait_for(
+        self, event: str, *, schedule: str | None = None, bound_s: float = BOUND_S
+    ) -> dict[str, Any]:
+        """The next line of an event, bounded; those before it are passed over."""
+
+        def matches(line: dict[str, Any]) -> bool:
+            return line["event"] == event and schedule in (None, line.get("schedule"))
+
+        return self.wait_until(matches, what=f"{event} {schedule or ''}", bound_s=bound_s)
+
+    def wait_until(
+        self, matches: Callable[[dict[str, Any]], bool], *, what: str, bound_s: float = BOUND_S
+    ) -> dict[str, Any]:
+        while True:
+            while self._unseen:
+                line = self._unseen.pop(0)
+                if matches(line):
+                    return line
+            if not select.select([self._fd], [], [], bound_s)[0]:
+                raise AssertionError(f"no line {what!r} within {bound_s} s after {self.lines[-5:]}")
+            content = os.read(self._fd, 65536)
+            if not content:
+                error = self.process.stderr.read() if self.process.stderr else b""
+                raise AssertionError(f"the daemon ended before {what!r}: {error!r}")
+            *whole, self._rest = (self._rest + content).split(b"\n")
+            found = [json.loads(line) for line in whole]
+            self.lines.extend(found)
+            self._unseen.extend(found)
+
+    def kill(self) -> None:
+        """kill -9 of the engine alone: its supervisor lives in a session of its own."""
+        self.process.send_signal(signal.SIGKILL)
+        self._close()
+
+    def stop(self, *, bound_s: float = BOUND_S) -> int:
+        """TERM, and wait; its exit code."""
+        self.process.terminate()
+        return self._close(bound_s)
+
+    def _close(self, bound_s: float = BOUND_S) -> int:
+        try:
+            code = self.process.wait(bound_s)
+            while content := os.read(self._fd, 65536):
+                self._rest += content
+            self.lines.extend(json.loads(line) for line in self._rest.splitlines())
+        finally:
+            if self.process.poll() is None:
+                self.process.kill()
+                self.process.wait()
+            for pipe in (self.process.stdout, self.process.stderr):
+                if pipe is not None:
+                    pipe.close()
+        return code
+
+
+class Gate:
+    """Where a job says that it has come, and waits until the test lets it through.
+
+    `line` is what the job runs there, in a shell.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._arrivals, self._way = folder / "arrivals", folder / "way"
+        os.mkfifo(self._arrivals)
+        os.mkfifo(self._way)
+        self._fd = os.open(self._arrivals, os.O_RDWR | os.O_NONBLOCK)
+        self.line = f"echo $$ >{self._arrivals}; read go <{self._way}"
+
+    def wait_arrival(self, *, bound_s: float = BOUND_S) -> int:
+        """The process id of the job that came."""
+        if not select.select([self._fd], [], [], bound_s)[0]:
+            raise AssertionError(f"no job came within {bound_s} s")
+        return int(os.read(self._fd, 64))
+
+    def open(self) -> None:
+        """Let one job through; it must be on its way."""
+        fd = os.open(self._way, os.O_WRONLY)
+        os.write(fd, b"go\n")
+        os.close(fd)
+
+    def close(self) -> None:
+        os.close(self._fd)
