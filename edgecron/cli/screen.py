@@ -126,7 +126,7 @@ def short_duration(duration_ms: int | None) -> str:
         return "-"
     if duration_ms < 1000:
         return f"{duration_ms} ms"
-    seconds = duration_ms / 1000
+    seconds = round(duration_ms / 1000, 1)
     if seconds < 60:
         return f"{seconds:.1f} s"
     minutes, rest = divmod(round(seconds), 60)

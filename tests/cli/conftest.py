@@ -1,0 +1,66 @@
+"""The command line, called in this process, with a database of the test's own."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from edgecron.cli import run
+
+
+@dataclass(frozen=True)
+class Said:
+    """What a command line left: its exit code, and what it wrote."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.out)
+
+    @property
+    def error(self) -> dict[str, Any]:
+        """The error object that --json puts on stderr."""
+        found: dict[str, Any] = json.loads(self.err)["error"]
+        return found
+
+
+Edgecron = Callable[..., Said]
+
+
+@pytest.fixture
+def database(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The path of a database that does not exist yet; times are UTC."""
+    path = tmp_path / "edgecron.db"
+    monkeypatch.setenv("EDGECRON_DB", str(path))
+    monkeypatch.setenv("TZ", "UTC")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    return path
+
+
+@pytest.fixture
+def edgecron(database: Path, capsys: pytest.CaptureFixture[str]) -> Edgecron:
+    """Run a command line: `edgecron("add", "backup", "--every", "5m", "--", "true")`."""
+
+    def call(*words: str) -> Said:
+        capsys.readouterr()
+        code = run(words)
+        captured = capsys.readouterr()
+        return Said(code, captured.out, captured.err)
+
+    return call
+
+
+@pytest.fixture
+def backup(edgecron: Edgecron) -> str:
+    """The name of a schedule that prints on both streams and exits with 0."""
+    said = edgecron("add", "backup", "--every", "1h", "--shell", "echo good; echo bad >&2")
+    assert said.code == 0, said.err
+    return "backup"

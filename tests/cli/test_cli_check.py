@@ -1,0 +1,85 @@
+"""`check`: triggers read back in words, touching nothing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from conftest import Edgecron
+
+
+def test_a_cron_text_is_read_back_with_its_next_times(edgecron: Edgecron, database: Path) -> None:
+    said = edgecron(
+        "check", "0 2 * * MON-FRI", "--tz", "Europe/Berlin", "--from", "2026-11-20 12:00", "-n", "3"
+    )
+
+    lines = said.out.splitlines()
+    assert said.code == 0
+    assert lines[0] == "0 2 * * MON-FRI"
+    assert lines[1] == "  at 02:00, Monday to Friday (Europe/Berlin)"
+    assert "Mon 2026-11-23 02:00:00 +0100  2026-11-23 01:00:00Z" in lines[2]
+    assert len(lines) >= 5
+    assert not database.exists()
+    assert list(database.parent.iterdir()) == []
+
+
+def test_words_are_joined_as_an_unquoted_text_leaves_them(edgecron: Edgecron) -> None:
+    said = edgecron("check", "0", "2", "*", "*", "*", "--json")
+
+    assert said.json[0]["text"] == "0 2 * * *"
+
+
+def test_as_json_it_is_an_array_of_one_object(edgecron: Edgecron) -> None:
+    said = edgecron(
+        "check", "30 2 * * *", "--tz", "Europe/Berlin", "--from", "2027-03-27T12:00:00Z", "-n", "2",
+        "--json",
+    )  # fmt: skip
+
+    [found] = said.json
+    assert list(found) == ["text", "description", "timezone", "next", "warnings", "notes"]
+    assert found["timezone"] == "Europe/Berlin"
+    assert found["next"] == ["2027-03-28T01:00:00Z", "2027-03-29T00:30:00Z"]
+    assert any("2027-03-28" in note and "forward" in note for note in found["notes"])
+
+
+@pytest.mark.parametrize(
+    ("text", "note"),
+    [
+        ("on boot", "boots"),
+        ("every 1h after end", "not yet available"),
+        ("after backup:any", "not yet available"),
+        ("every 15m", "when it is made"),
+        ("at 2001-01-01T00:00:00Z", "never fires"),
+        ("H 3 * * *", "stand-in name"),
+    ],
+)
+def test_what_a_trigger_does_beyond_its_times_is_noted(
+    edgecron: Edgecron, text: str, note: str
+) -> None:
+    [found] = edgecron("check", text, "--json").json
+
+    assert any(note in line for line in found["notes"])
+
+
+def test_a_hash_follows_the_name(edgecron: Edgecron) -> None:
+    times = {
+        name: edgecron("check", "H H * * *", "--name", name, "--json").json[0]["next"]
+        for name in ("a", "b", "a")
+    }
+
+    assert times["a"] != times["b"]
+    assert "'b'" in edgecron("check", "H H * * *", "--name", "b").out
+
+
+@pytest.mark.failure(11)
+def test_a_step_beyond_its_field_is_taken_with_a_warning(edgecron: Edgecron) -> None:
+    [found] = edgecron("check", "*/90 * * * *", "--json").json
+
+    assert found["warnings"]
+
+
+def test_what_is_invalid_is_refused_in_one_line(edgecron: Edgecron) -> None:
+    for words in (("99 * * * *",), ("0 2 * * *", "--tz", "Nope"), ("at noonish",), (" ",)):
+        said = edgecron("check", *words)
+        assert said.code == 2
+        assert said.err.count("\n") == 1

@@ -1,0 +1,155 @@
+"""`import crontab`: all of a file or nothing, and parting from cron."""
+
+from __future__ import annotations
+
+import io
+import os
+import stat
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from conftest import Edgecron
+
+CRONTAB = """\
+PATH=/usr/bin:/bin
+# nightly backup
+0 2 * * * /usr/bin/backup --all
+@reboot echo up
+
+*/5 * * * * cat%one%two
+"""
+
+
+@pytest.fixture
+def crontab(tmp_path: Path) -> Path:
+    path = tmp_path / "my.crontab"
+    path.write_text(CRONTAB)
+    path.chmod(0o640)
+    return path
+
+
+def test_every_line_becomes_a_schedule(edgecron: Edgecron, crontab: Path) -> None:
+    said = edgecron("import", "crontab", str(crontab))
+
+    assert said.code == 0
+    found = {one["name"]: one for one in edgecron("list", "--json").json}
+    assert list(found) == ["backup", "cat", "echo"]
+    assert found["backup"]["triggers"] == ["0 2 * * *"]
+    assert found["backup"]["description"] == "nightly backup"
+    assert found["echo"]["triggers"] == ["on boot"]
+    [cat] = edgecron("show", "cat", "--json").json
+    assert cat["stdin"] == "one\ntwo\n"
+    assert "imported 3 schedules" in said.err
+    assert "cron still runs" in said.err
+    assert "--comment-out" in said.err
+    assert crontab.read_text() == CRONTAB
+
+
+def test_a_second_import_adds_nothing(edgecron: Edgecron, crontab: Path) -> None:
+    edgecron("import", "crontab", str(crontab))
+
+    said = edgecron("import", "crontab", str(crontab))
+
+    assert said.code == 0
+    assert "nothing new" in said.err
+    assert "there already: backup, echo, cat" in said.err
+    assert len(edgecron("list", "--json").json) == 3
+
+
+@pytest.mark.failure(59)
+def test_one_bad_line_keeps_everything_out(
+    edgecron: Edgecron, crontab: Path, database: Path
+) -> None:
+    crontab.write_text(CRONTAB + "61 * * * * true\n* * * * \x1b[2J\n0 0 30 2 * never\n")
+
+    said = edgecron("import", "crontab", str(crontab), "--comment-out")
+
+    assert said.code == 2
+    assert said.err.splitlines()[0].startswith("line 7: ")
+    assert "line 9: " in said.err
+    assert said.err.splitlines()[-1].startswith("edgecron: nothing is imported")
+    assert "\x1b" not in said.err
+    assert not database.exists()
+    assert "moved to edgecron" not in crontab.read_text()
+
+
+@pytest.mark.failure(59)
+def test_an_import_that_fails_half_way_leaves_nothing_of_it(
+    edgecron: Edgecron, backup: str, crontab: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # The names were chosen when somebody else took one of them.
+    import edgecron.crontab as package
+
+    real = package.find_new
+    monkeypatch.setattr(package, "find_new", lambda entries, existing: real(entries, []))
+
+    said = edgecron("import", "crontab", str(crontab))
+
+    assert said.code == 4
+    assert [one["name"] for one in edgecron("list", "--json").json] == [backup]
+
+
+def test_lines_are_commented_out_in_place(edgecron: Edgecron, crontab: Path) -> None:
+    said = edgecron("import", "crontab", str(crontab), "--comment-out")
+
+    assert said.code == 0
+    lines = crontab.read_text().splitlines()
+    assert lines[2] == "# moved to edgecron: 0 2 * * * /usr/bin/backup --all"
+    assert lines[:2] == CRONTAB.splitlines()[:2]
+    assert stat.S_IMODE(crontab.stat().st_mode) == 0o640
+    left = [name for name in os.listdir(crontab.parent) if name.startswith(".edgecron")]
+    assert left == []
+
+
+def test_stdin_is_read_and_crontab_e_is_named(
+    edgecron: Edgecron, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stdin = SimpleNamespace(buffer=io.BytesIO(CRONTAB.encode()), isatty=lambda: False)
+    monkeypatch.setattr("sys.stdin", stdin)
+
+    said = edgecron("import", "crontab", "-")
+
+    assert said.code == 0
+    assert "crontab -e" in said.err
+    assert edgecron("import", "crontab", "-", "--comment-out").code == 2
+
+
+def test_a_system_crontab_has_a_user_column(edgecron: Edgecron, tmp_path: Path) -> None:
+    import pwd
+
+    me = pwd.getpwuid(os.geteuid()).pw_name
+    file = tmp_path / "system"
+    file.write_text(f"17 * * * * {me} cd / && run-parts /etc/cron.hourly\n")
+
+    said = edgecron("import", "crontab", str(file), "--system", "--json")
+
+    [schedule] = said.json
+    assert schedule["triggers"] == ["17 * * * *"]
+    assert schedule["job"] == "cd / && run-parts /etc/cron.hourly"
+
+
+@pytest.mark.failure(61)
+def test_what_differs_from_cron_is_named_line_by_line(edgecron: Edgecron, tmp_path: Path) -> None:
+    file = tmp_path / "mail"
+    file.write_text("MAILTO=me\n0 2 * * * true\n")
+
+    said = edgecron("import", "crontab", str(file))
+
+    assert said.code == 0
+    assert "line 1: MAILTO" in said.err
+
+
+def test_a_missing_file_is_not_found(edgecron: Edgecron, tmp_path: Path) -> None:
+    said = edgecron("import", "crontab", str(tmp_path / "none"))
+
+    assert said.code == 3
+    assert edgecron("import", "crontab", str(tmp_path)).code == 2
+
+
+def test_an_empty_crontab_imports_nothing(edgecron: Edgecron, tmp_path: Path) -> None:
+    (tmp_path / "empty").write_text("# nothing\n")
+
+    said = edgecron("import", "crontab", str(tmp_path / "empty"), "--json")
+
+    assert (said.code, said.json) == (0, [])

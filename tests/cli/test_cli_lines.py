@@ -1,0 +1,112 @@
+"""Text for people: cleaned, fitted, and an engine's events as lines."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from edgecron.cli.screen import clean, display_width, distance, short_duration, table
+from edgecron.cli.transitions import as_json, logfmt, readable
+from edgecron.engine.events import Event, EventKind
+
+AT_MS = 1_795_161_845_000  # 2026-11-20T08:04:05Z
+NOW = datetime(2026, 11, 20, 8, 4, 5, tzinfo=UTC)
+
+
+def event(kind: EventKind, **details: object) -> Event:
+    return Event(at_ms=AT_MS, kind=kind, execution_id=41, schedule="backup", details=details)
+
+
+@pytest.mark.failure(72)
+@pytest.mark.parametrize(
+    "text",
+    ["\x1b[2J", "\x1b]52;c;aGk=\x07", "\x9b31m", "a\rb", "a\bb", "\u202egpj.exe", "\u2028", "\0"],
+)
+def test_nothing_that_a_terminal_obeys_is_let_through(text: str) -> None:
+    shown = clean(f"<{text}>")
+
+    assert shown.isprintable()
+    assert shown != f"<{text}>"
+
+
+def test_letters_of_every_language_are_let_through() -> None:
+    assert clean("Grüße, 日本, 🎉") == "Grüße, 日本, 🎉"
+    assert clean("a\nb\tc", keep="\n\t") == "a\nb\tc"
+
+
+def test_a_table_gives_way_in_its_flexible_columns() -> None:
+    lines = table(
+        ("NAME", "WHEN"),
+        [("backup", "0 2 * * * and more"), ("日本", "x")],
+        is_colored=False,
+        flexible=(1,),
+        width=18,
+    )
+
+    assert [display_width(line) for line in lines] == [12, 18, 9]
+    assert lines[1].endswith("…")
+
+
+@pytest.mark.failure(72)
+def test_a_table_cleans_its_cells_before_it_colours_them() -> None:
+    [_, line] = table(("N",), [("\x1b[31mred",)], is_colored=True, styles=[("green",)])
+
+    assert line == "\x1b[32m\\x1b[31mred\x1b[0m"
+
+
+@pytest.mark.parametrize(
+    ("seconds", "said"),
+    [(0, "now"), (3, "in 3 s"), (-3, "3 s ago"), (90, "in 1.5 min"), (-7200, "2 h ago"),
+     (59.6, "in 1 min"), (86_400 * 400, "in 400 d")],
+)  # fmt: skip
+def test_distances_are_told_in_one_unit(seconds: float, said: str) -> None:
+    assert distance(NOW + timedelta(seconds=seconds), NOW) == said
+
+
+def test_durations_are_told_as_people_do() -> None:
+    shown = [short_duration(ms) for ms in (None, 0, 12, 1500, 59_960, 200_000, 7_500_000)]
+
+    assert shown == ["-", "0 ms", "12 ms", "1.5 s", "1 min 0 s", "3 min 20 s", "2 h 5 min"]
+
+
+def test_a_line_for_people_is_local_and_says_why() -> None:
+    line = readable(zone=UTC, is_colored=False)
+
+    ended = line(event(EventKind.ENDED, outcome="failed", reason="exit", exit_code=3,
+                       duration_ms=1200, error_msg="exit code 3"))  # fmt: skip
+    skipped = line(event(EventKind.SKIPPED, reason="misfire", missed_count=14))
+
+    assert ended.startswith("08:04:05  ✘ backup  ")
+    assert " ".join(ended.split()[3:]) == "failed exit code 3 1.2 s run 41"
+    assert "missed 14 times" in skipped
+
+
+def test_a_line_for_logs_has_ids_first() -> None:
+    line = logfmt(event(EventKind.ENDED, outcome="failed", reason="timeout", duration_ms=30_000))
+
+    assert line == (
+        "execution=41 schedule=backup outcome=failed reason=timeout after_s=30.0"
+        " ts=2026-11-20T08:04:05Z"
+    )
+
+
+def test_a_line_for_machines_is_one_json_object() -> None:
+    found = json.loads(as_json(event(EventKind.STARTED, plan_ms=AT_MS)))
+
+    assert found == {
+        "ts": "2026-11-20T08:04:05Z",
+        "event": "started",
+        "execution": 41,
+        "schedule": "backup",
+        "plan_at": "2026-11-20T08:04:05Z",
+    }
+
+
+@pytest.mark.failure(72)
+def test_no_line_of_a_log_lets_an_escape_sequence_through() -> None:
+    hostile = event(EventKind.ENDED, outcome="failed", error_msg='\x1b]0;x\x07 "a" \n b=c')
+
+    for line in (logfmt(hostile), as_json(hostile), readable(zone=UTC, is_colored=False)(hostile)):
+        assert line.isprintable()

@@ -1,0 +1,219 @@
+"""Bad input: one clear line on stderr, the right exit code, and a database as it was."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from pathlib import Path
+
+import pytest
+from conftest import Edgecron
+
+WHEN = ("--every", "1h")
+COMMAND = ("--", "true")
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("add", "x", *COMMAND), "no time to run at"),
+        (("add", "x", *WHEN), "the command is missing"),
+        (("add", "x", *WHEN, "--"), "the command is missing"),
+        (("add", "x", *WHEN, "--shell", " "), "the command is missing"),
+        (("add", "x", *WHEN, "--shell", "true", *COMMAND), "both given"),
+        (("add", *WHEN, *COMMAND), "NAME"),
+        (("add", "x", "--cron", "25 * * *", *COMMAND), "expected"),
+        (("add", "x", "--cron", "every 5m", *COMMAND), "expected a cron text"),
+        (("add", "x", "--every", "5 parsecs", *COMMAND), "parsecs"),
+        (("add", "x", "--every", "1h after end", *COMMAND), "not yet available"),
+        (("add", "x", "--cron", "after y", *COMMAND), "expected a cron text"),
+        (("add", "x", "--at", "2001-01-01T00:00:00Z", *COMMAND), "in the past"),
+        (("add", "x", "--at", "teatime", *COMMAND), "teatime"),
+        (("add", "x", *WHEN, "--tz", "Europe/Berlim", *COMMAND), "did you mean Europe/Berlin"),
+        (("add", "x", *WHEN, "--timeout", "soon", *COMMAND), "soon"),
+        (("add", "x", *WHEN, "--timeout", "0s", *COMMAND), "zero"),
+        (("add", "x", *WHEN, "--max-running", "0", *COMMAND), "--max-running is '0'"),
+        (("add", "x", *WHEN, "--max-runs", "9" * 30, *COMMAND), "--max-runs"),
+        (("add", "x", *WHEN, "--priority", "urgent", *COMMAND), "low, normal, high"),
+        (("add", "x", *WHEN, "--overlap", "replace", *COMMAND), "skip, queue or allow"),
+        (("add", "x", *WHEN, "--catch-up", "some", *COMMAND), "once, skip or all"),
+        (("add", "x", *WHEN, "--ok-codes", "0,256", *COMMAND), "--ok-codes"),
+        (("add", "x", *WHEN, "--env", "A", *COMMAND), "KEY=VALUE"),
+        (("add", "x", *WHEN, "--scope", "device", *COMMAND), "KIND:ID"),
+        (("add", "x", *WHEN, "--payload", "{", *COMMAND), "not JSON"),
+        (("add", "x", *WHEN, "--user", "no-such-user", *COMMAND), "not known"),
+        (("add", "x", *WHEN, "--group", "a b", *COMMAND), "group name"),
+        (("add", "x", *WHEN, "--until", "2001-01-01", *COMMAND), "in the past"),
+        (("add", "x", *WHEN, "--from", "in 2h", "--until", "in 1h", *COMMAND), "not later"),
+        (("add", "x", *WHEN, "--retries", "3", *COMMAND), "'--retries' is not known"),
+        (("add", "x", *WHEN, "--on-interrupt", "retry", *COMMAND), "is not known"),
+        (("add", "x", *WHEN, "--needs", "online", *COMMAND), "is not known"),
+        (("add", "x", "--after", "y", *COMMAND), "is not known"),
+        (("add", "x", *WHEN, "--timeot", "1s", *COMMAND), "did you mean --timeout"),
+        (("edit", "backup"), "nothing to change"),
+        (("edit", "backup", "--name", "other"), "is not known"),
+        (("pause", "backup", "--until", "2001-01-01"), "in the past"),
+        (("logs", "backup", "-f"), "is not known"),
+        (("logs", "backup", "--stream", "stdin"), "--stream"),
+        (("history", "--status", "great"), "--status is 'great'"),
+        (("history", "-n", "0"), "-n is '0'"),
+        (("next", "-n", "many"), "-n is 'many'"),
+        (("rm",), "NAME"),
+        (("list", "--", "x"), "no command after --"),
+        (("lst",), "did you mean 'list'"),
+        (("--color", "pink", "list"), "pink"),
+        (("list", "--db"), "--db needs a value"),
+        (("import", "anacrontab", "x"), "expected crontab"),
+        (("daemon", "--log-format", "xml"), "--log-format"),
+        (("demo", "--seconds", "-1"), "--seconds"),
+    ],
+)
+def test_bad_usage_is_one_line_and_leaves_the_database(
+    edgecron: Edgecron, backup: str, words: tuple[str, ...], said: str
+) -> None:
+    before = edgecron("show", backup, "--json").json[0]["revision"]
+
+    found = edgecron(*words)
+
+    assert found.code == 2
+    assert found.out == ""
+    assert found.err.startswith("edgecron: ")
+    assert found.err.count("\n") == 1
+    assert said in found.err
+    [schedule] = edgecron("list", "--json").json
+    assert schedule["revision"] == before
+
+
+@pytest.mark.failure(10)
+def test_a_date_that_can_never_come_is_refused(edgecron: Edgecron, database: Path) -> None:
+    said = edgecron("add", "x", "--cron", "0 0 30 2 *", *COMMAND)
+
+    assert said.code == 2
+    assert not database.exists()
+
+
+@pytest.mark.failure(11)
+@pytest.mark.parametrize(
+    "text", ["R * * * *", "5-1 * * * *", "*/0 * * * *", "* * * *", "* * * * * * *", "٣ * * * *"]
+)
+def test_cron_texts_that_are_not_promised_are_refused(edgecron: Edgecron, text: str) -> None:
+    said = edgecron("check", text)
+
+    assert said.code == 2
+    assert said.err.count("\n") == 1
+    assert "(" in said.err, "says what to write instead"
+
+
+@pytest.mark.failure(57)
+@pytest.mark.parametrize(
+    "name", ["", "a\nb", "a\x1b[2J", "../up", "n" * 129, "x" * 1_000_000, "a\u202eb", "42", "-a"]
+)
+def test_names_that_are_not_usable_are_refused(
+    edgecron: Edgecron, database: Path, name: str
+) -> None:
+    said = edgecron("add", name, *WHEN, *COMMAND)
+
+    assert said.code == 2
+    assert said.err.count("\n") == 1
+    assert len(said.err) < 500
+    assert said.err.rstrip("\n").isprintable()
+    assert not database.exists()
+
+
+@pytest.mark.failure(58)
+def test_a_duplicate_name_is_refused_and_the_first_stays(edgecron: Edgecron, backup: str) -> None:
+    said = edgecron("add", backup, "--every", "2h", *COMMAND)
+
+    assert said.code == 4
+    assert "edgecron edit backup" in said.err
+    assert edgecron("list", "--json").json[0]["triggers"] == ["every 1h"]
+
+
+def test_an_unknown_name_gets_a_suggestion(edgecron: Edgecron, backup: str) -> None:
+    for verb in ("show", "rm", "pause", "resume", "run", "logs", "next", "history"):
+        said = edgecron(verb, "bakcup")
+        assert said.code == 3, verb
+        assert "did you mean 'backup'" in said.err
+
+
+def test_an_unknown_run_is_not_found(edgecron: Edgecron, backup: str) -> None:
+    assert edgecron("logs", "4711").code == 3
+    assert edgecron("logs", backup).code == 3
+
+
+def test_an_error_is_an_object_where_json_is_asked_for(edgecron: Edgecron, backup: str) -> None:
+    said = edgecron("show", "bakcup", "--json")
+    usage = edgecron("add", "--wat", "--json")
+
+    assert said.error == {
+        "code": "not_found",
+        "message": "there is no schedule 'bakcup'",
+        "hint": "did you mean 'backup'?",
+    }
+    assert usage.code == 2
+    assert usage.error["code"] == "usage"
+
+
+def test_a_file_that_is_no_database_is_named_and_left(edgecron: Edgecron, database: Path) -> None:
+    database.write_text("dear diary, " * 100)
+
+    for words in (("list",), ("add", "x", *WHEN, *COMMAND), ("daemon",), ("status",)):
+        said = edgecron(*words)
+        assert said.code == 5, words
+        assert said.err.count("\n") == 1
+        assert str(database) in said.err
+    assert database.read_text().startswith("dear diary")
+
+
+def test_a_database_of_another_program_is_refused(edgecron: Edgecron, database: Path) -> None:
+    with sqlite3.connect(database) as connection:
+        connection.execute("CREATE TABLE recipes (name TEXT)")
+    connection.close()
+
+    said = edgecron("add", "x", *WHEN, *COMMAND)
+
+    assert said.code == 5
+    assert "another program" in said.err
+
+
+def test_a_newer_schema_is_refused(edgecron: Edgecron, backup: str, database: Path) -> None:
+    connection = sqlite3.connect(database)
+    connection.execute("PRAGMA user_version = 99")
+    connection.close()
+
+    said = edgecron("list")
+
+    assert said.code == 5
+    assert "upgrade edgecron" in said.err
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+def test_a_folder_that_can_not_be_written_is_refused(edgecron: Edgecron, tmp_path: Path) -> None:
+    folder = tmp_path / "locked"
+    folder.mkdir(mode=0o500)
+    path = str(folder / "x.db")
+
+    for words in (("add", "x", *WHEN, *COMMAND), ("daemon",)):
+        said = edgecron("--db", path, *words)
+        assert said.code == 5, words
+        assert said.err.count("\n") == 1
+        assert path in said.err
+
+
+def test_a_place_that_is_no_folder_is_refused(edgecron: Edgecron, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    path = str(tmp_path / "file" / "x.db")
+
+    for words in (("add", "x", *WHEN, *COMMAND), ("daemon",), ("list",)):
+        said = edgecron("--db", path, *words)
+        assert said.code in (0, 5), words
+        assert "Traceback" not in said.err
+        assert path in said.err
+
+
+def test_bytes_that_are_not_text_are_refused(edgecron: Edgecron, database: Path) -> None:
+    said = edgecron("add", "x", *WHEN, "--", "echo", "\udcff")
+
+    assert said.code == 2
+    assert "not UTF-8" in said.err
+    assert not database.exists()

@@ -1,0 +1,240 @@
+"""What comes, what ran, what it printed, and running now."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from conftest import Edgecron
+
+from edgecron.cli import run
+from edgecron.timetext import parse_instant
+
+HISTORY_FIELDS = [
+    "id", "schedule", "scope_kind", "scope_id", "plan_at", "due_at", "fire_key", "cause",
+    "attempt", "max_attempts", "status", "reason", "exit_code", "started_at", "finished_at",
+    "duration_ms", "engine_id", "missed_from_at", "missed_to_at", "missed_count", "error_msg",
+]  # fmt: skip
+
+
+def add(edgecron: Edgecron, name: str, line: str, *options: str) -> None:
+    said = edgecron("add", name, "--every", "1h", *options, "--shell", line)
+    assert said.code == 0, said.err
+
+
+def test_next_merges_all_schedules_in_order(edgecron: Edgecron) -> None:
+    edgecron("add", "often", "--every", "10m", "--", "true")
+    edgecron("add", "rare", "--every", "25m", "--", "true")
+
+    fires = edgecron("next", "-n", "7", "--json").json
+
+    assert list(fires[0]) == ["schedule", "plan_at", "due_at", "source"]
+    assert [fire["schedule"] for fire in fires] == [
+        "often", "often", "rare", "often", "often", "often", "rare",
+    ]  # fmt: skip
+    assert [fire["due_at"] for fire in fires] == sorted(fire["due_at"] for fire in fires)
+
+
+def test_next_of_one_schedule_shows_its_own_times(edgecron: Edgecron, backup: str) -> None:
+    edgecron("add", "often", "--every", "10m", "--", "true")
+
+    fires = edgecron("next", backup, "-n", "3", "--json").json
+    lines = edgecron("next", "-n", "3", backup).out.splitlines()
+
+    assert [fire["schedule"] for fire in fires] == [backup] * 3
+    assert len(lines) == 4
+
+
+def test_next_tells_how_far_jitter_moved_a_time(edgecron: Edgecron) -> None:
+    edgecron("add", "x", "--every", "1h", "--jitter", "30m", "--", "true")
+
+    fires = edgecron("next", "-n", "5", "--json").json
+
+    moved = [
+        (parse_instant(fire["due_at"]) - parse_instant(fire["plan_at"])).total_seconds()
+        for fire in fires
+    ]
+    assert all(0 <= seconds <= 1800 for seconds in moved)
+    assert len(set(moved)) > 1
+    assert "of jitter" in edgecron("next").out
+
+
+def test_run_queues_a_run_and_leaves_the_next_time(edgecron: Edgecron, backup: str) -> None:
+    [before] = edgecron("list", "--json").json
+
+    [queued] = edgecron("run", backup, "--json").json
+
+    assert (queued["cause"], queued["status"]) == ("manual", "queued")
+    assert edgecron("list", "--json").json[0]["next_plan_at"] == before["next_plan_at"]
+
+
+def test_run_with_wait_runs_it_here_and_prints_what_it_printed(
+    edgecron: Edgecron, backup: str
+) -> None:
+    said = edgecron("run", backup, "--wait")
+
+    assert said.code == 0
+    assert sorted(said.out.splitlines()) == ["bad", "good"]
+    [execution] = edgecron("history", "--json").json
+    assert (execution["status"], execution["cause"]) == ("success", "manual")
+
+
+@pytest.mark.parametrize(
+    ("line", "code"), [("exit 7", 7), ("kill -TERM $$", 143), ("exit 125", 125), ("true", 0)]
+)
+def test_run_with_wait_exits_as_the_job_did(edgecron: Edgecron, line: str, code: int) -> None:
+    add(edgecron, "x", line)
+
+    assert edgecron("run", "x", "--wait").code == code
+
+
+def test_run_with_wait_exits_with_125_for_errors_of_our_own(edgecron: Edgecron) -> None:
+    edgecron("add", "gone", "--every", "1h", "--", "/no/such/command")
+
+    missing = edgecron("run", "gone", "--wait")
+
+    assert missing.code == 125
+    assert "/no/such/command" in missing.err
+    assert edgecron("run", "nope", "--wait").code == 125
+    assert edgecron("run", "--wait", "gone", "--wat").code == 125
+    assert edgecron("run", "nope").code == 3
+
+
+def test_run_with_wait_takes_nothing_else_that_is_due(
+    edgecron: Edgecron, backup: str, tmp_path: Path
+) -> None:
+    add(edgecron, "other", f"touch {tmp_path}/ran")
+    edgecron("run", "other")
+
+    edgecron("run", backup, "--wait")
+
+    assert not (tmp_path / "ran").exists()
+    statuses = {one["schedule"]: one["status"] for one in edgecron("history", "--json").json}
+    assert statuses == {"other": "queued", backup: "success"}
+
+
+def test_a_second_run_is_skipped_by_overlap_and_says_so(edgecron: Edgecron, backup: str) -> None:
+    edgecron("run", backup)
+
+    said = edgecron("run", backup)
+    waited = edgecron("run", backup, "--wait")
+
+    assert said.code == 1
+    assert "skipped: overlap" in said.out
+    assert waited.code == 125
+    assert "overlap" in waited.err
+
+
+def test_history_has_the_fields_of_the_contract_in_order(edgecron: Edgecron, backup: str) -> None:
+    edgecron("run", backup, "--wait")
+
+    [execution] = edgecron("history", backup, "--json").json
+
+    assert list(execution)[: len(HISTORY_FIELDS)] == HISTORY_FIELDS
+    assert execution["exit_code"] == 0
+    assert execution["plan_at"].endswith("Z")
+    assert execution["fire_key"].startswith("manual:")
+
+
+def test_history_is_filtered_by_status_and_paged(edgecron: Edgecron) -> None:
+    add(edgecron, "good", "true")
+    add(edgecron, "bad", "exit 1")
+    for name in ("good", "bad", "good", "bad"):
+        edgecron("run", name, "--wait")
+
+    failed = edgecron("history", "--status", "failed", "--json").json
+    page = edgecron("history", "-n", "2", "--json").json
+    rest = edgecron("history", "--before", str(page[-1]["id"]), "--json").json
+
+    assert [one["schedule"] for one in failed] == ["bad", "bad"]
+    assert [one["id"] for one in page + rest] == sorted(
+        (one["id"] for one in page + rest), reverse=True
+    )
+    assert len(page + rest) == 4
+    both = edgecron("history", "--status", "failed", "--status", "success", "--json").json
+    assert len(both) == 4
+
+
+def test_history_as_a_table_says_why(edgecron: Edgecron) -> None:
+    add(edgecron, "bad", "exit 3")
+    edgecron("run", "bad", "--wait")
+
+    line = edgecron("history").out.splitlines()[1]
+
+    assert "failed" in line
+    assert "exit code 3" in line
+    assert "manual" in line
+
+
+def test_logs_of_a_run_or_of_the_newest_of_a_schedule(edgecron: Edgecron, backup: str) -> None:
+    edgecron("run", backup, "--wait")
+
+    assert sorted(edgecron("logs", backup).out.splitlines()) == ["bad", "good"]
+    assert edgecron("logs", "1", "--stream", "stderr").out == "bad\n"
+    assert edgecron("logs", backup, "--stream", "stdout").out == "good\n"
+    chunks = edgecron("logs", backup, "--json").json
+    assert {(chunk["run"], chunk["stream"], chunk["text"]) for chunk in chunks} == {
+        (1, "stdout", "good\n"),
+        (1, "stderr", "bad\n"),
+    }
+
+
+def test_logs_of_a_run_that_waits_say_so(edgecron: Edgecron, backup: str) -> None:
+    edgecron("run", backup)
+
+    said = edgecron("logs", "1")
+
+    assert (said.code, said.out) == (0, "")
+    assert "has not started yet" in said.err
+
+
+def test_logs_say_how_much_was_not_kept(edgecron: Edgecron) -> None:
+    add(edgecron, "much", "yes edgecron | head -c 2000000; echo; echo end")
+    edgecron("run", "much", "--wait")
+
+    said = edgecron("logs", "much")
+
+    assert said.out.startswith("edgecron\n")
+    assert said.out.endswith("end\n")
+    assert len(said.out) < 300_000
+    assert "bytes were not kept" in said.err
+    assert said.err.count("\n") == 1
+
+
+@pytest.mark.failure(45)
+@pytest.mark.usefixtures("database")
+def test_logs_off_a_terminal_are_the_very_bytes(
+    capfdbinary: pytest.CaptureFixture[bytes],
+) -> None:
+    line = r"printf 'a\000b\377\033[2Jc'"
+    run(["add", "x", "--every", "1h", "--shell", line])
+    run(["run", "x", "--wait"])
+    capfdbinary.readouterr()
+
+    run(["logs", "x"])
+
+    assert capfdbinary.readouterr().out == b"a\0b\xff\x1b[2Jc"
+
+
+def test_status_tells_of_schedules_runs_and_the_missing_engine(
+    edgecron: Edgecron, backup: str, database: Path
+) -> None:
+    add(edgecron, "bad", "exit 3")
+    edgecron("run", "bad", "--wait")
+    edgecron("run", backup)
+
+    said = edgecron("status")
+    [found] = edgecron("status", "--json").json
+
+    assert said.code == 0
+    assert str(database) in said.out
+    assert "0 running, 1 queued" in said.out
+    assert "edgecron daemon" in said.err
+    assert found["engines"] == []
+    assert found["queued"] == 1
+    assert found["schedules"] == 2
+    assert found["last_failure"]["schedule"] == "bad"
+    assert found["next"]["schedule"] in ("bad", backup)
+    assert found["size_bytes"] > 0
+    json.dumps(found)

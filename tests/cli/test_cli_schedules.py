@@ -1,0 +1,240 @@
+"""Making, changing, seeing and removing schedules."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from conftest import Edgecron
+
+from edgecron.timetext import parse_instant
+
+LIST_FIELDS = [
+    "name", "kind", "job", "triggers", "timezone", "enabled", "paused_until", "next_plan_at",
+    "next_run_at", "last_run_at", "last_status", "run_count", "catch_up", "grace_s", "overlap",
+    "max_running", "timeout_s", "kill_grace_s", "retries", "retry_delay_s", "retry_factor",
+    "retry_max_delay_s", "ok_codes", "on_interrupt", "priority", "jitter_s", "group", "queue",
+    "description", "scopes", "from_at", "until_at", "max_runs", "trigger_error", "id",
+    "revision", "created_at", "updated_at",
+]  # fmt: skip
+SHOW_FIELDS = [
+    "env", "env_file", "cwd", "user", "payload", "stdin", "counts", "last_success_at",
+    "last_error", "upcoming",
+]  # fmt: skip
+
+
+def test_add_says_in_words_what_it_made_and_when_it_comes(edgecron: Edgecron) -> None:
+    said = edgecron("add", "backup", "--cron", "0 2 * * *", "--tz", "UTC", "--", "true")
+
+    assert said.code == 0
+    assert said.out.startswith("added backup: at 02:00 every day (UTC); next 20")
+    assert said.out.count("\n") == 1
+    assert "(in " in said.out
+
+
+def test_add_without_an_engine_says_how_to_start_one(edgecron: Edgecron, database: Path) -> None:
+    said = edgecron("add", "backup", "--every", "5m", "--", "true")
+    named = edgecron("--db", str(database), "run", "backup")
+
+    assert "no engine is running" in said.err
+    assert "edgecron daemon" in said.err
+    assert f"edgecron --db {database} daemon" in named.err
+
+
+def test_list_as_json_has_the_fields_of_the_contract(edgecron: Edgecron, backup: str) -> None:
+    [schedule] = edgecron("list", "--json").json
+
+    assert list(schedule) == LIST_FIELDS
+    assert schedule["name"] == backup
+    assert schedule["kind"] == "shell"
+    assert schedule["job"] == "echo good; echo bad >&2"
+    assert schedule["triggers"] == ["every 1h"]
+    assert schedule["timezone"] == "local"
+    assert schedule["next_plan_at"].endswith("Z")
+
+
+def test_show_as_json_is_one_object_with_all_there_is(edgecron: Edgecron) -> None:
+    edgecron(
+        "add", "full", "--cron", "*/5 * * * *", "--tz", "Europe/Berlin", "--env", "A=1=2",
+        "--env", "B=", "--cwd", "/srv", "--payload", '{"n": 1}', "--stdin", "yes",
+        "--catch-up", "all", "--grace", "2h", "--overlap", "queue", "--max-running", "2",
+        "--timeout", "90s", "--kill-grace", "0", "--priority", "high", "--group", "disk",
+        "--ok-codes", "0,2", "--scope", "device:a", "--scope", "device:b", "--max-runs", "9",
+        "--description", "nightly", "--", "tar", "czf", "$(touch x)",
+    )  # fmt: skip
+
+    [found] = edgecron("show", "full", "--json").json
+
+    assert list(found) == LIST_FIELDS + SHOW_FIELDS
+    assert found["job"] == ["tar", "czf", "$(touch x)"]
+    assert found["env"] == {"A": "1=2", "B": ""}
+    assert (found["cwd"], found["payload"], found["stdin"]) == ("/srv", '{"n": 1}', "yes")
+    assert (found["catch_up"], found["grace_s"], found["overlap"]) == ("all", 7200, "queue")
+    assert (found["max_running"], found["timeout_s"], found["kill_grace_s"]) == (2, 90, 0)
+    assert (found["priority"], found["group"], found["ok_codes"]) == (10, "disk", [0, 2])
+    assert found["scopes"] == [{"kind": "device", "id": "a"}, {"kind": "device", "id": "b"}]
+    assert (found["max_runs"], found["description"]) == (9, "nightly")
+    assert len(found["upcoming"]) == 5
+
+
+def test_several_triggers_are_kept_and_the_earliest_comes_first(edgecron: Edgecron) -> None:
+    said = edgecron(
+        "add", "both", "--cron", "0 3 * * *", "--every", "20m", "--at", "in 2d", "--on-boot",
+        "--json", "--", "true",
+    )  # fmt: skip
+
+    [schedule] = said.json
+    kinds = [trigger.split()[0] for trigger in schedule["triggers"]]
+    assert kinds == ["0", "every", "at", "on"]
+    wait = parse_instant(schedule["next_plan_at"]) - parse_instant(schedule["created_at"])
+    assert wait.total_seconds() <= 20 * 60
+
+
+def test_a_relative_folder_is_the_one_the_person_is_in(
+    edgecron: Edgecron, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+
+    edgecron("add", "here", "--every", "1h", "--cwd", ".", "--env-file", "env", "--", "true")
+
+    [found] = edgecron("show", "here", "--json").json
+    assert found["cwd"] == str(tmp_path)
+    assert found["env_file"] == str(tmp_path / "env")
+
+
+def test_edit_changes_what_is_given_and_nothing_else(edgecron: Edgecron, backup: str) -> None:
+    [before] = edgecron("list", "--json").json
+
+    said = edgecron("edit", backup, "--timeout", "2h", "--env", "A=1", "--json")
+
+    [after] = said.json
+    assert after["timeout_s"] == 7200
+    assert after["revision"] == before["revision"] + 1
+    changed = {"timeout_s", "revision", "updated_at"}
+    assert {key for key in after if after[key] != before[key]} <= changed
+
+
+def test_edit_with_none_clears_an_option(edgecron: Edgecron, backup: str) -> None:
+    edgecron("edit", backup, "--timeout", "2h", "--description", "x", "--env", "A=1")
+
+    edgecron("edit", backup, "--timeout", "none", "--description", "none", "--env", "none")
+
+    [found] = edgecron("show", backup, "--json").json
+    assert found["timeout_s"] is None
+    assert found["description"] is None
+    assert found["env"] == {}
+
+
+def test_edit_with_times_replaces_all_of_them(edgecron: Edgecron) -> None:
+    edgecron("add", "both", "--every", "1h", "--on-boot", "--", "true")
+
+    [found] = edgecron("edit", "both", "--cron", "0 4 * * *", "--json").json
+
+    assert found["triggers"] == ["0 4 * * *"]
+
+
+def test_edit_takes_a_new_command(edgecron: Edgecron, backup: str) -> None:
+    [found] = edgecron("edit", backup, "--json", "--", "tar", "--json").json
+
+    assert (found["kind"], found["job"]) == ("command", ["tar", "--json"])
+
+
+def test_pause_and_resume_take_several_names(edgecron: Edgecron, backup: str) -> None:
+    edgecron("add", "other", "--every", "1h", "--", "true")
+
+    paused = edgecron("pause", backup, "other", "--json").json
+    resumed = edgecron("resume", backup, "other", "--json").json
+
+    assert [one["enabled"] for one in paused] == [False, False]
+    assert [one["next_plan_at"] for one in paused] == [None, None]
+    assert [one["enabled"] for one in resumed] == [True, True]
+    assert all(one["next_plan_at"] for one in resumed)
+
+
+def test_pause_until_a_time_keeps_the_schedule_enabled(edgecron: Edgecron, backup: str) -> None:
+    [found] = edgecron("pause", backup, "--until", "in 5h", "--json").json
+
+    assert found["enabled"] is True
+    assert parse_instant(found["next_plan_at"]) >= parse_instant(found["paused_until"])
+
+
+def test_a_name_that_is_missing_changes_none_of_the_others(edgecron: Edgecron, backup: str) -> None:
+    said = edgecron("rm", backup, "nope")
+
+    assert said.code == 3
+    assert [one["name"] for one in edgecron("list", "--json").json] == [backup]
+
+
+def test_rm_removes_and_the_name_is_free_again(edgecron: Edgecron, backup: str) -> None:
+    assert edgecron("rm", backup).code == 0
+    assert edgecron("list", "--json").json == []
+
+    again = edgecron("add", backup, "--every", "1h", "--", "true")
+
+    assert again.code == 0
+
+
+def test_reading_verbs_make_no_database(edgecron: Edgecron, database: Path) -> None:
+    for verb in ("list", "history", "next"):
+        said = edgecron(verb)
+        assert (said.code, said.out) == (0, "")
+        assert str(database) in said.err
+        assert edgecron(verb, "--json").json == []
+    assert edgecron("status").code == 0
+    assert edgecron("history", "backup").code == 3
+    assert edgecron("logs", "1").code == 3
+    assert not database.exists()
+
+
+def test_list_says_how_each_schedule_stands(edgecron: Edgecron, backup: str) -> None:
+    edgecron("add", "held", "--every", "1h", "--", "true")
+    edgecron("pause", "held")
+    edgecron("add", "boot", "--on-boot", "--", "true")
+
+    lines = edgecron("list").out.splitlines()
+
+    assert [line.split()[1] for line in lines[1:]] == [backup, "boot", "held"]
+    assert "at boot" in lines[2]
+    assert "paused" in lines[3]
+
+
+def test_list_fits_eighty_columns(edgecron: Edgecron, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    edgecron("add", "n" * 60, "--cron", "1,2,3,4,5,6,7,8 1-20 * * MON-FRI", "--", "true")
+
+    lines = edgecron("list").out.splitlines()
+
+    assert max(map(len, lines)) <= 80
+    assert "in " in lines[1]
+
+
+def test_colour_is_given_only_where_it_is_wanted(edgecron: Edgecron, backup: str) -> None:
+    assert "\x1b" not in edgecron("list").out
+    assert "\x1b" in edgecron("--color", "always", "list").out
+    assert "\x1b" not in edgecron("list", "--color=never").out
+
+
+@pytest.mark.failure(65)
+def test_a_variable_that_looks_like_a_secret_is_warned_of(edgecron: Edgecron) -> None:
+    said = edgecron("add", "x", "--every", "1h", "--env", "DB_PASSWORD=hunter2", "--", "true")
+
+    assert said.code == 0
+    assert "--env-file" in said.err
+    assert "hunter2" not in said.out + said.err
+    assert "hunter2" not in edgecron("add", "y", "--every", "1h", "--env", "hunter2").err
+
+
+@pytest.mark.failure(60)
+def test_no_shell_reads_what_was_given_as_argv(edgecron: Edgecron, tmp_path: Path) -> None:
+    bait = tmp_path / "bait"
+    edgecron(
+        "add", "x", "--every", "1h", "--payload", f'"$(touch {bait})"', "--description",
+        f"$(touch {bait})", "--env", f"A=`touch {bait}`", "--", "echo", f"$(touch {bait})",
+    )  # fmt: skip
+
+    said = edgecron("run", "x", "--wait")
+
+    assert said.code == 0
+    assert said.out == f"$(touch {bait})\n"
+    assert not os.path.exists(bait)
