@@ -14,6 +14,7 @@ import os
 import signal
 import sys
 from argparse import ArgumentParser, Namespace
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -51,7 +52,8 @@ def run(cli: Session, args: Namespace) -> int:
     line = as_json if is_json else text_line(cli)
     database = database_path(cli.database)
     # Before the database is opened here: the host's supervisor must be forked first.
-    host = open_host(database, report=lambda event: _print(line(event)), max_running=max_running)
+    host = open_host(database, report=lambda event: tell(line(event)), max_running=max_running)
+    tell = _teller(host.loop)
     try:
         if not is_json:
             _say_start(cli, database)
@@ -123,5 +125,17 @@ def _say_start(cli: Session, database: Path) -> None:
     cli.close()
 
 
-def _print(text: str) -> None:
-    print(text, flush=True)
+def _teller(loop: Loop) -> Callable[[str], None]:
+    """Prints lines as long as somebody takes them."""
+
+    def tell(text: str) -> None:
+        try:
+            print(text, flush=True)
+        except BrokenPipeError:
+            # Whoever read us has gone, and so do we, in good order.
+            loop.stop()
+        except OSError:
+            # A log that can't be written is no reason to leave undone what is due.
+            return
+
+    return tell

@@ -52,8 +52,10 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def run(cli: Session, args: Namespace) -> int:
-    from edgecron.cli.options import read_count
+    from edgecron.cli.options import UsageError, read_count
 
+    if cli.is_json:
+        raise UsageError("demo is for people, and has no --json")
     seconds = read_count(args.seconds, what="--seconds", most=_MOST_SECONDS)
     with _throw_away_folder() as folder:
         _play(cli, folder / "edgecron.db", seconds)
@@ -159,13 +161,14 @@ def _sum_up(cli: Session, scheduler: Scheduler) -> None:
         cli.put(line)
     cli.put()
     cli.put(
-        f"{count_words(total, 'run')}, each on record with its output; what was skipped is, too."
-        " All of it is gone now."
+        f"{count_words(total, 'run')}, each on record with what it printed, and so is what was"
+        " skipped."
     )
+    cli.put("All of it is gone now.")
     cli.put()
     cli.put("Your own turn:")
     for command, meaning in (
-        ('edgecron add hello --every 10s --shell "date; uptime"', "a schedule that stays"),
+        ('edgecron add hello --every 10s --shell "date"', "a schedule that stays"),
         ("edgecron daemon", "run what is due, until Ctrl-C"),
         ("edgecron next", "what comes"),
         ("edgecron history", "what came of it"),
@@ -173,7 +176,7 @@ def _sum_up(cli: Session, scheduler: Scheduler) -> None:
         ('edgecron check "30 2 * * MON-FRI"', "a cron text in plain words"),
         ("crontab -l | edgecron import crontab -", "take over your crontab"),
     ):
-        cli.put(f"  {command:<55} {meaning}".rstrip())
+        cli.put(f"  {command:<48} {meaning}".rstrip())
 
 
 def _sample(scheduler: Scheduler, name: str) -> str:

@@ -109,7 +109,7 @@ def _import(cli: Session, crontab: Crontab) -> tuple[Comparison, list[Schedule]]
 
 
 def _put(cli: Session, added: list[Schedule], comparison: Comparison) -> None:
-    from edgecron.cli.phrases import count_words, job_words, next_words
+    from edgecron.cli.phrases import count_words, job_words, next_words, trigger_words
     from edgecron.cli.screen import table
 
     now, zone = cli.scheduler().now(), cli.zone()
@@ -117,7 +117,7 @@ def _put(cli: Session, added: list[Schedule], comparison: Comparison) -> None:
         rows = [
             (
                 schedule.name,
-                ", ".join(schedule.spec.triggers),
+                trigger_words(schedule),
                 next_words(schedule, zone=zone, now=now),
                 job_words(schedule.spec),
             )

@@ -48,7 +48,7 @@ def say_empty(cli: Session) -> None:
 
 
 def _put_table(cli: Session, scheduler: Scheduler, schedules: list[Schedule]) -> None:
-    from edgecron.cli.phrases import last_words, next_words
+    from edgecron.cli.phrases import last_words, next_words, trigger_words
     from edgecron.cli.screen import STATUS_STYLES, table
 
     now, zone = scheduler.now(), cli.zone()
@@ -60,7 +60,7 @@ def _put_table(cli: Session, scheduler: Scheduler, schedules: list[Schedule]) ->
             (
                 state,
                 schedule.name,
-                ", ".join(schedule.spec.triggers),
+                trigger_words(schedule),
                 next_words(schedule, zone=zone, now=now),
                 last_words(schedule, now=now),
                 str(schedule.run_count),

@@ -12,6 +12,9 @@ if TYPE_CHECKING:
     from edgecron.model import Execution, Schedule, ScheduleSpec
 
 
+_OVERDUE_S = 2.0  # no engine that is alive takes as long
+
+
 def near_time(instant: datetime, *, zone: tzinfo, now: datetime) -> str:
     """A local time that leaves out what today makes plain: `14:05:00`, `Nov 21 02:00`."""
     local, today = instant.astimezone(zone), now.astimezone(zone)
@@ -30,6 +33,8 @@ def next_words(schedule: Schedule, *, zone: tzinfo, now: datetime) -> str:
     if schedule.next_run_at is None:
         return "at boot" if "on boot" in schedule.spec.triggers else "nothing to come"
     time = near_time(schedule.next_run_at, zone=zone, now=now)
+    if (now - schedule.next_run_at).total_seconds() >= _OVERDUE_S:
+        return f"overdue since {time}"
     held = "paused, " if schedule.paused_until is not None and schedule.paused_until > now else ""
     return f"{held}{time}, {distance(schedule.next_run_at, now)}"
 
@@ -49,6 +54,12 @@ def last_words(schedule: Schedule, *, now: datetime) -> str:
     status = schedule.last_status.value
     when = schedule.last_run_at
     return status if when is None else f"{status} {distance(when, now)}"
+
+
+def trigger_words(schedule: Schedule) -> str:
+    """The trigger texts, short: the time of an `at` is told where the next time is."""
+    texts = schedule.spec.triggers
+    return ", ".join("once" if text.startswith("at ") else text for text in texts)
 
 
 def job_words(spec: ScheduleSpec) -> str:
@@ -71,11 +82,10 @@ def status_words(execution: Execution) -> str:
 def range_words(execution: Execution, *, zone: tzinfo, now: datetime) -> str | None:
     """`missed 14 from .. to ..` for a row that stands for many times, else None."""
     first, last = execution.missed_from_at, execution.missed_to_at
-    if first is None or last is None or not execution.missed_count:
+    # A single one is told by the row's own time.
+    if first is None or last is None or (execution.missed_count or 0) < 2:
         return None
     start = near_time(first, zone=zone, now=now)
-    if execution.missed_count == 1:
-        return f"missed {start}"
     end = near_time(last, zone=zone, now=now)
     return f"missed {execution.missed_count} from {start} to {end}"
 

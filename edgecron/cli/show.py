@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import sys
 from argparse import ArgumentParser, Namespace
+from contextlib import suppress
 from itertools import islice
 from typing import TYPE_CHECKING
 
 from edgecron.cli.session import Session
+from edgecron.errors import InvalidInput
 
 if TYPE_CHECKING:
     from edgecron.api import Scheduler, UpcomingFire
@@ -28,9 +30,10 @@ def add_arguments(parser: ArgumentParser) -> None:
 def run(cli: Session, args: Namespace) -> int:
     scheduler = cli.scheduler(must_exist=True)
     schedule = scheduler.schedule(args.name)
-    upcoming = []
-    if schedule.trigger_error is None:
-        upcoming = list(islice(scheduler.next_fires(args.name), _UPCOMING))
+    upcoming: list[UpcomingFire] = []
+    # Where its trigger can't be read any more, the rest is shown and says so.
+    with suppress(InvalidInput):
+        upcoming += islice(scheduler.next_fires(args.name), _UPCOMING)
     if cli.is_json:
         from edgecron.cli.objects import schedule_details
 
@@ -90,7 +93,6 @@ def _lines(
 
 
 def _trigger_words(scheduler: Scheduler, schedule: Schedule) -> list[str]:
-    from edgecron.errors import InvalidInput
     from edgecron.triggers import describe
 
     try:

@@ -22,16 +22,16 @@ _SIGNS = {
     "queued": ("…", "."),
 }
 _STYLES = {"started": "cyan", **STATUS_STYLES}
-_TOLD_BY_MESSAGE = ("exit", "signal", "timeout", "spawn")
-_TOLD_BY_REASON = ("request", "shutdown", "removed", "lost", "reboot")
+_TOLD_BY_MESSAGE = ("exit", "signal", "spawn")
+_TOLD_BY_REASON = ("timeout", "request", "shutdown", "removed", "lost", "reboot")
 _TROUBLE = ("!", "!")
 # Of the schedules' names: longer ones push the rest of their line to the right.
-_NAME_COLUMNS = 16
+_NAME_COLUMNS = 12
 _NAMES_IN_LOG = {"error_msg": "error", "duration_ms": "after_s", "plan_ms": "plan_at"}
 
 
 def readable(*, zone: tzinfo, is_colored: bool, name_columns: int = _NAME_COLUMNS) -> Line:
-    """Lines such as `14:05:00  ✔ backup  success  1.2 s  run 41`, in local time."""
+    """Lines such as `14:05:00  ✔ backup  success  run 41  1.2 s`, in local time."""
 
     def line(event: Event) -> str:
         word = _word(event)
@@ -40,12 +40,12 @@ def readable(*, zone: tzinfo, is_colored: bool, name_columns: int = _NAME_COLUMN
         style = _STYLES.get(word, "yellow")
         name = clean(event.schedule or "engine")
         name += " " * (name_columns - display_width(name))
-        notes = "  ".join(clean(note) for note in _notes(event))
+        notes = "  ".join([_run_words(event), *(clean(note) for note in _notes(event))])
         return (
             f"{paint(time, 'dim', is_on=is_colored)}  {paint(sign, style, is_on=is_colored)}"
             f" {paint(name, 'bold', is_on=is_colored)}  "
             f"{paint(f'{word:<11}', style, is_on=is_colored)}"
-            f"  {paint(notes, 'dim', is_on=is_colored and word == 'started')}"
+            f"  {paint(notes.rstrip(), 'dim', is_on=is_colored and word == 'started')}"
         ).rstrip()
 
     return line
@@ -96,6 +96,14 @@ def _word(event: Event) -> str:
     return event.kind.value.replace("_", " ").removeprefix("engine ")
 
 
+def _run_words(event: Event) -> str:
+    """Which run, and how long it took, of one width for most runs."""
+    run = "" if event.execution_id is None else f"run {event.execution_id}"
+    duration = event.details.get("duration_ms")
+    took = short_duration(duration) if isinstance(duration, int) else ""
+    return f"{run:<7}  {took:>6}" if run else ""
+
+
 def _notes(event: Event) -> list[str]:
     details = event.details
     notes: list[str] = []
@@ -109,11 +117,6 @@ def _notes(event: Event) -> list[str]:
         notes.append(str(message))
     if event.kind is EventKind.ENGINE_STOPPED:
         notes.append(_left_words(details))
-    duration = details.get("duration_ms")
-    if isinstance(duration, int):
-        notes.append(short_duration(duration))
-    if event.execution_id is not None:
-        notes.append(f"run {event.execution_id}")
     return notes
 
 

@@ -79,7 +79,7 @@ def test_a_line_for_people_is_local_and_says_why() -> None:
     skipped = line(event(EventKind.SKIPPED, reason="misfire", missed_count=14))
 
     assert ended.startswith("08:04:05  ✘ backup  ")
-    assert " ".join(ended.split()[3:]) == "failed exit code 3 1.2 s run 41"
+    assert " ".join(ended.split()[3:]) == "failed run 41 1.2 s exit code 3"
     assert "missed 14 times" in skipped
 
 

@@ -154,6 +154,13 @@ def test_an_error_is_an_object_where_json_is_asked_for(edgecron: Edgecron, backu
     assert usage.error["code"] == "usage"
 
 
+def test_what_has_nothing_to_show_as_json_refuses_it(edgecron: Edgecron) -> None:
+    said = edgecron("demo", "--json")
+
+    assert said.code == 2
+    assert "--json" in said.error["message"]
+
+
 def test_a_file_that_is_no_database_is_named_and_left(edgecron: Edgecron, database: Path) -> None:
     database.write_text("dear diary, " * 100)
 

@@ -1,0 +1,109 @@
+"""On a terminal: what it would obey is not sent to it, and questions are asked."""
+
+from __future__ import annotations
+
+import os
+import pty
+import select
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+BOUND_S = 30.0
+PROGRAM = (sys.executable, "-m", "edgecron")
+
+
+@pytest.fixture
+def environment(tmp_path: Path) -> dict[str, str]:
+    return {
+        **os.environ,
+        "EDGECRON_DB": str(tmp_path / "edgecron.db"),
+        "TZ": "UTC",
+        "TERM": "xterm-256color",
+    }
+
+
+@contextmanager
+def on_terminal(environment: dict[str, str], *words: str) -> Iterator[int]:
+    """The program on a terminal of its own; its other end."""
+    outer, inner = pty.openpty()
+    process = subprocess.Popen(
+        [*PROGRAM, *words],
+        env={key: value for key, value in environment.items() if key != "NO_COLOR"},
+        stdin=inner,
+        stdout=inner,
+        stderr=inner,
+        start_new_session=True,
+    )
+    os.close(inner)
+    try:
+        yield outer
+        process.wait(timeout=BOUND_S)
+    finally:
+        process.kill()
+        process.wait()
+        os.close(outer)
+
+
+def read_until(outer: int, text: str | None) -> str:
+    """What comes until a text, or with None until the program has ended."""
+    read = b""
+    while text is None or text.encode() not in read:
+        assert select.select([outer], [], [], BOUND_S)[0], f"nothing more after {read!r}"
+        try:
+            part = os.read(outer, 65_536)
+        except OSError:  # EIO: the other end has gone.
+            part = b""
+        if not part:
+            assert text is None, f"ended without {text!r}: {read!r}"
+            break
+        read += part
+    return read.decode()
+
+
+def run(environment: dict[str, str], *words: str) -> None:
+    subprocess.run([*PROGRAM, *words], env=environment, capture_output=True, check=True)
+
+
+@pytest.mark.failure(45)
+@pytest.mark.failure(72)
+def test_output_is_cleaned_on_a_terminal(environment: dict[str, str]) -> None:
+    line = r"printf 'a\033]52;c;aGk=\007b\033[2Jc\377\r\nd'"
+    run(environment, "add", "x", "--every", "1h", "--shell", line)
+    run(environment, "run", "x", "--wait")
+
+    with on_terminal(environment, "logs", "x") as outer:
+        shown = read_until(outer, None)
+
+    assert shown.splitlines() == ["a\\x1b]52;c;aGk=\\x07b\\x1b[2Jc\ufffd", "d"]
+
+
+def test_tables_are_coloured_on_a_terminal(environment: dict[str, str]) -> None:
+    run(environment, "add", "x", "--every", "1h", "--", "true")
+
+    with on_terminal(environment, "list") as outer:
+        coloured = read_until(outer, None)
+    with on_terminal({**environment, "TERM": "dumb"}, "list") as outer:
+        plain = read_until(outer, None)
+
+    assert "\x1b[1mx\x1b[0m" in coloured
+    assert "\x1b" not in plain
+
+
+@pytest.mark.parametrize(("answer", "is_changed"), [("y", True), ("", False), ("no", False)])
+def test_an_import_asks_whether_to_comment_out(
+    environment: dict[str, str], tmp_path: Path, answer: str, is_changed: bool
+) -> None:
+    crontab = tmp_path / "my.crontab"
+    crontab.write_text("0 2 * * * /usr/bin/backup\n")
+
+    with on_terminal(environment, "import", "crontab", str(crontab)) as outer:
+        read_until(outer, "[y/N] ")
+        os.write(outer, f"{answer}\n".encode())
+        read_until(outer, None)
+
+    assert crontab.read_text().startswith("# moved to edgecron: ") is is_changed
