@@ -311,7 +311,9 @@ def _catch_up_all(
         late_ms = now_ms - due_ms
         # Where jitter delays some more than others, what follows one within grace is run as well.
         if fires or late_ms <= max(grace_ms, ON_TIME_MS):
-            cause = Cause.SCHEDULE if late_ms <= ON_TIME_MS else Cause.CATCH_UP
+            # What waits behind catch-ups is one of them, even where it came on time itself.
+            is_on_time = not fires and late_ms <= ON_TIME_MS
+            cause = Cause.SCHEDULE if is_on_time else Cause.CATCH_UP
             fires.append(_late_fire(timing, plan_ms, due_ms=due_ms, cause=cause, in_sequence=True))
         following = timing.times.next_with_source(plan_ms)
         plan_ms = following[0] if following else None

@@ -207,6 +207,9 @@ class SqliteStore:
     def remove_schedule(self, schedule: Schedule, *, missed: Missed | None, now_ms: int) -> bool:
         return schedules.remove_schedule(self._database, schedule, missed=missed, now_ms=now_ms)
 
+    def set_group_limit(self, name: str, max_running: int | None) -> None:
+        schedules.set_group_limit(self._database, name, max_running)
+
     def get_schedule(self, name: str) -> Schedule:
         """The schedule of this name; NotFound suggests one that is spelled like it."""
         found = schedules.find_schedule(self._database, name)

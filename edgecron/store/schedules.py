@@ -148,6 +148,16 @@ def remove_schedule(
     return True
 
 
+def set_group_limit(database: Database, name: str, max_running: int | None) -> None:
+    """How many runs of a group there may be at once; None is no limit. Makes the group if new."""
+    with database.transaction():
+        database.change(
+            """INSERT INTO groups (name, max_running) VALUES (:name, :most)
+               ON CONFLICT (name) DO UPDATE SET max_running = excluded.max_running""",
+            {"name": name, "most": max_running},
+        )
+
+
 def mark_broken(
     database: Database, schedule_id: int, *, revision: int, error: str, now_ms: int
 ) -> bool:

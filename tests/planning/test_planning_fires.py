@@ -110,7 +110,14 @@ ROWS = {
     "three due, the last of them on time, all": Row(
         now="10:00:30",
         policies={"catch_up": ALL},
-        runs=(("08:00", LATE), ("09:00", LATE), ("10:00", ON)),
+        runs=(("08:00", LATE), ("09:00", LATE), ("10:00", LATE)),
+        upcoming="11:00",
+    ),
+    "three due, grace covers the last, which is on time, all": Row(
+        now="10:00:30",
+        policies={"catch_up": ALL, "grace_s": 60},
+        runs=(("10:00", ON),),
+        missed=("08:00", "09:00", 2),
         upcoming="11:00",
     ),
     "three due, grace covers the last two, all": Row(

@@ -1,0 +1,120 @@
+"""A store with a clock, and the steps of an engine around it, each on its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from edgecron.model import Cause, Execution, Outcome, Reason, Schedule, ScheduleSpec, Status
+from edgecron.planning import Due, Fire, FirePlan, next_fire, plan_fire
+from edgecron.store import SqliteStore
+from edgecron.store.contract import BootDecision, ClaimBatch, Decision, Granted, Seat
+from edgecron.store.schedules import Retiming
+from edgecron.timetext import from_ms
+from edgecron.timing import compile_spec, load_timing
+from support.clock import FakeClock
+from support.specs import make_spec
+
+# Opens the store of the test once more, as another engine or person would.
+OpenStore = Callable[[], SqliteStore]
+
+
+class Bench:
+    """One engine's hands: look, decide, claim, end. Nothing happens that is not asked for."""
+
+    def __init__(self, open_store: OpenStore, clock: FakeClock, *, places: int = 100) -> None:
+        self.store = open_store()
+        self.clock = clock
+        engine_id = self.store.register_engine(
+            key=f"engine-{id(self)}", pid=1, boot_id="boot-1", queues=("command",), now_ms=self.now
+        )
+        self.seat = Seat(
+            engine_id=engine_id, supervisor_id="s1", queues=("command",), max_running=places
+        )
+
+    @property
+    def now(self) -> int:
+        return self.clock.now_ms()
+
+    def add(self, spec: ScheduleSpec | None = None) -> Schedule:
+        spec = spec or make_spec()
+        compiled = compile_spec(spec, seed=self.store.seed, made_at=from_ms(self.now))
+        retiming = Retiming(next=next_fire(compiled.timing, self.now), decided_until_ms=self.now)
+        self.store.insert_schedules(
+            [(compiled, retiming)], boot_id="boot-1", origin="test", now_ms=self.now
+        )
+        return self.store.get_schedule(spec.name)
+
+    def look(self, *, limit: int = 100) -> list[Due]:
+        return self.store.find_due(self.seat.queues, now_ms=self.now, limit=limit)
+
+    def decide(self, due: Sequence[Due]) -> list[Decision]:
+        return [Decision(plan=self._plan(one), spec=self._spec(one)) for one in due]
+
+    def claim(self, decisions: Sequence[Decision]) -> ClaimBatch:
+        return self.store.claim_due(decisions, seat=self.seat, now_ms=self.now)
+
+    def fire(self) -> ClaimBatch:
+        """Look, decide and claim at once."""
+        return self.claim(self.decide(self.look()))
+
+    def fire_boot(self, boot_id: str) -> ClaimBatch:
+        wanted = self.store.find_boot_due(self.seat.queues, boot_id=boot_id)
+        fire = Fire(
+            plan_ms=self.now,
+            due_ms=self.now,
+            cause=Cause.BOOT,
+            source="on boot",
+            fire_key=f"boot:{boot_id}",
+        )
+        decisions = [
+            BootDecision(schedule_id=one.id, revision=one.revision, fire=fire, spec=one.spec)
+            for one in self.store.load_schedules(wanted)
+        ]
+        return self.store.claim_boot(decisions, boot_id=boot_id, seat=self.seat, now_ms=self.now)
+
+    def fill(self) -> ClaimBatch:
+        return self.store.claim_queued(seat=self.seat, now_ms=self.now)
+
+    def run(self, name: str = "backup", *, key: str = "manual:1") -> list[int]:
+        """Queue a run by hand; the ids of its rows."""
+        fire = Fire(plan_ms=self.now, due_ms=self.now, cause=Cause.MANUAL, fire_key=key)
+        schedule = self.store.get_schedule(name)
+        decided = self.store.enqueue_fire(schedule, fire, now_ms=self.now)
+        assert decided is not None
+        return [one.execution_id for one in decided]
+
+    def end(self, *granted: Granted, status: Status = Status.SUCCESS) -> list[bool]:
+        return self.store.finish(
+            [outcome_of(grant, self.now, status) for grant in granted], now_ms=self.now
+        )
+
+    def rows(self, name: str | None = None) -> list[Execution]:
+        """Every execution, oldest first."""
+        schedule_id = None if name is None else self.store.get_schedule(name).id
+        return self.store.find_executions(schedule_id=schedule_id, limit=100_000)[::-1]
+
+    def statuses(self, name: str | None = None) -> list[str]:
+        return [str(row.status) for row in self.rows(name)]
+
+    def _plan(self, due: Due) -> FirePlan:
+        [stored] = self.store.load_schedules([(due.schedule_id, due.revision)])
+        timing = load_timing(stored.spec, stored.compiled, seed=self.store.seed)
+        return plan_fire(timing, due, now_ms=self.now)
+
+    def _spec(self, due: Due) -> ScheduleSpec:
+        [stored] = self.store.load_schedules([(due.schedule_id, due.revision)])
+        return stored.spec
+
+
+def outcome_of(grant: Granted, now_ms: int, status: Status = Status.SUCCESS) -> Outcome:
+    is_success = status is Status.SUCCESS
+    return Outcome(
+        execution_id=grant.execution_id,
+        lease_token=grant.lease_token,
+        status=status,
+        reason=None if is_success else Reason.EXIT,
+        exit_code=0 if is_success else 3,
+        started_ms=now_ms,
+        finished_ms=now_ms,
+        duration_ms=0,
+    )

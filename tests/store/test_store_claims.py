@@ -1,0 +1,354 @@
+"""Any store: a due time is decided once, by whoever is first, and leaves a row."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from store_bench import Bench, OpenStore
+
+from edgecron.model import CatchUp, Cause, Overlap, Reason, Status
+from edgecron.planning import NextFire
+from edgecron.timetext import from_ms
+from support.clock import FakeClock
+from support.specs import make_spec, ms
+
+MINUTE = 60_000
+
+
+def test_a_due_schedule_becomes_a_running_row_and_moves_on(bench: Bench) -> None:
+    bench.add()
+    bench.clock.advance_ms(MINUTE)
+
+    batch = bench.fire()
+
+    [row] = bench.rows()
+    assert batch.advanced == 1
+    assert [grant.execution_id for grant in batch.granted] == [row.id]
+    assert (row.status, row.cause, row.attempt) == (Status.RUNNING, Cause.SCHEDULE, 1)
+    assert row.plan_at == row.due_at == row.claimed_at == bench.clock.now()
+    assert row.trigger_text == "* * * * *"
+    schedule = bench.store.get_schedule("backup")
+    assert schedule.next_plan_at == schedule.next_run_at == from_ms(ms("2026-11-20T08:02:00Z"))
+    assert schedule.decided_until == row.plan_at
+    assert schedule.planned_count == 1
+
+
+def test_a_schedule_is_not_due_before_its_time(bench: Bench) -> None:
+    bench.add()
+
+    bench.clock.advance_ms(MINUTE - 1)
+
+    assert bench.look() == []
+
+
+@pytest.mark.failure(22)
+def test_the_second_engine_loses(make_store: OpenStore, clock: FakeClock) -> None:
+    first, second = Bench(make_store, clock), Bench(make_store, clock)
+    first.add()
+    clock.advance_ms(MINUTE)
+    seen_by_first, seen_by_second = first.decide(first.look()), second.decide(second.look())
+
+    won = first.claim(seen_by_first)
+    lost = second.claim(seen_by_second)
+
+    assert (won.advanced, len(won.granted)) == (1, 1)
+    assert (lost.advanced, lost.granted, lost.decided) == (0, (), ())
+    assert first.statuses() == ["running"]
+
+
+def test_a_claim_takes_what_it_can_and_leaves_what_others_took(
+    make_store: OpenStore, clock: FakeClock
+) -> None:
+    first, second = Bench(make_store, clock), Bench(make_store, clock)
+    for name in ("one", "two", "three"):
+        first.add(make_spec(name))
+    clock.advance_ms(MINUTE)
+    seen = second.decide(second.look())
+    first.claim(first.decide(first.look(limit=1)))
+
+    batch = second.claim(seen)
+
+    assert batch.advanced == 2
+    assert first.statuses() == ["running"] * 3
+
+
+def test_a_fire_that_has_a_row_already_advances_and_does_not_run(bench: Bench) -> None:
+    bench.add(make_spec(overlap=Overlap.ALLOW))
+    bench.clock.advance_ms(MINUTE)
+    seen = bench.look()
+    # The row of 08:01 is there, and the schedule, at 08:02 now, is made to fire for 08:01 again.
+    [decision] = bench.decide(seen)
+    bench.claim([decision])
+    next_ms = ms("2026-11-20T08:02:00Z")
+    due = replace(decision.plan.due, plan_ms=next_ms, due_ms=next_ms)
+    twice = replace(decision, plan=replace(decision.plan, due=due))
+
+    batch = bench.claim([twice])
+
+    assert batch.advanced == 1
+    assert batch.granted == ()
+    assert bench.statuses() == ["running"]
+
+
+@pytest.mark.failure(26)
+def test_a_change_between_look_and_claim_wins(bench: Bench) -> None:
+    schedule = bench.add()
+    bench.clock.advance_ms(MINUTE)
+    seen = bench.decide(bench.look())
+    assert bench.store.pause_schedule(schedule, until_ms=None, following=None, now_ms=bench.now)
+
+    batch = bench.claim(seen)
+
+    assert batch.advanced == 0
+    assert bench.rows() == []
+
+
+@pytest.mark.failure(26)
+def test_a_removal_between_look_and_claim_wins(bench: Bench) -> None:
+    schedule = bench.add()
+    bench.clock.advance_ms(MINUTE)
+    seen = bench.decide(bench.look())
+    assert bench.store.remove_schedule(schedule, missed=None, now_ms=bench.now)
+
+    batch = bench.claim(seen)
+
+    assert batch.advanced == 0
+    assert bench.store.find_executions() == []
+
+
+@pytest.mark.failure(26)
+def test_a_pause_after_the_claim_comes_too_late_for_that_run(bench: Bench) -> None:
+    schedule = bench.add()
+    bench.clock.advance_ms(MINUTE)
+    bench.fire()
+
+    assert bench.store.pause_schedule(schedule, until_ms=None, following=None, now_ms=bench.now)
+
+    assert bench.statuses() == ["running"]
+    bench.clock.advance_ms(10 * MINUTE)
+    assert bench.look() == []
+
+
+def test_each_scope_has_its_own_row_in_the_same_transaction(bench: Bench) -> None:
+    bench.add(make_spec(scopes=(("device", "a"), ("device", "b"), ("device", "c"))))
+    bench.clock.advance_ms(MINUTE)
+
+    batch = bench.fire()
+
+    assert batch.advanced == 1
+    assert [(row.scope_kind, row.scope_id, row.status) for row in bench.rows()] == [
+        ("device", "a", Status.RUNNING),
+        ("device", "b", Status.RUNNING),
+        ("device", "c", Status.RUNNING),
+    ]
+    assert len({grant.lease_token for grant in batch.granted}) == 3
+
+
+def test_overlap_looks_at_each_scope_on_its_own(bench: Bench) -> None:
+    bench.add(make_spec(scopes=(("device", "a"), ("device", "b"))))
+    bench.clock.advance_ms(MINUTE)
+    first = bench.fire()
+    bench.end(first.granted[0])
+    bench.clock.advance_ms(MINUTE)
+
+    second = bench.fire()
+
+    assert [grant.scope_id for grant in second.granted] == [first.granted[0].scope_id]
+    assert bench.statuses()[2:] == ["running", "skipped"]
+
+
+def test_missed_times_are_one_row_with_range_and_count(bench: Bench) -> None:
+    bench.add(make_spec("backup", "0 * * * *"))
+    bench.clock.advance_to(ms("2026-11-20T12:30:00Z"))
+
+    bench.fire()
+
+    missed, run = bench.rows()
+    assert (missed.status, missed.reason, missed.fire_key) == (
+        Status.SKIPPED,
+        Reason.MISFIRE,
+        "missed",
+    )
+    assert missed.missed_count == 3
+    assert missed.missed_from_at == missed.plan_at
+    assert (run.cause, run.status) == (Cause.CATCH_UP, Status.RUNNING)
+    assert bench.store.get_schedule("backup").counts[Status.SKIPPED] == 3
+
+
+def test_the_newest_missed_row_grows_until_another_row_follows(bench: Bench) -> None:
+    bench.add(make_spec("backup", "0 * * * *", catch_up=CatchUp.SKIP))
+    for time in ("10:30", "12:30"):
+        bench.clock.advance_to(ms(f"2026-11-20T{time}:00Z"))
+        bench.fire()
+    grown = bench.rows()
+    bench.run()
+    bench.clock.advance_to(ms("2026-11-20T13:30:00Z"))
+
+    bench.fire()
+
+    assert [row.missed_count for row in grown] == [4]
+    assert [(row.status, row.missed_count) for row in bench.rows()] == [
+        (Status.SKIPPED, 4),
+        (Status.QUEUED, None),
+        (Status.SKIPPED, 1),
+    ]
+
+
+def test_overlap_skips_grow_one_row_beside_the_run(bench: Bench) -> None:
+    bench.add()
+    for _ in range(5):
+        bench.clock.advance_ms(MINUTE)
+        bench.fire()
+
+    run, skipped = bench.rows()
+    assert run.status is Status.RUNNING
+    assert (skipped.status, skipped.reason, skipped.missed_count) == (
+        Status.SKIPPED,
+        Reason.OVERLAP,
+        4,
+    )
+
+
+def test_overlap_queue_lets_one_wait_and_skips_the_rest(bench: Bench) -> None:
+    bench.add(make_spec(overlap=Overlap.QUEUE))
+    for _ in range(4):
+        bench.clock.advance_ms(MINUTE)
+        bench.fire()
+
+    assert bench.statuses() == ["running", "queued", "skipped"]
+    assert bench.rows()[2].missed_count == 2
+
+
+def test_overlap_allow_runs_beside(bench: Bench) -> None:
+    bench.add(make_spec(overlap=Overlap.ALLOW))
+    for _ in range(3):
+        bench.clock.advance_ms(MINUTE)
+        bench.fire()
+
+    assert bench.statuses() == ["running"] * 3
+
+
+@pytest.mark.failure(28)
+def test_catching_up_all_runs_one_after_the_other(bench: Bench) -> None:
+    bench.add(make_spec(catch_up=CatchUp.ALL, overlap=Overlap.QUEUE, max_running=3))
+    bench.clock.advance_ms(5 * MINUTE + 30_000)
+    first = bench.fire()
+    at_first = bench.statuses()
+
+    order = [grant.plan_ms for grant in first.granted]
+    running = list(first.granted)
+    while running:
+        assert len(running) == 1
+        bench.clock.advance_ms(100)
+        bench.end(*running)
+        running = list(bench.fill().granted)
+        order += [grant.plan_ms for grant in running]
+
+    assert at_first == ["running", "queued", "queued", "queued", "queued"]
+    assert order == sorted(order)
+    assert bench.statuses() == ["success"] * 5
+
+
+@pytest.mark.failure(50)
+def test_a_long_outage_leaves_a_hundred_catch_ups_at_most(bench: Bench) -> None:
+    bench.add(make_spec(catch_up=CatchUp.ALL, overlap=Overlap.ALLOW))
+    bench.clock.advance_ms(1000 * MINUTE)
+
+    bench.fire()
+
+    statuses = bench.statuses()
+    assert len(statuses) == 101
+    assert statuses.count("running") == 1
+    assert bench.rows()[0].missed_count == 900
+
+
+def test_more_than_there_are_places_all_wait_and_priority_decides(
+    make_store: OpenStore, clock: FakeClock
+) -> None:
+    bench = Bench(make_store, clock, places=2)
+    for name, priority in (("low", -10), ("plain", 0), ("high", 10)):
+        bench.add(make_spec(name, priority=priority))
+    clock.advance_ms(MINUTE)
+
+    batch = bench.fire()
+    filled = bench.fill()
+
+    assert batch.granted == ()
+    assert bench.statuses("high") == bench.statuses("plain") == ["running"]
+    assert bench.statuses("low") == ["queued"]
+    assert [grant.schedule_id for grant in filled.granted] == [
+        bench.store.get_schedule("high").id,
+        bench.store.get_schedule("plain").id,
+    ]
+
+
+def test_a_new_fire_does_not_overtake_what_waits(make_store: OpenStore, clock: FakeClock) -> None:
+    bench = Bench(make_store, clock, places=1)
+    bench.add(make_spec("early", "1 8 * * *"))
+    bench.add(make_spec("late", "2 8 * * *"))
+    bench.add(make_spec("other", "1 8 * * *"))
+    clock.advance_ms(MINUTE)
+    bench.fire()
+    [first] = bench.fill().granted
+    bench.end(first)
+    clock.advance_ms(MINUTE)
+
+    batch = bench.fire()
+
+    assert batch.granted == ()
+    assert bench.statuses("late") == ["queued"]
+
+
+def test_a_boot_fires_once(bench: Bench) -> None:
+    bench.add(make_spec("backup", "on boot"))
+
+    same_boot = bench.fire_boot("boot-1")
+    first = bench.fire_boot("boot-2")
+    again = bench.fire_boot("boot-2")
+
+    assert same_boot.advanced == 0
+    assert (first.advanced, again.advanced) == (1, 0)
+    [row] = bench.rows()
+    assert (row.cause, row.fire_key) == (Cause.BOOT, "boot:boot-2")
+
+
+def test_two_engines_decide_a_boot_once(make_store: OpenStore, clock: FakeClock) -> None:
+    first, second = Bench(make_store, clock), Bench(make_store, clock)
+    first.add(make_spec("backup", "on boot", overlap=Overlap.ALLOW))
+
+    batches = [first.fire_boot("boot-2"), second.fire_boot("boot-2")]
+
+    assert [batch.advanced for batch in batches] == [1, 0]
+    assert first.statuses() == ["running"]
+
+
+def test_a_boot_within_a_pause_leaves_a_row_and_one_after_it_runs(bench: Bench) -> None:
+    schedule = bench.add(make_spec("backup", "on boot"))
+    until_ms = bench.now + MINUTE
+    assert bench.store.pause_schedule(schedule, until_ms=until_ms, following=None, now_ms=bench.now)
+
+    bench.fire_boot("boot-2")
+    bench.clock.advance_ms(2 * MINUTE)
+    bench.fire_boot("boot-3")
+
+    held, run = bench.rows()
+    assert (held.status, held.reason) == (Status.SKIPPED, Reason.PAUSED)
+    assert (run.status, run.cause) == (Status.RUNNING, Cause.BOOT)
+
+
+def test_the_end_of_a_pause_records_what_it_held(bench: Bench) -> None:
+    schedule = bench.add()
+    until_ms = bench.now + 10 * MINUTE
+    following = NextFire(plan_ms=until_ms, due_ms=until_ms, source="* * * * *")
+    assert bench.store.pause_schedule(
+        schedule, until_ms=until_ms, following=following, now_ms=bench.now
+    )
+    bench.clock.advance_ms(10 * MINUTE)
+
+    bench.fire()
+
+    held, run = bench.rows()
+    assert (held.reason, held.missed_count) == (Reason.PAUSED, 9)
+    assert run.status is Status.RUNNING
+    assert bench.store.get_schedule("backup").paused_until is None
