@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import selectors
 import socket
 from collections.abc import Callable
 from typing import Any
 
 from edgecron.supervisor import protocol
 from edgecron.supervisor.protocol import Kind
+from edgecron.supervisor.reactor import READ, WRITE, Reactor
 
 
 class EngineEnd:
@@ -17,12 +17,12 @@ class EngineEnd:
     def __init__(
         self,
         link: socket.socket,
-        selector: selectors.BaseSelector,
+        reactor: Reactor,
         *,
         on_message: Callable[[Kind, Any], None],
     ) -> None:
         self._link = link
-        self._selector = selector
+        self._reactor = reactor
         self._on_message = on_message
         self._reader = protocol.FrameReader()
         self._writer = protocol.FrameWriter()
@@ -30,7 +30,7 @@ class EngineEnd:
         self._is_heard = True
         self.is_connected = True
         link.setblocking(False)
-        selector.register(link, selectors.EVENT_READ, self._on_event)
+        reactor.watch(link.fileno(), self._on_event)
 
     @property
     def has_unsent(self) -> bool:
@@ -55,8 +55,8 @@ class EngineEnd:
         waits = bool(self._writer)
         if self.is_connected and waits is not self._waits_for_room:
             self._waits_for_room = waits
-            events = selectors.EVENT_READ | (selectors.EVENT_WRITE if waits else 0)
-            self._selector.modify(self._link, events, self._on_event)
+            events = READ | WRITE if waits else READ
+            self._reactor.change(self._link.fileno(), self._on_event, events)
 
     def _on_event(self) -> None:
         if not self.is_connected:
@@ -81,5 +81,4 @@ class EngineEnd:
         if self.is_connected:
             self.is_connected = self._is_heard = False
             self._writer.clear()
-            self._selector.unregister(self._link)
-            self._link.close()
+            self._reactor.close(self._link.detach())

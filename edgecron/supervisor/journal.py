@@ -14,6 +14,7 @@ cut means another boot, after which whatever has no exit on record is `interrupt
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import zlib
@@ -54,17 +55,20 @@ class Journal:
         self._append(encode_line(["token", list(tokens)]))
 
     def write_start(self, token: str, *, pid: int, start_time: int | None, started_ms: int) -> None:
-        self._append_or_keep(encode_line(["start", token, pid, start_time, started_ms]))
+        """Put a start on record at once, or keep it where there is no space."""
+        self._backlog.append(encode_line(["start", token, pid, start_time, started_ms]))
+        with contextlib.suppress(OSError):  # it waits, and the ledger tries again
+            self.write_backlog()
 
-    def write_exit(self, record: Mapping[str, Any]) -> None:
-        """The JSON of an ExitRecord."""
-        self._append_or_keep(encode_line(["exit", record]))
+    def add_exit(self, record: Mapping[str, Any]) -> None:
+        """Keep the JSON of an ExitRecord for the next write."""
+        self._backlog.append(encode_line(["exit", record]))
 
     def write_backlog(self) -> None:
-        """Write what found no space before. Raises OSError where there still is none."""
-        while self._backlog:
-            self._append(self._backlog[0])
-            del self._backlog[0]
+        """Write what waits, all at once. Raises OSError where there is no space: it waits on."""
+        if self._backlog:
+            self._append(b"".join(self._backlog))
+            self._backlog.clear()
 
     def shrink(self, needed: Collection[str]) -> None:
         """Drop what nobody needs any more, where that is worth a write.
@@ -100,13 +104,6 @@ class Journal:
         self._fd = fresh_fd
         self._size = len(content)
         self._rotate_at = max(ROTATE_BYTES, 2 * self._size)
-
-    def _append_or_keep(self, line: bytes) -> None:
-        self._backlog.append(line)
-        try:
-            self.write_backlog()
-        except OSError:
-            return  # it is in the backlog, which the loop retries until it is written
 
     def _append(self, line: bytes) -> None:
         written = os.write(self._fd, line)

@@ -65,12 +65,11 @@ class Ledger:
         self._journal.write_start(
             run.token, pid=run.pid, start_time=run.start_time, started_ms=run.started_ms
         )
-        self._watch_backlog()
 
     def record_exit(self, record: ExitRecord) -> None:
+        """Put an end on record, and before the engine, with the next `flush`."""
         body = record.to_json()
-        self._journal.write_exit(body)
-        self._watch_backlog()
+        self._journal.add_exit(body)
         self._unacknowledged[record.token] = record.output.get("spool")
         self._engine.send(Kind.EXITED, body)
 
@@ -83,16 +82,17 @@ class Ledger:
         with contextlib.suppress(OSError):  # a long journal is no harm; the next one tries again
             self._journal.shrink(busy | self._unacknowledged.keys())
 
+    def flush(self) -> None:
+        """Write the ends of this turn at once, unless the disk was full a moment ago."""
+        if self._journal.has_backlog and WAKE_JOURNAL not in self._deadlines:
+            self.retry()
+
     def retry(self) -> None:
-        """Write what found no space before."""
+        """Write what waits, or try again later."""
         try:
             self._journal.write_backlog()
         except OSError:
+            self._deadlines.set(WAKE_JOURNAL, self._clock.monotonic_ms() + self._pause_ms)
             self._pause_ms = min(2 * self._pause_ms, RETRY_MOST_MS)
-            self._watch_backlog()
         else:
             self._pause_ms = RETRY_MS
-
-    def _watch_backlog(self) -> None:
-        if self._journal.has_backlog and WAKE_JOURNAL not in self._deadlines:
-            self._deadlines.set(WAKE_JOURNAL, self._clock.monotonic_ms() + self._pause_ms)

@@ -7,7 +7,6 @@ never stops printing, a full disk, all leave the time-outs of the others as they
 from __future__ import annotations
 
 import os
-import selectors
 import signal
 import socket
 from collections.abc import Callable
@@ -19,13 +18,13 @@ from edgecron.supervisor import ledger, starting, watching
 from edgecron.supervisor.deadlines import Deadlines
 from edgecron.supervisor.engine_end import EngineEnd
 from edgecron.supervisor.protocol import PROTOCOL_VERSION, Kind
+from edgecron.supervisor.reactor import Reactor
 from edgecron.supervisor.records import EndCause, StartRequest
 from edgecron.supervisor.run import LiveRun
 
 # Ends that found no space for so long, with no engine to tell them to, are given up.
 JOURNAL_PATIENCE_MS = 600_000
 FAREWELL_MS = 2_000  # so long a supervisor that was told to end waits for an engine that reads
-_MOST_SLEEP_S = 1_000_000.0  # epoll takes 24 days at most
 _LAST_WAIT = "last wait"
 
 
@@ -34,14 +33,14 @@ class Supervisor:
 
     def __init__(self, link: socket.socket, state_dir: Path, *, key: str, clock: Clock) -> None:
         self._clock = clock
-        self._selector = selectors.DefaultSelector()
+        self._reactor = Reactor()
         self._deadlines = Deadlines()
-        self._engine = EngineEnd(link, self._selector, on_message=self._on_message)
+        self._engine = EngineEnd(link, self._reactor, on_message=self._on_message)
         self._ledger = ledger.Ledger(
             state_dir, key=key, clock=clock, deadlines=self._deadlines, engine=self._engine
         )
         self._watch = watching.Watch(
-            self._selector, clock=clock, deadlines=self._deadlines, ledger=self._ledger
+            self._reactor, clock=clock, deadlines=self._deadlines, ledger=self._ledger
         )
         self._starter = starting.Starter(
             state_dir,
@@ -75,8 +74,7 @@ class Supervisor:
         )
         self._engine.flush()
         while not self._is_done():
-            for key, _ in self._selector.select(self._sleep_s()):
-                key.data()
+            self._reactor.turn(self._sleep_s())
             for due in self._deadlines.pop_due(self._clock.monotonic_ms()):
                 wake = self._wakes.get(due)
                 if wake is not None:
@@ -87,6 +85,8 @@ class Supervisor:
             if self._started:
                 self._engine.send(Kind.STARTED, self._started)
                 self._started = []
+            # First the journal, then the engine: what it was told must be on record.
+            self._ledger.flush()
             self._engine.flush()
 
     @property
@@ -117,7 +117,7 @@ class Supervisor:
         next_ms = self._deadlines.next_ms()
         if next_ms is None:
             return None
-        return min(max(next_ms - self._clock.monotonic_ms(), 0) / 1000, _MOST_SLEEP_S)
+        return (next_ms - self._clock.monotonic_ms()) / 1000
 
     def _on_message(self, kind: Kind, body: Any) -> None:
         self._messages[kind](body)
@@ -159,7 +159,7 @@ class Supervisor:
         def on_signal() -> None:
             self._on_signals(os.read(woken_fd, 4096))
 
-        self._selector.register(woken_fd, selectors.EVENT_READ, on_signal)
+        self._reactor.watch(woken_fd, on_signal)
 
     def _on_signals(self, numbers: bytes) -> None:
         """TERM and INT end every run, then the supervisor. HUP changes nothing: no terminal."""

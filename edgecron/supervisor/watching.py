@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-import selectors
 import signal
 from functools import partial
 
 from edgecron.clock import Clock
 from edgecron.supervisor.deadlines import Deadlines
 from edgecron.supervisor.ledger import Ledger
+from edgecron.supervisor.reactor import WRITE, Reactor
 from edgecron.supervisor.records import EndCause
 from edgecron.supervisor.run import READ_BYTES, LiveRun
 
@@ -22,13 +22,13 @@ class Watch:
 
     def __init__(
         self,
-        selector: selectors.BaseSelector,
+        reactor: Reactor,
         *,
         clock: Clock,
         deadlines: Deadlines,
         ledger: Ledger,
     ) -> None:
-        self._selector = selector
+        self._reactor = reactor
         self._clock = clock
         self._deadlines = deadlines
         self._ledger = ledger
@@ -40,10 +40,9 @@ class Watch:
         """Watch a run that was just started."""
         self.live[run.token] = run
         for fd in run.streams:
-            self._selector.register(fd, selectors.EVENT_READ, partial(self._on_output, run, fd))
+            self._reactor.watch(fd, partial(self._on_output, run, fd))
         if run.stdin_fd is not None:
-            on_room = partial(self._on_stdin, run)
-            self._selector.register(run.stdin_fd, selectors.EVENT_WRITE, on_room)
+            self._reactor.watch(run.stdin_fd, partial(self._on_stdin, run), WRITE)
         if run.timeout_ms is not None:
             self._set_deadline(run, run.timeout_ms)
         try:
@@ -54,7 +53,7 @@ class Watch:
             # It may have ended before the signal was asked for.
             self._deadlines.set(WAKE_REAP, self._clock.monotonic_ms())
         else:
-            self._selector.register(run.pidfd, selectors.EVENT_READ, partial(self._reap, run))
+            self._reactor.watch(run.pidfd, partial(self._reap, run))
 
     def end(self, run: LiveRun, cause: EndCause) -> None:
         """TERM to its group, and KILL after its grace. A run that is being ended stays so."""
@@ -84,13 +83,13 @@ class Watch:
     def _on_output(self, run: LiveRun, fd: int) -> None:
         if fd in run.streams and not run.read(fd):
             del run.streams[fd]
-            self._close(fd)
+            self._reactor.close(fd)
             if run.end_cause is not None and not run.streams:
                 self._reap(run)  # it may have lingered for this
 
     def _on_stdin(self, run: LiveRun) -> None:
         if run.stdin_fd is not None and not run.feed():
-            self._close(run.stdin_fd)
+            self._reactor.close(run.stdin_fd)
             run.stdin_fd = None
 
     def _set_deadline(self, run: LiveRun, after_ms: int) -> None:
@@ -111,7 +110,7 @@ class Watch:
         self._deadlines.clear(f"run {run.token}")
         self._close_ended(run)
         if run.stdin_fd is not None:
-            self._close(run.stdin_fd)
+            self._reactor.close(run.stdin_fd)
             run.stdin_fd = None
         for fd in run.streams:
             self._hold(fd)
@@ -121,10 +120,10 @@ class Watch:
     def _close_ended(self, run: LiveRun) -> None:
         """Close what would be ready for ever: the process that has ended, pipes at their end."""
         for fd in run.ended_fds:
-            self._close(fd)
+            self._reactor.close(fd)
         run.ended_fds = []
         if run.pidfd is not None:
-            self._close(run.pidfd)
+            self._reactor.close(run.pidfd)
             run.pidfd = None
 
     def _hold(self, fd: int) -> None:
@@ -132,9 +131,9 @@ class Watch:
         if len(self._held) >= MOST_HELD_PIPES:
             oldest = next(iter(self._held))
             del self._held[oldest]
-            self._close(oldest)
+            self._reactor.close(oldest)
         self._held[fd] = None
-        self._selector.modify(fd, selectors.EVENT_READ, partial(self._discard, fd))
+        self._reactor.change(fd, partial(self._discard, fd))
 
     def _discard(self, fd: int) -> None:
         if fd not in self._held:
@@ -145,11 +144,7 @@ class Watch:
         except BlockingIOError:
             return
         del self._held[fd]
-        self._close(fd)
-
-    def _close(self, fd: int) -> None:
-        self._selector.unregister(fd)
-        os.close(fd)
+        self._reactor.close(fd)
 
 
 def note_signal(number: int, frame: object) -> None:

@@ -42,7 +42,8 @@ def test_a_journal_is_read_as_it_was_written(journal: Journal, tmp_path: Path) -
 
     journal.write_tokens(["a", "b", "c"])
     journal.write_start("b", pid=12, start_time=34, started_ms=56)
-    journal.write_exit(ended.to_json())
+    journal.add_exit(ended.to_json())
+    journal.write_backlog()
     state = read_journal(tmp_path, KEY)
 
     assert state.is_intact
@@ -61,7 +62,8 @@ def test_each_torn_tail_is_noticed_and_what_is_before_it_is_used(
     path = journal_path(tmp_path, KEY)
     header = path.stat().st_size
     journal.write_tokens(["a"])
-    journal.write_exit(record("a").to_json())
+    journal.add_exit(record("a").to_json())
+    journal.write_backlog()
     whole = path.read_bytes()
     first = whole.index(b"\n", header) + 1
 
@@ -77,7 +79,8 @@ def test_each_torn_tail_is_noticed_and_what_is_before_it_is_used(
 def test_each_damaged_byte_is_noticed(journal: Journal, tmp_path: Path) -> None:
     path = journal_path(tmp_path, KEY)
     journal.write_tokens(["a"])
-    journal.write_exit(record("a").to_json())
+    journal.add_exit(record("a").to_json())
+    journal.write_backlog()
     whole = path.read_bytes()
 
     for position in range(len(whole)):
@@ -99,7 +102,8 @@ def test_the_journal_of_another_supervisor_is_not_taken_for_ours(tmp_path: Path)
 def test_the_verdicts_of_the_table(journal: Journal, tmp_path: Path) -> None:
     journal.write_tokens(["token", "start", "exit"])
     journal.write_start("start", pid=12, start_time=34, started_ms=56)
-    journal.write_exit(record("exit").to_json())
+    journal.add_exit(record("exit").to_json())
+    journal.write_backlog()
 
     def judge(token: str, boot_id: str = BOOT) -> object:
         return verdict(tmp_path, KEY, token, boot_id=boot_id)
@@ -114,7 +118,8 @@ def test_the_verdicts_of_the_table(journal: Journal, tmp_path: Path) -> None:
 def test_after_another_boot_only_an_exit_is_believed(journal: Journal, tmp_path: Path) -> None:
     journal.write_tokens(["token", "start", "exit"])
     journal.write_start("start", pid=12, start_time=34, started_ms=56)
-    journal.write_exit(record("exit").to_json())
+    journal.add_exit(record("exit").to_json())
+    journal.write_backlog()
 
     verdicts = [
         verdict(tmp_path, KEY, token, boot_id="boot-2")
@@ -129,7 +134,8 @@ def test_without_an_intact_journal_nothing_is_taken_for_never_started(
     journal: Journal, tmp_path: Path
 ) -> None:
     journal.write_tokens(["a"])
-    journal.write_exit(record("a").to_json())
+    journal.add_exit(record("a").to_json())
+    journal.write_backlog()
     with journal_path(tmp_path, KEY).open("ab") as file:
         file.write(b"torn")
 
@@ -150,11 +156,13 @@ def test_a_journal_that_grew_is_rewritten_with_what_is_needed(
     journal.write_tokens(["live", *(f"t{number}" for number in range(200))])
     journal.write_start("live", pid=1, start_time=2, started_ms=3)
     for number in range(200):
-        journal.write_exit(record(f"t{number}", error_msg="x" * 6000).to_json())
+        journal.add_exit(record(f"t{number}", error_msg="x" * 6000).to_json())
+        journal.write_backlog()
     before = read_journal(tmp_path, KEY)
 
     journal.shrink({"live", "t7"})
-    journal.write_exit(record("live").to_json())
+    journal.add_exit(record("live").to_json())
+    journal.write_backlog()
     after = read_journal(tmp_path, KEY)
 
     assert after.is_intact
@@ -169,7 +177,8 @@ def test_a_journal_that_nobody_needs_is_emptied_and_stays_intact(
     journal: Journal, tmp_path: Path
 ) -> None:
     journal.write_tokens(["a"])
-    journal.write_exit(record("a", error_msg="x" * 20_000).to_json())
+    journal.add_exit(record("a", error_msg="x" * 20_000).to_json())
+    journal.write_backlog()
 
     journal.shrink(set())
     journal.write_tokens(["b"])
