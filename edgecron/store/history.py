@@ -8,8 +8,9 @@ from edgecron.model import Execution, Status
 from edgecron.store.connection import Database
 from edgecron.store.rows import EXECUTION_COLUMNS, execution_of
 
+# CROSS keeps the order of the tables: with statistics SQLite may begin with schedules, and sort.
 _SELECT = f"""SELECT {", ".join(f"e.{column}" for column in EXECUTION_COLUMNS)}, s.name
-    FROM executions AS e JOIN schedules AS s ON s.id = e.schedule_id"""
+    FROM executions AS e CROSS JOIN schedules AS s ON s.id = e.schedule_id"""
 
 
 def find_execution(database: Database, execution_id: int) -> Execution | None:

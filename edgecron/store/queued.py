@@ -76,7 +76,7 @@ def _find_queued(
     rows = database.rows(
         """SELECT e.id, e.schedule_id, e.revision, e.scope_kind, e.scope_id, e.cause, e.priority,
                e.due_at, s.overlap, s.max_running, s.group_name
-           FROM executions AS e JOIN schedules AS s ON s.id = e.schedule_id
+           FROM executions AS e CROSS JOIN schedules AS s ON s.id = e.schedule_id
            WHERE e.status = 'queued' AND e.queue = :queue AND e.due_at <= :now
                AND (-e.priority, e.due_at, e.id) > (:priority, :due, :id)
                AND (e.cause = 'manual' OR (s.enabled AND s.deleted_at IS NULL

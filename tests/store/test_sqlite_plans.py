@@ -1,0 +1,117 @@
+"""EXPLAIN QUERY PLAN: every hot query finds its rows by an index, and sorts nothing."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+import pytest
+from store_bench import Bench, OpenStore
+
+from edgecron.model import Overlap, Status
+from edgecron.store import SqliteStore
+from edgecron.store.contract import Seat
+from support.clock import FakeClock
+from support.specs import make_spec
+
+QUEUES = ("command", "py:app")
+SEAT = Seat(engine_id=1, supervisor_id="s1", queues=QUEUES, max_running=3)
+
+HOT: dict[str, Callable[[SqliteStore, Bench], object]] = {
+    "find_due": lambda store, bench: store.find_due(QUEUES, now_ms=bench.now, limit=10),
+    "next_due_ms": lambda store, bench: store.next_due_ms(QUEUES, now_ms=bench.now),
+    "upcoming": lambda store, bench: store.upcoming(QUEUES, limit=10),
+    "load_schedules": lambda store, bench: store.load_schedules([(1, 1), (2, 1)]),
+    "claim_due": lambda store, bench: bench.fire(),
+    "claim_queued": lambda store, bench: store.claim_queued(seat=SEAT, now_ms=bench.now),
+    "has_queued": lambda store, bench: store.has_queued(),
+    "find_running": lambda store, bench: store.find_running(),
+    "finish": lambda store, bench: bench.end(*bench.fill().granted),
+    "enqueue_fire": lambda store, bench: bench.run("s1", key="manual:x"),
+    "history": lambda store, bench: store.find_executions(before_id=500),
+    "history of one": lambda store, bench: store.find_executions(schedule_id=3, before_id=500),
+    "failures": lambda store, bench: store.find_executions(statuses=(Status.FAILED,)),
+    "failures of one": lambda store, bench: store.find_executions(
+        schedule_id=3, statuses=(Status.FAILED, Status.SKIPPED), before_id=500
+    ),
+    "successes": lambda store, bench: store.find_executions(statuses=(Status.SUCCESS,)),
+    "one execution": lambda store, bench: store.find_execution(5),
+    "last execution": lambda store, bench: store.last_execution_of(bench.store.get_schedule("s1")),
+    "output": lambda store, bench: store.find_output(5),
+}
+
+# A row of a JSON array, of a pragma or of a counted subquery is no table of ours.
+_ALLOWED = re.compile(
+    r"SCAN (w|json_each) VIRTUAL TABLE"
+    # Few groups have a limit, and few engines are remembered.
+    r"|SCAN (g|n LEFT-JOIN)$"
+    # What runs or waits now, whatever the past holds.
+    r"|SCAN \w+ USING (COVERING )?INDEX executions_(running|queued)$"
+    # A page of the whole history is read backwards by id, and ends at its limit.
+    r"|SCAN e$"
+)
+
+
+@pytest.fixture(params=["with statistics", "without statistics"])
+def full(request: pytest.FixtureRequest, make_store: OpenStore, clock: FakeClock) -> Bench:
+    """Three hundred schedules with a past of three thousand runs, and much that waits."""
+    bench = Bench(make_store, clock, places=100_000)
+    for number in range(300):
+        bench.add(
+            make_spec(f"s{number}", overlap=Overlap.ALLOW, group="disk" if number % 2 else None)
+        )
+    bench.store.set_group_limit("disk", 100_000)
+    for minute in range(10):
+        clock.advance_ms(60_000)
+        while (batch := bench.fire()).advanced:
+            bench.end(*batch.granted, status=Status.FAILED if minute == 7 else Status.SUCCESS)
+    for number in range(50):
+        bench.run(f"s{number}", key="manual:1")
+    clock.advance_ms(60_000)
+    if request.param == "with statistics":
+        bench.store._database._connection.execute("ANALYZE")
+    return bench
+
+
+def test_every_hot_query_is_served_by_an_index(full: Bench) -> None:
+    connection = full.store._database._connection
+    slow: dict[str, set[str]] = {}
+    for name, call in HOT.items():
+        statements: set[str] = set()
+
+        def note(cursor: object, sql: str, bindings: object, seen: set[str] = statements) -> bool:
+            seen.add(sql)
+            return True
+
+        connection.exec_trace = note
+        call(full.store, full)
+        connection.exec_trace = None
+        assert statements, f"{name} asked nothing"
+        for sql in statements:
+            if not re.match(r"\s*(SELECT|UPDATE|DELETE|INSERT)\b", sql):
+                continue
+            for line in plan_of(full, sql):
+                if "TEMP B-TREE" in line or (line.startswith("SCAN") and not _ALLOWED.search(line)):
+                    slow.setdefault(name, set()).add(f"{line}  <-  {' '.join(sql.split())}")
+
+    assert not slow, "\n".join(f"{name}: {line}" for name in slow for line in sorted(slow[name]))
+
+
+def plan_of(bench: Bench, sql: str) -> list[str]:
+    names = set(re.findall(r"(?<![:\w]):([a-z_]+)", sql))
+    params = dict.fromkeys(names)
+    rows = bench.store._database._connection.execute(f"EXPLAIN QUERY PLAN {sql}", params)
+    return [row[3] for row in rows]
+
+
+def test_a_page_of_history_begins_where_the_one_before_it_ended(full: Bench) -> None:
+    """`SCAN e` is allowed above for a first page alone: the next ones seek."""
+    statements: list[str] = []
+    connection = full.store._database._connection
+    connection.exec_trace = lambda cursor, sql, bindings: statements.append(sql) or True
+
+    full.store.find_executions(before_id=500, limit=3)
+
+    connection.exec_trace = None
+    [sql] = statements
+    assert plan_of(full, sql)[0] == "SEARCH e USING INTEGER PRIMARY KEY (rowid<?)"
