@@ -64,7 +64,9 @@ def run(cli: Session, args: Namespace) -> int:
         cli.put_json([schedule_object(schedule)])
     else:
         when = next_sentence(schedule, zone=cli.zone(), now=scheduler.now())
-        cli.put(clean(f"added {schedule.name}: {describe_all(triggers)}; {when}"))
+        # As they are kept: the database's seed has its part in H.
+        words = describe_all(scheduler.triggers(schedule))
+        cli.put(clean(f"added {schedule.name}: {words}; {when}"))
     warn_of(cli, args, triggers, spec.job)
     cli.warn_without_engine(scheduler)
     return 0

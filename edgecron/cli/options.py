@@ -197,6 +197,11 @@ def _show_help(words: list[str]) -> NoReturn:
             group = verb.group
             lines += ["", f"{group}:"]
         lines.append(f"  {name:<10} {verb.summary}")
-    lines += ["", "edgecron VERB --help tells more of each."]
+    lines += [
+        "",
+        "edgecron VERB --help tells more of each.",
+        "exit codes: 0 ok, 1 failed, 2 bad usage or input, 3 no such thing, 4 already there,",
+        "            5 database unusable",
+    ]
     print("\n".join(lines))
     raise SystemExit(0)

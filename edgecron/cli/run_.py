@@ -36,12 +36,13 @@ def run(cli: Session, args: Namespace) -> int:
 
     scheduler = cli.scheduler(must_exist=True)
     executions = scheduler.run_now(args.name)
+    queue = scheduler.schedule(args.name).spec.queue
     if not args.wait:
         _put(cli, executions)
         if any(execution.status is Status.QUEUED for execution in executions):
-            cli.warn_without_engine(scheduler)
+            cli.warn_without_engine(scheduler, queue=queue)
         return 1 if all(execution.status is Status.SKIPPED for execution in executions) else 0
-    ended = [_wait(cli, execution.id) for execution in executions]
+    ended = [_wait(cli, execution.id, queue) for execution in executions]
     if cli.is_json:
         _put(cli, ended)
     codes = [_show_end(cli, execution) for execution in ended]
@@ -61,8 +62,9 @@ def _put(cli: Session, executions: list[Execution]) -> None:
         cli.put(clean(f"run {execution.id} of {execution.schedule}: {status_words(execution)}"))
 
 
-def _wait(cli: Session, execution_id: int) -> Execution:
-    """Wait for the end of a run, here where no engine is alive."""
+def _wait(cli: Session, execution_id: int, queue: str) -> Execution:
+    """Wait for the end of a run; where no engine is alive, run it here."""
+    from edgecron.errors import NotSupported
     from edgecron.model import ACTIVE, COMMAND_QUEUE, Status
 
     looks = 0
@@ -71,7 +73,12 @@ def _wait(cli: Session, execution_id: int) -> Execution:
         execution = scheduler.execution(execution_id)
         if execution.status not in ACTIVE:
             return execution
-        if looks % _LOOKS_PER_CHECK == 0 and not scheduler.has_engine(COMMAND_QUEUE):
+        if looks % _LOOKS_PER_CHECK == 0 and not scheduler.has_engine(queue):
+            if queue != COMMAND_QUEUE:
+                raise NotSupported(
+                    f"run {execution_id} is for the program of queue {queue!r}, which does not run",
+                    hint="start that program; the run stays queued",
+                )
             if execution.status is Status.QUEUED:
                 return _run_here(cli, execution_id)
             if looks == 0:

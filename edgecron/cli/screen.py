@@ -112,8 +112,11 @@ def distance(instant: datetime, now: datetime) -> str:
     if seconds == 0:
         return "now"
     size = abs(seconds)
-    for unit, length in (("d", 86400), ("h", 3600), ("min", 60), ("s", 1)):
-        if size >= length:
+    # A unit begins where the one below it would be rounded up to all of it.
+    for unit, length, least in (
+        ("d", 86400, 84600), ("h", 3600, 3570), ("min", 60, 60), ("s", 1, 1),
+    ):  # fmt: skip
+        if size >= least:
             amount = size / length
             shown = f"{amount:.1f}".rstrip("0").rstrip(".") if amount < 10 else str(round(amount))
             return f"in {shown} {unit}" if seconds > 0 else f"{shown} {unit} ago"

@@ -112,11 +112,9 @@ class Session:
 
         return f"edgecron --db {quote(self.database)} {words}"
 
-    def warn_without_engine(self, scheduler: Scheduler) -> None:
+    def warn_without_engine(self, scheduler: Scheduler, *, queue: str = "command") -> None:
         """Say that nothing will fire, and what to do, where no engine is alive."""
-        from edgecron.model import COMMAND_QUEUE
-
-        if not scheduler.has_engine(COMMAND_QUEUE):
+        if not scheduler.has_engine(queue):
             self.warn(
                 "no engine is running, so nothing will be run yet;"
                 f" start one: {self.command('daemon')}"

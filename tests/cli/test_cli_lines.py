@@ -59,7 +59,7 @@ def test_a_table_cleans_its_cells_before_it_colours_them() -> None:
 @pytest.mark.parametrize(
     ("seconds", "said"),
     [(0, "now"), (3, "in 3 s"), (-3, "3 s ago"), (90, "in 1.5 min"), (-7200, "2 h ago"),
-     (59.6, "in 1 min"), (86_400 * 400, "in 400 d")],
+     (59.6, "in 1 min"), (3590, "in 1 h"), (86_000, "in 1 d"), (86_400 * 400, "in 400 d")],
 )  # fmt: skip
 def test_distances_are_told_in_one_unit(seconds: float, said: str) -> None:
     assert distance(NOW + timedelta(seconds=seconds), NOW) == said

@@ -91,6 +91,31 @@ def test_several_triggers_are_kept_and_the_earliest_comes_first(edgecron: Edgecr
     assert wait.total_seconds() <= 20 * 60
 
 
+def test_a_hashed_time_is_told_as_this_database_has_it(edgecron: Edgecron) -> None:
+    said = edgecron("add", "x", "--cron", "H H * * *", "--tz", "UTC", "--", "true")
+
+    [schedule] = edgecron("list", "--json").json
+    clock = parse_instant(schedule["next_plan_at"]).strftime("%H:%M")
+    assert f"at {clock} every day" in said.out
+
+
+def test_times_are_read_as_people_write_them(edgecron: Edgecron) -> None:
+    edgecron(
+        "add", "x", "--every", "15m from 2030-01-01 09:00", "--at", "2030-07-01 09:00",
+        "--tz", "Europe/Berlin", "--from", "2029-01-01", "--until", "2031-01-01", "--", "true",
+    )  # fmt: skip
+
+    [schedule] = edgecron("list", "--json").json
+    assert schedule["triggers"] == [
+        "every 15m from 2030-01-01T08:00:00Z",
+        "at 2030-07-01T07:00:00Z",
+    ]
+    assert (schedule["from_at"], schedule["until_at"]) == (
+        "2028-12-31T23:00:00Z",
+        "2030-12-31T23:00:00Z",
+    )
+
+
 def test_a_relative_folder_is_the_one_the_person_is_in(
     edgecron: Edgecron, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
