@@ -14,6 +14,7 @@ _STYLES = {
     "bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "blue": "34",
     "magenta": "35", "cyan": "36",
 }  # fmt: skip
+_BLANKS = {ord("\t"): " ", ord("\n"): " "}  # a cell is one line
 _NARROWEST = 8  # of a column that gives way
 STATUS_STYLES = {
     "success": "green",
@@ -67,7 +68,7 @@ def table(
 
     `styles` has a style or None for each cell. Cells are cleaned here.
     """
-    cleaned = [[clean(cell) for cell in row] for row in rows]
+    cleaned = [[clean(cell.translate(_BLANKS)) for cell in row] for row in rows]
     columns = [
         max(display_width(cell) for cell in column)
         for column in zip(headings, *cleaned, strict=True)

@@ -56,6 +56,10 @@ def test_a_table_cleans_its_cells_before_it_colours_them() -> None:
     assert line == "\x1b[32m\\x1b[31mred\x1b[0m"
 
 
+def test_a_cell_is_one_line() -> None:
+    assert table(("JOB",), [("a\tb\nc",)], is_colored=False) == ["JOB", "a b c"]
+
+
 @pytest.mark.parametrize(
     ("seconds", "said"),
     [(0, "now"), (3, "in 3 s"), (-3, "3 s ago"), (90, "in 1.5 min"), (-7200, "2 h ago"),

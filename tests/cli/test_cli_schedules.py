@@ -234,6 +234,18 @@ def test_list_fits_eighty_columns(edgecron: Edgecron, monkeypatch: pytest.Monkey
     assert "in " in lines[1]
 
 
+def test_a_machine_whose_zone_is_unknown_is_told_so(
+    edgecron: Edgecron, backup: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TZ", "Gone/Zone")
+
+    said = edgecron("list")
+
+    assert said.code == 0
+    assert backup in said.out
+    assert "times are shown in UTC" in said.err
+
+
 def test_colour_is_given_only_where_it_is_wanted(edgecron: Edgecron, backup: str) -> None:
     assert "\x1b" not in edgecron("list").out
     assert "\x1b" in edgecron("--color", "always", "list").out
