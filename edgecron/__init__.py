@@ -9,6 +9,7 @@ in this list, never from below; `tests/test_house.py` holds it.
     model                 Schedule, Execution, policies, statuses: frozen values
     triggers              text -> Trigger; next_after(instant); the gap and fold rule
     planning              pure decisions: what is due, misfire, overlap, limits
+    timing                a schedule's words to its times, compiled when written
     store                 the only place that knows SQL
     supervisor            the process that starts and watches commands, and its journal
     runners               take a claim, give an outcome; never see the database

@@ -1,0 +1,309 @@
+"""The house stands as DESIGN and the map in `edgecron/__init__.py` say.
+
+Imports go down the floors, SQL lies in store/ alone, clocks are read in clock.py alone, and
+starting is light.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+import sys
+import warnings
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+import edgecron
+
+ROOT = Path(__file__).parents[1]
+PACKAGE = ROOT / "edgecron"
+MOST_LINES = 400
+
+# What the top level of the repository may hold, besides dot files and a lock file.
+TOP_LEVEL = {
+    *("pyproject.toml", "edgecron", "tests", "packaging"),
+    *("README.md", "CHANGELOG.md", "LICENSE"),
+}
+# To be mended: looking for the output files of a dead supervisor reads its journal.
+KNOWN_CIRCLES = {
+    "edgecron.supervisor.files -> edgecron.supervisor.journal -> edgecron.supervisor.files",
+}
+# The one place that expands cron texts, when a schedule is written.
+CRONITER_HOMES = {"edgecron.triggers.expand"}
+
+
+@cache
+def modules() -> dict[str, ast.Module]:
+    """Every module of the package by its dotted name."""
+    found = {}
+    for path in sorted(PACKAGE.rglob("*.py")):
+        parts = path.relative_to(ROOT).with_suffix("").parts
+        name = ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+        found[name] = ast.parse(path.read_text(encoding="utf-8"))
+    return found
+
+
+def imports_of(module: str, tree: ast.AST) -> Iterator[tuple[str, int]]:
+    """(module, line) of every import, wherever in the file it stands and whatever guards it."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                yield alias.name, node.lineno
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{module}:{node.lineno}: a relative import"
+            assert node.module is not None
+            for alias in node.names:
+                inner = f"{node.module}.{alias.name}"
+                yield inner if inner in modules() else node.module, node.lineno
+
+
+@cache
+def floors() -> dict[str, int]:
+    """The floor of each name in the map of the package's docstring, top to bottom."""
+    assert edgecron.__doc__ is not None
+    lines = re.findall(r"^    (\w+(?:, \w+)*)  ", edgecron.__doc__, re.MULTILINE)
+    return {name: floor for floor, line in enumerate(lines) for name in line.split(", ")}
+
+
+def floor_of(module: str) -> int | None:
+    """None for the package itself and `__main__`, which stand outside the house."""
+    name = module.split(".")[1] if "." in module else ""
+    return None if name in ("", "__main__") else floors()[name]
+
+
+def test_every_module_has_a_floor_on_the_map() -> None:
+    present = {name.split(".")[1] for name in modules() if "." in name} - {"__main__"}
+
+    assert present == set(floors())
+
+
+def test_imports_go_down_the_floors() -> None:
+    wrong = []
+    for module, tree in modules().items():
+        own = floor_of(module)
+        for target, line in imports_of(module, tree):
+            if own is None or not target.startswith("edgecron."):
+                continue
+            other = floor_of(target)
+            is_same_package = module.split(".")[1] == target.split(".")[1]
+            if other is not None and (other > own or (other == own and not is_same_package)):
+                wrong.append(f"{module}:{line} imports {target}")
+
+    assert wrong == []
+
+
+def test_no_modules_import_each_other_in_a_circle() -> None:
+    # Lazy loaders (`__init__` with `__getattr__`) name their modules for type checkers only, and
+    # what is imported from them lies in those modules.
+    loaders = {name for name, tree in modules().items() if _has_getattr(tree)}
+    graph = {
+        module: {
+            target
+            for target, _ in imports_of(module, tree)
+            if target in modules() and target != module and target not in loaders
+        }
+        for module, tree in modules().items()
+        if module not in loaders
+    }
+
+    circles = {" -> ".join(circle) for circle in _circles(graph)}
+
+    assert circles - KNOWN_CIRCLES == set()
+
+
+def _has_getattr(tree: ast.Module) -> bool:
+    return any(
+        isinstance(node, ast.FunctionDef) and node.name == "__getattr__" for node in tree.body
+    )
+
+
+def _circles(graph: dict[str, set[str]]) -> Iterator[list[str]]:
+    done: set[str] = set()
+
+    def visit(module: str, path: list[str]) -> Iterator[list[str]]:
+        if module in path:
+            yield [*path[path.index(module) :], module]
+        elif module not in done:
+            for target in sorted(graph.get(module, ())):
+                yield from visit(target, [*path, module])
+            done.add(module)
+
+    for module in graph:
+        yield from visit(module, [])
+
+
+_SQL = re.compile(
+    r"^\s*(SELECT\s.+\sFROM\s|INSERT\s+(OR\s+\w+\s+)?INTO\s|UPDATE\s+\w+\s+SET\s|DELETE\s+FROM\s"
+    r"|CREATE\s+(TABLE|INDEX|VIEW|TRIGGER)\s|PRAGMA\s+\w+|BEGIN\s+IMMEDIATE|VACUUM\b)",
+    re.DOTALL,
+)
+
+
+def test_sql_lies_in_the_store_alone() -> None:
+    found = [
+        f"{module}:{node.lineno}"
+        for module, tree in modules().items()
+        if not module.startswith("edgecron.store")
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and _SQL.match(node.value)
+    ]
+
+    assert found == []
+
+
+def test_the_search_for_sql_finds_the_store_s_own() -> None:
+    texts = [
+        node.value
+        for node in ast.walk(modules()["edgecron.store.looking"])
+        if isinstance(node, ast.Constant) and isinstance(node.value, str)
+    ]
+
+    assert sum(bool(_SQL.match(text)) for text in texts) >= 4
+
+
+# `module.name` whose mere mention reads a clock; `time.sleep` reads none.
+_CLOCKS = {
+    *("time.time", "time.time_ns", "time.monotonic", "time.monotonic_ns", "time.perf_counter"),
+    *("time.perf_counter_ns", "time.process_time", "time.localtime", "time.gmtime", "time.ctime"),
+    *("time.clock_gettime", "time.clock_gettime_ns", "datetime.now", "datetime.utcnow"),
+    *("datetime.today", "date.today", "os.times"),
+}
+
+
+def test_clocks_are_read_in_one_place() -> None:
+    found = []
+    for module, tree in modules().items():
+        if module == "edgecron.clock":
+            continue
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name | ast.Attribute):
+                owner = node.value.id if isinstance(node.value, ast.Name) else node.value.attr
+                if f"{owner}.{node.attr}" in _CLOCKS:
+                    found.append(f"{module}:{node.lineno} reads {owner}.{node.attr}")
+            if isinstance(node, ast.ImportFrom) and node.module in ("time", "os"):
+                found += [
+                    f"{module}:{node.lineno} imports {node.module}.{alias.name}"
+                    for alias in node.names
+                    if f"{node.module}.{alias.name}" in _CLOCKS
+                ]
+
+    assert found == []
+
+
+def test_no_connection_is_used_as_a_context() -> None:
+    """apsw's `with connection:` holds the interpreter's lock while it waits for SQLite's."""
+    found = [
+        f"{module}:{node.lineno}"
+        for module, tree in modules().items()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.With)
+        for item in node.items
+        if isinstance(item.context_expr, ast.Name | ast.Attribute)
+        and "connection" in ast.unparse(item.context_expr).lower()
+    ]
+
+    assert found == []
+
+
+@pytest.mark.parametrize("module", ["sqlite3", "apsw"])
+def test_the_database_is_opened_in_one_place(module: str) -> None:
+    users = {
+        name
+        for name, tree in modules().items()
+        for target, _ in imports_of(name, tree)
+        if target.split(".")[0] == module
+    }
+    openers = {
+        name
+        for name, tree in modules().items()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Attribute)
+        and ast.unparse(node) in ("apsw.Connection", "sqlite3.connect")
+    }
+
+    assert all(name.startswith("edgecron.store") for name in users)
+    assert openers <= {"edgecron.store.connection"}
+    assert module == "apsw" or not users
+
+
+def test_croniter_is_imported_where_schedules_are_written_alone() -> None:
+    users = {
+        name
+        for name, tree in modules().items()
+        for target, _ in imports_of(name, tree)
+        if target.split(".")[0] == "croniter"
+    }
+
+    assert users == CRONITER_HOMES
+
+
+@pytest.mark.parametrize(
+    ("module", "unwanted"),
+    [
+        ("edgecron", ("textual", "rich", "asyncio", "croniter", "apsw", "dateutil", "dataclasses")),
+        ("edgecron.engine.host", ("textual", "rich", "asyncio", "croniter", "dateutil")),
+        ("edgecron.api", ("textual", "rich", "asyncio", "croniter", "dateutil", "apsw")),
+        ("edgecron.cli", ("textual", "rich", "asyncio", "croniter", "dateutil", "apsw")),
+    ],
+)
+def test_starting_is_light(module: str, unwanted: tuple[str, ...]) -> None:
+    script = f"import sys, {module}; print(*sorted(sys.modules))"
+
+    shown = subprocess.run(
+        [sys.executable, "-I", "-c", script], capture_output=True, text=True, check=True
+    )
+
+    loaded = {name.split(".")[0] for name in shown.stdout.split()}
+    assert loaded & set(unwanted) == set()
+    assert "edgecron" in loaded
+
+
+def test_no_file_is_too_long() -> None:
+    long = {
+        str(path.relative_to(ROOT)): lines
+        for path in PACKAGE.rglob("*.py")
+        if (lines := len(path.read_text(encoding="utf-8").splitlines())) > MOST_LINES
+    }
+
+    for path, lines in sorted(long.items()):
+        with warnings.catch_warnings():
+            warnings.simplefilter("default")
+            warnings.warn(f"{path} has {lines} lines, more than {MOST_LINES}", stacklevel=1)
+    assert all(lines <= MOST_LINES * 5 // 4 for lines in long.values()), long
+
+
+def test_the_top_level_holds_what_it_may() -> None:
+    listed = subprocess.run(
+        ["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    if listed.returncode != 0:
+        pytest.skip("not a git checkout")
+    names = {line.split("/")[0] for line in listed.stdout.splitlines()}
+
+    extra = {
+        name
+        for name in names - TOP_LEVEL
+        if not name.startswith(".") and not name.endswith(".lock")
+    }
+
+    assert extra == set()
+
+
+def test_every_status_and_reason_says_how_it_is_entered() -> None:
+    """Each member of a choice in the model is followed by a comment."""
+    lines = (PACKAGE / "model.py").read_text(encoding="utf-8").splitlines()
+    tree = modules()["edgecron.model"]
+    bare = [
+        f"{choice.name}.{ast.unparse(member.targets[0])}"
+        for choice in tree.body
+        if isinstance(choice, ast.ClassDef)
+        and any(ast.unparse(base) == "StrEnum" for base in choice.bases)
+        for member in choice.body
+        if isinstance(member, ast.Assign) and "  # " not in lines[member.lineno - 1]
+    ]
+
+    assert bare == []
