@@ -14,7 +14,9 @@ from edgecron.supervisor.run import LiveRun
 from edgecron.supervisor.spawn import Spawner, SpawnFailed
 from edgecron.timetext import format_duration_ms
 
-SLICE_MS = 20  # so long commands are started before the others are looked after
+# So long commands are started before the others are looked after. Longer is slower too: each
+# start costs the more, the more descriptors of runs that have ended are still open.
+SLICE_MS = 4
 PATIENCE_MS = 5_000  # so long a start is tried again where the system is short of something
 PAUSE_MS = 100
 WAKE_SPAWN = "spawn"  # the deadline until which no start is tried
