@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from enum import IntEnum, StrEnum
 
-from edgecron.errors import InvalidInput, InvalidName
+from edgecron.errors import InvalidInput, InvalidName, InvalidTime
+from edgecron.timetext import MAX_DURATION_MS
 
 MINUTE_MS = 60_000
 DAY_MS = 86_400_000
@@ -21,6 +22,8 @@ MAX_CATCH_UP = 100  # fires of one misfire that catch_up=all runs at most
 OUTPUT_CAP_BYTES = 256 * 1024
 COMMAND_QUEUE = "command"
 GLOBAL_SCOPE = ("global", "")
+_MOST_S = MAX_DURATION_MS // 1000
+_MOST = 1_000_000  # of anything that is counted: far beyond use, and far within 64 bits
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.\-]{0,127}", re.ASCII)
 
@@ -120,15 +123,16 @@ class Policies:
     jitter_s: float = 0.0
 
     def __post_init__(self) -> None:
-        _check_at_least("grace", self.grace_s, 0)
-        _check_at_least("max-running", self.max_running, 1)
-        _check_at_least("timeout", self.timeout_s, 0.001)
-        _check_at_least("kill-grace", self.kill_grace_s, 0)
-        _check_at_least("retries", self.retries, 0)
-        _check_at_least("retry-delay", self.retry_delay_s, 0)
-        _check_at_least("retry-factor", self.retry_factor, 1)
-        _check_at_least("retry-max-delay", self.retry_max_delay_s, 0)
-        _check_at_least("jitter", self.jitter_s, 0)
+        _check_range("grace", self.grace_s, 0, _MOST_S)
+        _check_range("max-running", self.max_running, 1, _MOST)
+        _check_range("timeout", self.timeout_s, 0.001, _MOST_S)
+        _check_range("kill-grace", self.kill_grace_s, 0, _MOST_S)
+        _check_range("retries", self.retries, 0, _MOST)
+        _check_range("retry-delay", self.retry_delay_s, 0, _MOST_S)
+        _check_range("retry-factor", self.retry_factor, 1, _MOST)
+        _check_range("retry-max-delay", self.retry_max_delay_s, 0, _MOST_S)
+        _check_range("priority", self.priority, -_MOST, _MOST)
+        _check_range("jitter", self.jitter_s, 0, _MOST_S)
         if not self.ok_codes or not all(0 <= code <= 255 for code in self.ok_codes):
             raise InvalidInput(f"ok-codes are {self.ok_codes}, expected codes from 0 to 255")
 
@@ -162,11 +166,13 @@ class Job:
             ("user", self.user or ""),
             ("environment file", self.env_file or ""),
             *(("environment variable", value) for value in self.env.values()),
+            *(("environment variable name", key) for key in self.env),
+            ("payload", self.payload or ""),
+            ("stdin", (self.stdin or "").replace("\0", "")),  # a pipe may carry NUL
         ):
-            if "\0" in text:
-                raise InvalidInput(f"{what} {text!r} holds a NUL character")
+            _check_storable(what, text)
         for key in self.env:
-            if not key or "=" in key or "\0" in key:
+            if not key or "=" in key:
                 raise InvalidInput(f"environment variable name {key!r} is not usable")
 
 
@@ -203,7 +209,10 @@ class ScheduleSpec:
                 _check_text(scope_id, what="scope id", most=128)
         if self.description is not None:
             _check_text(self.description, what="description", most=4096, lines=True)
-        _check_at_least("max-runs", self.max_runs, 1)
+        _check_text(self.queue, what="queue", most=140)
+        _check_range("max-runs", self.max_runs, 1, _MOST)
+        _check_aware("from", self.from_at)
+        _check_aware("until", self.until_at)
         if self.from_at and self.until_at and self.until_at <= self.from_at:
             raise InvalidInput("until is not later than from")
 
@@ -370,9 +379,23 @@ def check_name(name: str, *, what: str) -> None:
         )
 
 
-def _check_at_least(what: str, value: float | None, least: float) -> None:
-    if value is not None and not value >= least:
-        raise InvalidInput(f"{what} is {value}, expected at least {least}")
+def _check_range(what: str, value: float | None, least: float, most: float) -> None:
+    if value is not None and not least <= value <= most:  # a NaN is in no range
+        raise InvalidInput(f"{what} is {value}, expected {least} to {most}")
+
+
+def _check_aware(what: str, instant: datetime | None) -> None:
+    if instant is not None and instant.utcoffset() is None:
+        raise InvalidTime(f"{what} is {instant.isoformat()}, expected a time with an offset")
+
+
+def _check_storable(what: str, text: str) -> None:
+    if "\0" in text:
+        raise InvalidInput(f"{what} {text[:60]!a} holds a NUL character")
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise InvalidInput(f"{what} {text[:60]!a} is not valid UTF-8") from None
 
 
 def _check_text(text: str, *, what: str, most: int, lines: bool = False) -> None:

@@ -6,6 +6,8 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
+from edgecron.errors import InvalidInput
+
 DATABASE_NAME = "edgecron.db"
 _STATE_SUFFIX = ".state"
 
@@ -14,11 +16,17 @@ def database_path(given: str | None = None, *, environ: Mapping[str, str] | None
     """The database file: what was given, else EDGECRON_DB, else the default of this user.
 
     Root's default is /var/lib/edgecron/edgecron.db, everyone else's lies in the user data folder.
+    Raises InvalidInput for a path that can't be.
     """
     env = os.environ if environ is None else environ
     named = given or env.get("EDGECRON_DB")
     if named:
-        return Path(named).expanduser().absolute()
+        if "\0" in named:
+            raise InvalidInput(f"database path {named[:60]!a} holds a NUL character")
+        try:
+            return Path(named).expanduser().absolute()
+        except RuntimeError as error:
+            raise InvalidInput(f"database path {named!r}: {error}") from error
     if os.name == "posix" and os.geteuid() == 0:
         return Path("/var/lib/edgecron") / DATABASE_NAME
     from platformdirs import user_data_path

@@ -35,14 +35,14 @@ def parse_duration_ms(text: str) -> int:
     parts = _PART.findall(compact)
     if not parts or "".join(number + unit for number, unit in parts) != compact:
         raise InvalidDuration(
-            f"duration {text!r} is not understood",
+            f"duration {_short(text)} is not understood",
             hint="write a number and a unit, such as 90s, 15m, 6h, 2d or 1h30m",
         )
     total_ms = sum(int(number) * _UNIT_MS[unit] for number, unit in parts)
     if total_ms == 0:
-        raise InvalidDuration(f"duration {text!r} is zero, expected more than nothing")
+        raise InvalidDuration(f"duration {_short(text)} is zero, expected more than nothing")
     if total_ms > MAX_DURATION_MS:
-        raise InvalidDuration(f"duration {text!r} is longer than 100 years")
+        raise InvalidDuration(f"duration {_short(text)} is longer than 100 years")
     return total_ms
 
 
@@ -90,6 +90,10 @@ def parse_instant(text: str) -> datetime:
             except OverflowError:
                 pass
     raise InvalidTime(
-        f"time {text!r} is not understood",
+        f"time {_short(text)} is not understood",
         hint="write RFC 3339 with an offset, such as 2026-11-20T08:00:00Z",
     )
+
+
+def _short(text: str) -> str:
+    return repr(text) if len(text) <= 80 else f"{text[:60]!r}... ({len(text)} long)"
