@@ -1,0 +1,372 @@
+"""The embedding face: schedules are made, changed, paused, run and removed by a person."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from itertools import islice
+from pathlib import Path
+
+import pytest
+
+from edgecron import Scheduler
+from edgecron.errors import (
+    AlreadyExists,
+    Conflict,
+    InvalidInput,
+    InvalidTrigger,
+    NotFound,
+    UnknownTimezone,
+)
+from edgecron.model import Overlap, Reason, ScheduleSpec, Status
+from edgecron.planning import Due, plan_fire
+from edgecron.store.connection import Database
+from edgecron.store.contract import Decision, Seat
+from edgecron.timetext import to_ms
+from support.clock import FakeClock
+from support.specs import make_spec
+
+
+def at(hour: int, minute: int = 0, *, day: int = 20) -> datetime:
+    return datetime(2026, 11, day, hour, minute, tzinfo=UTC)
+
+
+@pytest.fixture
+def clock() -> FakeClock:
+    return FakeClock(at(8))
+
+
+@pytest.fixture
+def scheduler(tmp_path: Path, clock: FakeClock) -> Iterator[Scheduler]:
+    with Scheduler(tmp_path / "edgecron.db", clock=clock) as made:
+        yield made
+
+
+def fire(scheduler: Scheduler) -> None:
+    """Decide what is due, as an engine would."""
+    now_ms = to_ms(scheduler.now())
+    due: list[Due] = scheduler.store.find_due(("command",), now_ms=now_ms, limit=100)
+    decisions = []
+    for one in due:
+        [schedule] = [found for found in scheduler.schedules() if found.id == one.schedule_id]
+        plan = plan_fire(scheduler.timing(schedule), one, now_ms=now_ms)
+        decisions.append(Decision(plan=plan, spec=schedule.spec))
+    seat = Seat(engine_id=1, supervisor_id="s", queues=("command",), max_running=100)
+    scheduler.store.claim_due(decisions, seat=seat, now_ms=now_ms)
+
+
+def hourly(**policies: object) -> ScheduleSpec:
+    return make_spec("backup", "0 * * * *", overlap=Overlap.ALLOW, **policies)
+
+
+@pytest.mark.failure(13)
+def test_a_new_schedule_computes_from_now_and_not_for_the_past(scheduler: Scheduler) -> None:
+    schedule = scheduler.add(hourly())
+
+    assert schedule.next_plan_at == at(9)
+    assert schedule.decided_until == at(8)
+    assert scheduler.history() == []
+
+
+def test_triggers_are_kept_in_their_canonical_words(scheduler: Scheduler) -> None:
+    schedule = scheduler.add(make_spec("backup", "@daily"))
+
+    assert [trigger.next_after(at(8)) for trigger in scheduler.triggers(schedule)] == [
+        at(0, day=21)
+    ]
+    assert scheduler.schedule("backup").spec.triggers == schedule.spec.triggers
+
+
+@pytest.mark.parametrize(
+    ("spec", "error"),
+    [
+        (make_spec("backup", "60 * * * *"), InvalidTrigger),
+        (make_spec("backup", "0 8 * * *", timezone="Mars/Olympus"), UnknownTimezone),
+        (make_spec("backup", "0 8 * * *", "0 8 * * *"), InvalidTrigger),
+        (make_spec("backup", "at 2026-11-20T07:59:59Z"), InvalidInput),
+        (replace(make_spec(), triggers=()), InvalidTrigger),
+    ],
+)
+def test_what_can_not_fire_is_refused_when_written(
+    scheduler: Scheduler, spec: ScheduleSpec, error: type[Exception]
+) -> None:
+    with pytest.raises(error):
+        scheduler.add(spec)
+
+    assert scheduler.schedules() == []
+
+
+@pytest.mark.failure(58)
+def test_a_name_that_is_taken_is_an_error_of_its_own(scheduler: Scheduler) -> None:
+    scheduler.add(hourly())
+
+    with pytest.raises(AlreadyExists) as caught:
+        scheduler.add(hourly())
+
+    assert caught.value.exit_code == 4
+
+
+@pytest.mark.failure(59)
+def test_of_several_of_which_one_is_refused_none_is_made(scheduler: Scheduler) -> None:
+    with pytest.raises(AlreadyExists):
+        scheduler.add_all([make_spec("one"), make_spec("two"), make_spec("one")])
+
+    assert scheduler.schedules() == []
+
+
+@pytest.mark.failure(13)
+def test_new_triggers_record_what_was_missed_and_compute_from_now(
+    scheduler: Scheduler, clock: FakeClock
+) -> None:
+    scheduler.add(hourly())
+    clock.advance_to(at(11, 30))
+
+    edited = scheduler.edit("backup", lambda spec: replace(spec, triggers=("15 * * * *",)))
+
+    assert edited.next_plan_at == at(12, 15)
+    [row] = scheduler.history()
+    assert (row.status, row.reason, row.missed_count) == (Status.SKIPPED, Reason.EDITED, 3)
+    assert (row.missed_from_at, row.missed_to_at) == (at(9), at(11))
+
+
+def test_any_other_edit_keeps_the_next_time_and_the_grid(
+    scheduler: Scheduler, clock: FakeClock
+) -> None:
+    scheduler.add(make_spec("backup", "every 7m"))
+    clock.advance_to(at(8, 3))
+    before = [fire.plan_at for fire in islice(scheduler.next_fires("backup"), 5)]
+
+    scheduler.edit("backup", lambda spec: replace(spec, description="other"))
+    described = [fire.plan_at for fire in islice(scheduler.next_fires("backup"), 5)]
+    scheduler.edit(
+        "backup", lambda spec: replace(spec, policies=replace(spec.policies, jitter_s=5))
+    )
+    jittered = [fire.plan_at for fire in islice(scheduler.next_fires("backup"), 5)]
+
+    assert before[0] == at(8, 7)
+    assert described == before
+    assert jittered == before
+
+
+@pytest.mark.failure(4)
+def test_an_edit_after_the_clock_went_back_does_not_fire_what_is_decided(
+    scheduler: Scheduler, clock: FakeClock
+) -> None:
+    scheduler.add(hourly())
+    clock.advance_to(at(11))
+    fire(scheduler)
+    clock.step_ms(-2 * 3600_000)
+
+    edited = scheduler.edit("backup", lambda spec: replace(spec, triggers=("*/30 * * * *",)))
+
+    assert edited.next_plan_at == at(11, 30)
+
+
+def test_max_runs_is_not_counted_anew_by_an_edit_a_pause_or_a_resume(
+    scheduler: Scheduler, clock: FakeClock
+) -> None:
+    scheduler.add(replace(hourly(), max_runs=2))
+    shown = list(scheduler.next_fires("backup"))
+    for hour in (9, 10):
+        clock.advance_to(at(hour))
+        fire(scheduler)
+    done = scheduler.schedule("backup")
+    clock.advance_to(at(15))
+
+    edited = scheduler.edit("backup", lambda spec: replace(spec, triggers=("5 * * * *",)))
+    scheduler.pause("backup")
+    resumed = scheduler.resume("backup")
+    longer = scheduler.edit("backup", lambda spec: replace(spec, max_runs=3))
+
+    assert [fire.plan_at for fire in shown] == [at(9), at(10)]
+    assert done.next_plan_at is edited.next_plan_at is resumed.next_plan_at is None
+    assert [row.status for row in scheduler.history()] == [Status.RUNNING] * 2
+    assert longer.next_plan_at == at(15, 5)
+
+
+def test_a_resume_records_one_range_and_does_not_catch_up(
+    scheduler: Scheduler, clock: FakeClock
+) -> None:
+    scheduler.add(hourly())
+    paused = scheduler.pause("backup")
+    clock.advance_to(at(12, 30))
+
+    resumed = scheduler.resume("backup")
+
+    assert (paused.enabled, paused.next_plan_at) == (False, None)
+    assert (resumed.enabled, resumed.next_plan_at) == (True, at(13))
+    [row] = scheduler.history()
+    assert (row.reason, row.missed_count) == (Reason.PAUSED, 4)
+
+
+def test_a_pause_with_an_end_is_over_by_itself(scheduler: Scheduler, clock: FakeClock) -> None:
+    scheduler.add(hourly())
+
+    paused = scheduler.pause("backup", until=at(11, 30))
+    clock.advance_to(at(12))
+    fire(scheduler)
+
+    assert (paused.enabled, paused.paused_until, paused.next_plan_at) == (True, at(11, 30), at(12))
+    run, held = scheduler.history()
+    assert (held.reason, held.missed_count) == (Reason.PAUSED, 3)
+    assert (run.status, run.plan_at) == (Status.RUNNING, at(12))
+
+
+def test_a_resume_after_the_end_of_a_pause_leaves_the_rest_to_the_engine(
+    scheduler: Scheduler, clock: FakeClock
+) -> None:
+    scheduler.add(hourly())
+    scheduler.pause("backup", until=at(9, 30))
+    clock.advance_to(at(12, 30))
+
+    scheduler.resume("backup")
+    fire(scheduler)
+
+    newest, misfired, held = scheduler.history()
+    assert (held.reason, held.missed_count) == (Reason.PAUSED, 1)
+    assert (misfired.reason, misfired.missed_count) == (Reason.MISFIRE, 2)
+    assert newest.plan_at == at(12)
+
+
+def test_an_edit_within_a_pause_does_not_end_it(scheduler: Scheduler, clock: FakeClock) -> None:
+    scheduler.add(hourly())
+    scheduler.pause("backup", until=at(11))
+    clock.advance_to(at(9, 30))
+
+    edited = scheduler.edit("backup", lambda spec: replace(spec, triggers=("20 * * * *",)))
+
+    assert edited.next_plan_at == at(11, 20)
+    assert edited.paused_until == at(11)
+
+
+def test_a_pause_can_not_end_in_the_past(scheduler: Scheduler) -> None:
+    scheduler.add(hourly())
+
+    with pytest.raises(InvalidInput, match="in the past"):
+        scheduler.pause("backup", until=at(8))
+
+
+def test_a_run_by_hand_keeps_the_next_time(scheduler: Scheduler) -> None:
+    scheduler.add(hourly())
+
+    [row] = scheduler.run_now("backup")
+
+    assert (row.status, row.plan_at) == (Status.QUEUED, at(8))
+    assert row.fire_key.startswith("manual:")
+    assert scheduler.schedule("backup").next_plan_at == at(9)
+    assert scheduler.active_counts() == {Status.QUEUED: 1}
+
+
+@pytest.mark.failure(27)
+def test_runs_by_hand_in_one_instant_are_distinct(scheduler: Scheduler) -> None:
+    scheduler.add(hourly())
+
+    rows = scheduler.run_now("backup") + scheduler.run_now("backup")
+
+    assert len({row.id for row in rows}) == len({row.fire_key for row in rows}) == 2
+
+
+def test_a_removal_records_what_was_due_and_cancels_what_waits(
+    scheduler: Scheduler, clock: FakeClock
+) -> None:
+    scheduler.add(hourly())
+    scheduler.run_now("backup")
+    clock.advance_to(at(9, 30))
+
+    scheduler.remove("backup")
+
+    with pytest.raises(NotFound):
+        scheduler.schedule("backup")
+    with pytest.raises(NotFound):
+        scheduler.run_now("backup")
+    missed, queued = scheduler.history()
+    assert (queued.status, queued.reason) == (Status.CANCELLED, Reason.REMOVED)
+    assert (missed.status, missed.missed_count) == (Status.SKIPPED, 1)
+
+
+@pytest.mark.failure(9)
+def test_a_schedule_whose_zone_is_gone_can_be_removed_or_mended_and_hides_no_other(
+    scheduler: Scheduler, tmp_path: Path, clock: FakeClock
+) -> None:
+    for name in ("broken", "mended", "sound"):
+        scheduler.add(make_spec(name, "0 * * * *", timezone="Europe/Berlin"))
+    database = Database(tmp_path / "edgecron.db")
+    with database.transaction():
+        database.change(
+            """UPDATE schedules SET timezone = 'Europe/Nowhere',
+                   compiled = replace(compiled, 'Europe/Berlin', 'Europe/Nowhere')
+               WHERE name != 'sound'"""
+        )
+    database.close()
+    clock.advance_to(at(10, 30))
+
+    shown = {fire.schedule for fire in islice(scheduler.next_fires(), 20)}
+    mended = scheduler.edit("mended", lambda spec: replace(spec, timezone="Europe/Berlin"))
+    scheduler.remove("broken")
+
+    assert "sound" in shown
+    assert mended.next_plan_at == at(11)
+    assert [schedule.name for schedule in scheduler.schedules()] == ["mended", "sound"]
+
+
+def test_a_change_that_others_keep_making_first_is_a_conflict(
+    scheduler: Scheduler, tmp_path: Path, clock: FakeClock
+) -> None:
+    scheduler.add(hourly())
+    with Scheduler(tmp_path / "edgecron.db", clock=clock) as other:
+
+        def change(spec: ScheduleSpec) -> ScheduleSpec:
+            other.edit("backup", lambda spec: replace(spec, description="theirs"))
+            return replace(spec, description="mine")
+
+        with pytest.raises(Conflict):
+            scheduler.edit("backup", change)
+
+    assert scheduler.schedule("backup").spec.description == "theirs"
+
+
+def test_fires_to_come_of_all_schedules_are_in_order(scheduler: Scheduler) -> None:
+    scheduler.add(make_spec("b", "30 * * * *"))
+    scheduler.add(make_spec("a", "0 * * * *"))
+    scheduler.add(make_spec("once", "at 2026-11-20T09:10:00Z"))
+    scheduler.add(make_spec("boot", "on boot"))
+
+    fires = list(islice(scheduler.next_fires(), 5))
+
+    assert [(fire.schedule, fire.plan_at - at(8)) for fire in fires] == [
+        ("b", timedelta(minutes=30)),
+        ("a", timedelta(hours=1)),
+        ("once", timedelta(minutes=70)),
+        ("b", timedelta(minutes=90)),
+        ("a", timedelta(hours=2)),
+    ]
+
+
+def test_what_is_not_there_is_not_found(scheduler: Scheduler) -> None:
+    scheduler.add(hourly())
+
+    with pytest.raises(NotFound, match="no run 7"):
+        scheduler.execution(7)
+    with pytest.raises(NotFound, match="has not run yet"):
+        scheduler.last_run("backup")
+    with pytest.raises(NotFound, match="no schedule 'other'"):
+        scheduler.edit("other", lambda spec: spec)
+    assert scheduler.output(7) is None
+
+
+def test_nothing_is_made_before_it_is_needed(tmp_path: Path) -> None:
+    scheduler = Scheduler(tmp_path / "sub" / "edgecron.db", must_exist=True)
+
+    with pytest.raises(NotFound):
+        scheduler.schedules()
+
+    scheduler.close()
+    assert not (tmp_path / "sub").exists()
+
+
+def test_without_an_engine_none_is_alive(scheduler: Scheduler) -> None:
+    scheduler.add(hourly())
+
+    assert scheduler.engines() == []
+    assert not scheduler.has_engine("command")
