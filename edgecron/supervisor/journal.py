@@ -14,7 +14,6 @@ cut means another boot, after which whatever has no exit on record is `interrupt
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import zlib
@@ -54,11 +53,9 @@ class Journal:
         self.write_backlog()
         self._append(encode_line(["token", list(tokens)]))
 
-    def write_start(self, token: str, *, pid: int, start_time: int | None, started_ms: int) -> None:
-        """Put a start on record at once, or keep it where there is no space."""
+    def add_start(self, token: str, *, pid: int, start_time: int | None, started_ms: int) -> None:
+        """Keep a start for the next write."""
         self._backlog.append(encode_line(["start", token, pid, start_time, started_ms]))
-        with contextlib.suppress(OSError):  # it waits, and the ledger tries again
-            self.write_backlog()
 
     def add_exit(self, record: Mapping[str, Any]) -> None:
         """Keep the JSON of an ExitRecord for the next write."""

@@ -5,12 +5,13 @@ from __future__ import annotations
 
 import contextlib
 import errno
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 
 from edgecron.clock import Clock
 from edgecron.supervisor.deadlines import Deadlines
 from edgecron.supervisor.engine_end import EngineEnd
+from edgecron.supervisor.groups import read_start_time
 from edgecron.supervisor.journal import Journal
 from edgecron.supervisor.protocol import Kind
 from edgecron.supervisor.records import ExitRecord
@@ -61,10 +62,20 @@ class Ledger:
         """Tell the engine of tokens that were not started, and are not on record."""
         self._engine.send(Kind.NOT_STARTED, [[token, code, message] for token in tokens])
 
-    def record_start(self, run: LiveRun) -> None:
-        self._journal.write_start(
-            run.token, pid=run.pid, start_time=run.start_time, started_ms=run.started_ms
-        )
+    def record_starts(self, runs: Iterable[LiveRun]) -> None:
+        """Put what was started in this turn on record, with the next `flush`.
+
+        What has ended already needs none: its end follows. To ask when it started would cost a
+        short command a tenth of its time.
+        """
+        for run in runs:
+            if not run.has_ended():
+                self._journal.add_start(
+                    run.token,
+                    pid=run.pid,
+                    start_time=read_start_time(run.pid),
+                    started_ms=run.started_ms,
+                )
 
     def record_exit(self, record: ExitRecord) -> None:
         """Put an end on record, and before the engine, with the next `flush`."""

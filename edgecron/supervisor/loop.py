@@ -49,7 +49,7 @@ class Supervisor:
             ledger=self._ledger,
             on_started=self._on_started,
         )
-        self._started: list[tuple[str, int, int]] = []  # to be told in this turn
+        self._started: list[LiveRun] = []  # to be put on record and told in this turn
         self._is_stopping = False
         self._leave_at_ms: int | None = None
         self._messages: dict[Kind, Callable[[Any], None]] = {
@@ -83,7 +83,9 @@ class Supervisor:
                     self._watch.on_deadline(due)
             self._starter.start_some()
             if self._started:
-                self._engine.send(Kind.STARTED, self._started)
+                self._ledger.record_starts(self._started)
+                told = [(run.token, run.pid, run.started_ms) for run in self._started]
+                self._engine.send(Kind.STARTED, told)
                 self._started = []
             # First the journal, then the engine: what it was told must be on record.
             self._ledger.flush()
@@ -138,7 +140,7 @@ class Supervisor:
 
     def _on_started(self, run: LiveRun) -> None:
         self._watch.add(run)
-        self._started.append((run.token, run.pid, run.started_ms))
+        self._started.append(run)
 
     def _end(self, tokens: list[str], cause: EndCause) -> None:
         for token in tokens:

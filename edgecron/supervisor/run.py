@@ -9,7 +9,7 @@ from pathlib import Path
 from edgecron.clock import Clock
 from edgecron.model import Stream
 from edgecron.supervisor.files import spool_name
-from edgecron.supervisor.groups import group_has_members, read_start_time, signal_group
+from edgecron.supervisor.groups import group_has_members, signal_group
 from edgecron.supervisor.output import OutputKeeper
 from edgecron.supervisor.records import EndCause, ExitRecord, Flag, StartRequest
 from edgecron.supervisor.spawn import Spawned
@@ -31,7 +31,6 @@ class LiveRun:
         self.token = request.token
         self.pid = spawned.process.pid
         self.started_ms = clock.now_ms()
-        self.start_time = read_start_time(self.pid)
         self.timeout_ms = request.timeout_ms
         self.kill_grace_ms = request.kill_grace_ms
         self.streams = {spawned.stdout_fd: Stream.STDOUT, spawned.stderr_fd: Stream.STDERR}

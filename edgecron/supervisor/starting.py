@@ -106,7 +106,6 @@ class Starter:
         run = LiveRun(request, spawned, clock=self._clock, state_dir=self._state_dir)
         if request.token in self._retried:
             run.flags.append(Flag.SPAWN_RETRIED)
-        self._ledger.record_start(run)
         self._on_started(run)
         return True
 

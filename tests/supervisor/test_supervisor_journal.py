@@ -41,7 +41,7 @@ def test_a_journal_is_read_as_it_was_written(journal: Journal, tmp_path: Path) -
     ended = record("c", exit_code=None, error_code="ENOENT", error_msg="é\udcff", flags=("f",))
 
     journal.write_tokens(["a", "b", "c"])
-    journal.write_start("b", pid=12, start_time=34, started_ms=56)
+    journal.add_start("b", pid=12, start_time=34, started_ms=56)
     journal.add_exit(ended.to_json())
     journal.write_backlog()
     state = read_journal(tmp_path, KEY)
@@ -101,7 +101,7 @@ def test_the_journal_of_another_supervisor_is_not_taken_for_ours(tmp_path: Path)
 @pytest.mark.failure(17)
 def test_the_verdicts_of_the_table(journal: Journal, tmp_path: Path) -> None:
     journal.write_tokens(["token", "start", "exit"])
-    journal.write_start("start", pid=12, start_time=34, started_ms=56)
+    journal.add_start("start", pid=12, start_time=34, started_ms=56)
     journal.add_exit(record("exit").to_json())
     journal.write_backlog()
 
@@ -117,7 +117,7 @@ def test_the_verdicts_of_the_table(journal: Journal, tmp_path: Path) -> None:
 @pytest.mark.failure(20)
 def test_after_another_boot_only_an_exit_is_believed(journal: Journal, tmp_path: Path) -> None:
     journal.write_tokens(["token", "start", "exit"])
-    journal.write_start("start", pid=12, start_time=34, started_ms=56)
+    journal.add_start("start", pid=12, start_time=34, started_ms=56)
     journal.add_exit(record("exit").to_json())
     journal.write_backlog()
 
@@ -154,7 +154,7 @@ def test_a_journal_that_grew_is_rewritten_with_what_is_needed(
     journal: Journal, tmp_path: Path
 ) -> None:
     journal.write_tokens(["live", *(f"t{number}" for number in range(200))])
-    journal.write_start("live", pid=1, start_time=2, started_ms=3)
+    journal.add_start("live", pid=1, start_time=2, started_ms=3)
     for number in range(200):
         journal.add_exit(record(f"t{number}", error_msg="x" * 6000).to_json())
         journal.write_backlog()
