@@ -11,9 +11,10 @@ from dataclasses import dataclass
 
 from edgecron.clock import Clock
 from edgecron.engine.catalogue import Catalogue
-from edgecron.engine.events import Event, EventKind, Report
+from edgecron.engine.events import EventKind, Report
 from edgecron.engine.liveness import Liveness
 from edgecron.engine.recovery import recover
+from edgecron.engine.telling import Teller
 from edgecron.errors import DatabaseUnusable
 from edgecron.model import Cause, Claim, Outcome, ScheduleSpec
 from edgecron.planning import Due, Fire, plan_fire
@@ -77,7 +78,7 @@ class Engine:
         self._pid = pid
         self._queues = queues
         self._max_running = max_running
-        self._report = report
+        self._teller = Teller(report, clock)
         self._ring_peers = ring_peers
         self._only = only
         self._catalogue = Catalogue(store)
@@ -165,7 +166,7 @@ class Engine:
         self._runner.acknowledge([outcome.lease_token for outcome in outcomes])
         for outcome, ok in zip(outcomes, changed, strict=True):
             known = self._live.pop(outcome.execution_id, None)
-            self._tell_end(outcome, known[1] if known else None, is_ours=ok)
+            self._teller.tell_end(outcome, known[1] if known else None, is_ours=ok)
         for outcome in taken:
             if Flag.NOT_STARTED in outcome.flags:
                 self._hold(outcome)
@@ -180,7 +181,7 @@ class Engine:
         Nothing else is claimed for a while, since it would fare no better.
         """
         _, schedule = self._live.pop(outcome.execution_id, ("", None))
-        self._tell(
+        self._teller.tell(
             EventKind.NOT_STARTED, outcome.execution_id, schedule, {"error": outcome.error_msg}
         )
         self._in_doubt = True
@@ -191,7 +192,7 @@ class Engine:
     def _mind_runner(self) -> None:
         """Replace a runner that died; what it ran is judged by its journal like any other's."""
         if not self._runner.is_alive:
-            self._tell(EventKind.SUPERVISOR_DIED, details={"runs": len(self._live)})
+            self._teller.tell(EventKind.SUPERVISOR_DIED, details={"runs": len(self._live)})
             self._runner.close()
             self._live.clear()
             self._runner = self._start_runner()
@@ -212,9 +213,9 @@ class Engine:
             now_ms=self._clock.now_ms,
         )
         for row, outcome in done.ended:
-            self._tell_end(outcome, row.schedule, is_ours=True)
+            self._teller.tell_end(outcome, row.schedule, is_ours=True)
         for row in done.requeued:
-            self._tell(EventKind.REQUEUED, row.execution_id, row.schedule)
+            self._teller.tell(EventKind.REQUEUED, row.execution_id, row.schedule)
         for engine in self._store.find_engines():
             if engine.id != self._engine_id and not self._liveness.engine_is_alive(engine.key):
                 self._store.retire_engine(engine.id, now_ms=self._clock.now_ms())
@@ -308,7 +309,7 @@ class Engine:
         if self._store.mark_broken(
             due.schedule_id, revision=due.revision, error=error, now_ms=now_ms
         ):
-            self._tell(EventKind.BROKEN, None, schedule, {"error": error})
+            self._teller.tell(EventKind.BROKEN, None, schedule, {"error": error})
 
     def _claim(self, claim: Callable[[Seat, int], ClaimBatch]) -> ClaimBatch:
         """Run one claim transaction, and start what it granted."""
@@ -322,8 +323,18 @@ class Engine:
         if claims:
             self._live.update((c.execution_id, (c.lease_token, c.schedule)) for c in claims)
             self._runner.start(claims)
-        self._tell_decided(batch)
+        self._tell_claims(batch)
         return batch
+
+    def _tell_claims(self, batch: ClaimBatch) -> None:
+        """A decision may have been granted at once; a queued row's was told before."""
+        for one in batch.decided:
+            entry = self._catalogue.find(one.schedule_id, one.revision)
+            self._teller.tell_decided(one, entry.spec.name if entry else None)
+        told = {one.execution_id for one in batch.decided}
+        for grant in batch.granted:
+            if grant.execution_id not in told:
+                self._teller.tell_started(grant, self._live[grant.execution_id][1])
 
     def _complete(self, grant: Granted) -> Claim:
         """What the runner needs, from what the store granted."""
@@ -349,60 +360,6 @@ class Engine:
         if self._has_orphans:
             return min(now_ms + _ORPHAN_MS, due_ms or now_ms + _ORPHAN_MS)
         return due_ms
-
-    # Telling.
-
-    def _tell(
-        self,
-        kind: EventKind,
-        execution_id: int | None = None,
-        schedule: str | None = None,
-        details: dict[str, object] | None = None,
-    ) -> None:
-        self._report(
-            Event(
-                at_ms=self._clock.now_ms(),
-                kind=kind,
-                execution_id=execution_id,
-                schedule=schedule,
-                details=details or {},
-            )
-        )
-
-    def _tell_decided(self, batch: ClaimBatch) -> None:
-        kinds = {"running": EventKind.STARTED, "queued": EventKind.QUEUED}
-        told = set()
-        for one in batch.decided:
-            told.add(one.execution_id)
-            entry = self._catalogue.find(one.schedule_id, one.revision)
-            details: dict[str, object] = {"plan_ms": one.plan_ms}
-            if one.reason is not None:
-                details["reason"] = one.reason.value
-            if one.missed_count is not None:
-                details["missed_count"] = one.missed_count
-            self._tell(
-                kinds.get(one.status, EventKind.SKIPPED),
-                one.execution_id,
-                entry.spec.name if entry else None,
-                details,
-            )
-        for grant in batch.granted:
-            if grant.execution_id not in told:
-                self._tell(
-                    EventKind.STARTED,
-                    grant.execution_id,
-                    self._live[grant.execution_id][1],
-                    {"plan_ms": grant.plan_ms},
-                )
-
-    def _tell_end(self, outcome: Outcome, schedule: str | None, *, is_ours: bool) -> None:
-        details: dict[str, object] = {"outcome": outcome.status.value}
-        for name in ("reason", "exit_code", "duration_ms", "error_msg"):
-            value = getattr(outcome, name)
-            if value is not None:
-                details[name] = str(value) if name == "reason" else value
-        kind = EventKind.ENDED if is_ours else EventKind.LEASE_LOST
-        self._tell(kind, outcome.execution_id, schedule, details)
 
 
 def _claim_of(grant: Granted, spec: ScheduleSpec) -> Claim:

@@ -66,6 +66,7 @@ def model_of(specs: Sequence[ScheduleSpec]) -> dict[str, Plans]:
 
 def a_world(tmp_path: Path, seed: int) -> World:
     world = World(tmp_path / "sim.db", random=Random(seed), start_ms=START_MS)
+    world.fix_seed()
     with Scheduler(world.path, clock=world.clock) as scheduler:
         scheduler.add_all(SPECS)
     return world

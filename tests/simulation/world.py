@@ -18,6 +18,7 @@ from edgecron.engine.events import Event
 from edgecron.errors import DatabaseBusy
 from edgecron.model import COMMAND_QUEUE, Claim, JobKind, Outcome, Reason, Status
 from edgecron.store import SqliteStore, open_store
+from edgecron.store.connection import Database
 from edgecron.store.contract import RunningRow
 from edgecron.supervisor.records import EndCause, ExitRecord
 from edgecron.supervisor.verdicts import Exit, Interrupted, NeverStarted, Verdict
@@ -218,6 +219,14 @@ class World:
         self.calls = 0
         self._made = 0
 
+    def fix_seed(self) -> None:
+        """Give the database a seed out of our own dice: jitter is then the same in each replay."""
+        open_store(self.path, now_ms=self.clock.now_ms()).close()
+        database = Database(self.path)
+        with database.transaction():
+            database.change("UPDATE meta SET seed = :seed", {"seed": self.random.randbytes(16)})
+        database.close()
+
     # Faults.
 
     def maybe_crash(self, where: str) -> None:
@@ -276,7 +285,9 @@ class World:
         """kill -9: its supervisor goes on with what runs."""
         engine, store = self.engines.pop(key)
         store.close()
-        self.supervisors[engine.runner.supervisor_id].has_engine = False
+        supervisor = self.supervisors.get(engine.runner.supervisor_id)
+        if supervisor is not None:  # Dead ones are cleared away by any engine.
+            supervisor.has_engine = False
         self.trail.append(f"kill {key}")
 
     def kill_supervisor(self, key: str) -> None:
