@@ -95,10 +95,16 @@ def text_line(cli: Session) -> Line:
 def stop_on_signals(loop: Loop) -> None:
     """Let a signal stop a loop, and a second one end the process at once."""
 
+    is_stopping = False
+
     def stop(number: int, frame: FrameType | None) -> None:
-        # Runs are their supervisor's, so there is nothing that an end at once could lose.
-        for each in _STOPS:
-            signal.signal(each, signal.SIG_DFL)
+        nonlocal is_stopping
+        if is_stopping:
+            # Runs are their supervisor's, so there is nothing that an end at once could lose.
+            signal.signal(number, signal.SIG_DFL)
+            os.kill(os.getpid(), number)
+        # The handlers stay: Python drops a signal whose handler changed while it was pending.
+        is_stopping = True
         loop.stop()
 
     for each in _STOPS:

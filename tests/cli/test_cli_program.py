@@ -6,6 +6,7 @@ import json
 import os
 import select
 import signal
+import sqlite3
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -113,6 +114,22 @@ def test_the_log_is_json_where_that_is_asked_for(start: Start) -> None:
     assert (ended["schedule"], ended["outcome"], ended["exit_code"]) == ("tick", "failed", 3)
     assert ended["ts"].endswith("Z")
     assert daemon.wait(timeout=BOUND_S) == 0
+
+
+@pytest.mark.failure(36)
+def test_a_second_signal_ends_the_daemon_at_once(start: Start, tmp_path: Path) -> None:
+    run(start, "add", "tick", "--every", "1s", "--", "true")
+    daemon = start("daemon")
+    read_until(daemon, "outcome=success")
+    # Somebody holds the write lock, so that it can't say goodbye to the database.
+    locker = sqlite3.connect(tmp_path / "edgecron.db", isolation_level=None)
+    locker.execute("BEGIN IMMEDIATE")
+
+    daemon.send_signal(signal.SIGTERM)
+    daemon.send_signal(signal.SIGINT)
+
+    assert daemon.wait(timeout=BOUND_S / 2) in (-signal.SIGTERM, -signal.SIGINT)
+    locker.close()
 
 
 @pytest.mark.failure(37)
