@@ -33,10 +33,13 @@ from edgecron.store.contract import (
     Seat,
     StoredSchedule,
 )
-from edgecron.store.migrate import migrate
+from edgecron.store.migrate import migrate, refuse_planted
 from edgecron.store.rows import spec_of
 from edgecron.store.schedules import Retiming
 from edgecron.timing import CompiledSpec
+
+# A megabyte: less is checkpointed too often, more makes reading slow.
+_CHECKPOINT_PAGES = 1000
 
 __all__ = ["SqliteStore", "open_store"]
 
@@ -48,6 +51,7 @@ def open_store(
     database = Database(path, busy_wait_s=busy_wait_s, must_exist=must_exist)
     try:
         migrate(database, now_ms=now_ms)
+        refuse_planted(database)
         return SqliteStore(database)
     except BaseException:
         database.close()
@@ -59,6 +63,7 @@ class SqliteStore:
 
     def __init__(self, database: Database) -> None:
         self._database = database
+        self._checkpointer: Database | None = None
         row = database.row("SELECT seed, uuid FROM meta")
         if row is None:
             raise DatabaseUnusable(
@@ -79,10 +84,17 @@ class SqliteStore:
         return self._database.data_version
 
     def close(self) -> None:
+        if self._checkpointer is not None:
+            self._checkpointer.close()
         self._database.close()
 
-    def checkpoint(self) -> None:
-        self._database.checkpoint()
+    def tidy(self) -> None:
+        if self._checkpointer is None:
+            self._database.leave_checkpoints_to_others()
+            self._checkpointer = Database(self.path, must_exist=True)
+        elif self._database.wal_pages >= _CHECKPOINT_PAGES:
+            self._checkpointer.checkpoint()
+            self._database.wal_pages = 0
 
     # What an engine asks: contract.Store.
 

@@ -13,7 +13,7 @@ import re
 import stat
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -58,6 +58,7 @@ class Database:
         DatabaseUnusable, and is left as it is. `mounts` is the system's table of mounts.
         """
         self.path = path
+        self.wal_pages = 0  # of the log, after our latest commit
         self._pid = os.getpid()
         self._busy_tries = max(1, round(busy_wait_s * 1000))
         _check_sqlite_version()
@@ -189,12 +190,20 @@ class Database:
     def checkpoint(self) -> None:
         """Move what the log holds into the database as far as readers allow; never waits."""
         self._check_process()
-        with translated_errors(self.path):
+        with translated_errors(self.path), suppress(apsw.BusyError):  # Somebody else is at it.
             self._connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
 
     def leave_checkpoints_to_others(self) -> None:
-        """Never checkpoint inside this connection's commits, which keeps their tail short."""
+        """Never checkpoint inside this connection's commits, which keeps their tail short.
+
+        From then on `wal_pages` counts.
+        """
         self._connection.wal_autocheckpoint(0)
+        self._connection.set_wal_hook(self._note_wal)
+
+    def _note_wal(self, _connection: object, _name: str, pages: int) -> int:
+        self.wal_pages = pages
+        return apsw.SQLITE_OK
 
     def _check_process(self) -> None:
         if os.getpid() != self._pid:

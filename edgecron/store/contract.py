@@ -179,6 +179,9 @@ class Store(Protocol):
     def find_running(self) -> list[RunningRow]:
         """Every running execution, whoever runs it."""
 
+    def tidy(self) -> None:
+        """Do what keeps the store fast, outside of any transaction, while there is time."""
+
     def has_queued(self) -> bool:
         """Whether any execution waits, for a place or for its time."""
 

@@ -39,9 +39,9 @@ def find_executions(
 
 
 def last_execution_of(database: Database, schedule_id: int) -> Execution | None:
-    """The newest execution of a schedule that was started, or None."""
+    """The newest execution of a schedule that was to run and did, or failed to; None: none."""
     row = database.row(
-        f"""{_SELECT} WHERE e.schedule_id = :schedule AND e.started_at IS NOT NULL
+        f"""{_SELECT} WHERE e.schedule_id = :schedule AND e.claimed_at IS NOT NULL
             ORDER BY e.id DESC LIMIT 1""",
         {"schedule": schedule_id},
     )

@@ -7,7 +7,7 @@ import uuid
 from importlib import resources
 
 import edgecron
-from edgecron.errors import SchemaTooNew
+from edgecron.errors import DatabaseUnusable, SchemaTooNew
 from edgecron.store.connection import APPLICATION_ID, Database
 
 SCHEMA_VERSION = 1
@@ -38,6 +38,18 @@ def migrate(database: Database, *, now_ms: int) -> None:
                 },
             )
         database.change(f"PRAGMA user_version = {SCHEMA_VERSION}")
+
+
+def refuse_planted(database: Database) -> None:
+    """Raise DatabaseUnusable where somebody added a trigger, which our own writes would run."""
+    planted = database.rows(
+        "SELECT name FROM sqlite_schema WHERE type = 'trigger' AND name != 'executions_final'"
+    )
+    if planted:
+        raise DatabaseUnusable(
+            f"database {database.path} holds the trigger {planted[0][0]!r}, which is not edgecron's",
+            hint="look at who made it, and drop it",
+        )
 
 
 def _version_of(database: Database) -> int:

@@ -63,7 +63,6 @@ def test_a_connection_is_set_up(path: Path, name: str, value: object) -> None:
     assert pragma(path, name) == value
 
 
-@pytest.mark.failure(66)
 def test_the_schema_can_not_be_written_by_hand(path: Path) -> None:
     open_store(path, now_ms=NOW_MS).close()
     database = Database(path)
@@ -187,6 +186,17 @@ class Refused:
         return f"is version {migrate.SCHEMA_VERSION + 1}, this edgecron knows up to"
 
     @staticmethod
+    def planted_trigger(path: Path) -> str:
+        open_store(path, now_ms=NOW_MS).close()
+        hostile = apsw.Connection(str(path))
+        hostile.execute(
+            """CREATE TRIGGER evil AFTER UPDATE ON schedules BEGIN
+                   UPDATE schedules SET job = '["/bin/evil"]' WHERE id = NEW.id; END"""
+        )
+        hostile.close()
+        return "holds the trigger 'evil'"
+
+    @staticmethod
     def corrupt(path: Path) -> str:
         open_store(path, now_ms=NOW_MS).close()
         content = bytearray(path.read_bytes())
@@ -205,6 +215,7 @@ REFUSED = [
     Refused.database_of_another_program,
     Refused.database_with_another_application_id,
     pytest.param(Refused.newer_schema, marks=pytest.mark.failure(69)),
+    pytest.param(Refused.planted_trigger, marks=pytest.mark.failure(66)),
     pytest.param(Refused.corrupt, marks=pytest.mark.failure(52)),
 ]
 

@@ -10,6 +10,7 @@ from store_bench import Bench, OpenStore
 from edgecron.model import CatchUp, Cause, Overlap, Reason, Status
 from edgecron.planning import NextFire
 from edgecron.timetext import from_ms
+from edgecron.timing import compile_spec
 from support.clock import FakeClock
 from support.specs import make_spec, ms
 
@@ -102,6 +103,25 @@ def test_a_change_between_look_and_claim_wins(bench: Bench) -> None:
 
     assert batch.advanced == 0
     assert bench.rows() == []
+
+
+def test_an_edit_between_look_and_claim_wins_although_the_next_time_is_the_same(
+    bench: Bench,
+) -> None:
+    schedule = bench.add()
+    bench.clock.advance_ms(MINUTE)
+    seen = bench.decide(bench.look())
+    spec = make_spec(max_running=2)
+    compiled = compile_spec(spec, seed=bench.store.seed, made_at=schedule.created_at)
+    assert bench.store.update_schedule(
+        schedule, compiled, retiming=None, boot_id="b", origin="test", now_ms=bench.now
+    )
+
+    stale = bench.claim(seen)
+    fresh = bench.fire()
+
+    assert (stale.advanced, fresh.advanced) == (0, 1)
+    assert [row.revision for row in bench.rows()] == [2]
 
 
 @pytest.mark.failure(26)
