@@ -47,7 +47,8 @@ def refuse_planted(database: Database) -> None:
     )
     if planted:
         raise DatabaseUnusable(
-            f"database {database.path} holds the trigger {planted[0][0]!r}, which is not edgecron's",
+            f"database {database.path} holds the trigger {planted[0][0]!r},"
+            " which is not edgecron's",
             hint="look at who made it, and drop it",
         )
 
