@@ -133,7 +133,8 @@ class Engine:
         return self._store.change_mark != self._change_mark or self._recover_is_due()
 
     def prepare(self) -> None:
-        """Load and compile what fires next, so that the fire itself need not."""
+        """Load and compile what fires next, so that the fire itself need not; tidy up."""
+        self._store.tidy()
         self._catalogue.load(self._store.upcoming(self._queues, limit=CHUNK))
 
     def retire(self) -> None:

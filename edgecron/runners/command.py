@@ -18,8 +18,8 @@ from edgecron.runners.environment import (
     base_environment,
     find_account,
     own_account,
-    resolve_path,
     run_environment,
+    working_folder,
 )
 from edgecron.supervisor.link import Event, Exited, NotStarted, SupervisorLink
 from edgecron.supervisor.output import load_output
@@ -121,7 +121,7 @@ class CommandRunner:
             token=claim.lease_token,
             argv=_argv(claim),
             env=environment,
-            cwd=resolve_path(job.cwd or "~", home=account.home),
+            cwd=working_folder(job.cwd, home=account.home),
             stdin=job.stdin,
             timeout_ms=None if timeout_s is None else max(1, round(timeout_s * 1000)),
             kill_grace_ms=round(claim.kill_grace_s * 1000),

@@ -141,6 +141,17 @@ def idempotency_key(claim: Claim) -> str:
     return hashlib.sha256(repr(identity).encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
 
+def working_folder(cwd: str | None, *, home: str) -> str:
+    """The folder a command starts in: the one that was given, else HOME.
+
+    Where none was given and HOME does not exist (`nobody` has none), it is `/`, as for a service
+    of systemd. One that was given and is missing stays as it is, and fails at the start.
+    """
+    if cwd is not None:
+        return resolve_path(cwd, home=home)
+    return home if os.path.isdir(home) else "/"
+
+
 def resolve_path(path: str, *, home: str) -> str:
     """An absolute path: `~/` and relative ones start from HOME."""
     if path == "~":

@@ -21,6 +21,7 @@ from edgecron.runners.environment import (
     read_env_file,
     resolve_path,
     run_environment,
+    working_folder,
 )
 
 OWN = Account(name="ann", uid=1000, gid=1000, home="/home/ann")
@@ -223,3 +224,12 @@ def test_another_user_has_its_own_groups() -> None:
 def test_an_unknown_user_is_told(user: str) -> None:
     with pytest.raises(NotRunnable, match="is not known on this machine"):
         find_account(user, own=replace(OWN, uid=0))
+
+
+def test_a_command_starts_at_home_or_at_the_root_where_there_is_no_home(tmp_path: Path) -> None:
+    home = str(tmp_path)
+
+    assert working_folder(None, home=home) == home
+    assert working_folder(None, home="/nonexistent") == "/"
+    assert working_folder("~/work", home=home) == f"{home}/work"
+    assert working_folder("/nowhere", home="/nonexistent") == "/nowhere"

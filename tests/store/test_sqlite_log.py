@@ -1,0 +1,50 @@
+"""The write-ahead log stays small while an engine goes on writing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from edgecron.store import open_store
+
+START_MS = 1_773_000_000_000  # 2026-03-08T20:00:00Z
+
+
+def _write_often(path: Path, *, tidies: bool) -> int:
+    """The log's size in bytes after many small commits."""
+    store = open_store(path, now_ms=START_MS)
+    for number in range(1500):
+        store.register_engine(
+            key=f"{number:016x}", pid=1, boot_id="b", queues=("command",), now_ms=START_MS
+        )
+        store.retire_engine(number + 1, now_ms=START_MS)
+        if tidies:
+            store.tidy()
+    size = path.with_name(path.name + "-wal").stat().st_size
+    store.close()
+    return size
+
+
+@pytest.mark.failure(25)
+def test_the_log_of_an_engine_that_tidies_stays_small(tmp_path: Path) -> None:
+    size = _write_often(tmp_path / "e.db", tidies=True)
+
+    assert size < 3 * 1024 * 1024
+
+
+def test_tidying_leaves_the_commits_of_others_alone(tmp_path: Path) -> None:
+    path = tmp_path / "e.db"
+    engine = open_store(path, now_ms=START_MS)
+    engine.tidy()
+    person = open_store(path, now_ms=START_MS)
+
+    before = engine.change_mark
+    person.register_engine(key="ab", pid=1, boot_id="b", queues=(), now_ms=START_MS)
+    engine.tidy()
+    after = engine.change_mark
+
+    assert after != before
+    assert [one.key for one in engine.find_engines()] == ["ab"]
+    engine.close()
+    person.close()
