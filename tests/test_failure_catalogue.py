@@ -113,7 +113,6 @@ NOT_CARRIED = {
     6: "needs a machine that is suspended; its clock jump is row 3, its wake-up row 7",
     8: "comes with the upkeep of stored times",
     16: "needs a block device that loses unsynced writes; comes with the crash laboratory",
-    25: "comes with the upkeep of the write-ahead log",
     30: "comes with doctor, which compares the database's uuid and place",
     31: "comes with the watch over the database file",
     48: "comes with the benchmarks; that its queries seek is held by test_sqlite_plans",
