@@ -10,6 +10,7 @@ in this list, never from below; `tests/test_house.py` holds it.
     triggers              text -> Trigger; next_after(instant); the gap and fold rule
     planning              pure decisions: what is due, misfire, overlap, limits
     timing                a schedule's words to its times, compiled when written
+    upcoming              fires to come, as people see them
     store                 the only place that knows SQL
     supervisor            the process that starts and watches commands, and its journal
     runners               take a claim, give an outcome; never see the database

@@ -22,23 +22,14 @@ from edgecron.timetext import from_ms, to_ms
 
 if TYPE_CHECKING:
     from edgecron.model import EngineInfo
-    from edgecron.planning import Missed, NextFire, Timing
+    from edgecron.planning import Missed, Timing
     from edgecron.store import SqliteStore
     from edgecron.store.schedules import Retiming
     from edgecron.timing import CompiledSpec
     from edgecron.triggers import Trigger
+    from edgecron.upcoming import UpcomingFire
 
 _TRIES = 20  # of a change that others keep making first
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UpcomingFire:
-    """A fire to come: its plan time, when it may start, and the trigger that gave it."""
-
-    schedule: str
-    plan_at: datetime
-    due_at: datetime
-    source: str | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -150,12 +141,14 @@ class Scheduler:
     def _edit_once(self, schedule: Schedule, spec: ScheduleSpec, origin: str) -> bool:
         now_ms = self._clock.now_ms()
         retiming = None
-        if _trigger_words(spec) == _trigger_words(schedule.spec):
+        from edgecron.timing import timing_words, trigger_words
+
+        if trigger_words(spec) == trigger_words(schedule.spec):
             # Kept as they were expanded: a bare `every` would get another anchor.
             compiled = self._kept_triggers(schedule, spec)
         else:
             compiled = self.compile(spec)
-        if _timing_words(spec) != _timing_words(schedule.spec):
+        if timing_words(spec) != timing_words(schedule.spec):
             retiming = self._retiming(schedule, compiled.timing, now_ms, Reason.EDITED)
         return self.store.update_schedule(
             schedule,
@@ -339,20 +332,9 @@ class Scheduler:
             yield from self._fires_of(schedule)
 
     def _fires_of(self, schedule: Schedule) -> Iterator[UpcomingFire]:
-        if schedule.next_plan_at is None or schedule.next_run_at is None:
-            return
-        yield UpcomingFire(
-            schedule=schedule.name,
-            plan_at=schedule.next_plan_at,
-            due_at=schedule.next_run_at,
-            source=schedule.next_source,
-        )
-        from edgecron.planning import next_fires
+        from edgecron.upcoming import fires_of
 
-        after_ms = to_ms(schedule.next_plan_at)
-        planned = schedule.planned_count + 1
-        for fire in next_fires(self.timing(schedule), after_ms, planned_count=planned):
-            yield _upcoming(schedule.name, fire)
+        return fires_of(schedule, lambda: self.timing(schedule))
 
     def execution(self, execution_id: int) -> Execution:
         """One run. Raises NotFound."""
@@ -412,28 +394,3 @@ class Scheduler:
         from edgecron.engine.wake import ring_engines
 
         ring_engines(state_dir(self.path))
-
-
-def _trigger_words(spec: ScheduleSpec) -> tuple[object, ...]:
-    """What a change of which makes a schedule's triggers be read anew."""
-    return (spec.triggers, spec.timezone)
-
-
-def _timing_words(spec: ScheduleSpec) -> tuple[object, ...]:
-    """What a change of which makes a schedule compute its times anew."""
-    return (
-        *_trigger_words(spec),
-        spec.from_at,
-        spec.until_at,
-        spec.max_runs,
-        spec.policies.jitter_s,
-    )
-
-
-def _upcoming(name: str, fire: NextFire) -> UpcomingFire:
-    return UpcomingFire(
-        schedule=name,
-        plan_at=from_ms(fire.plan_ms),
-        due_at=from_ms(fire.due_ms),
-        source=fire.source,
-    )

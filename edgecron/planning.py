@@ -7,7 +7,7 @@ are those of the tables "Policies and defaults" and "How policies meet".
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Protocol
 
@@ -21,6 +21,7 @@ from edgecron.model import (
     Reason,
 )
 
+_TOGETHER_MS = 1000  # fires whose due times lie this close came due together
 _MOST_JITTERED = 4096  # plan times looked at one by one in a pass, where jitter reorders them
 
 
@@ -163,18 +164,12 @@ def plan_fire(timing: Timing, due: Due, *, now_ms: int) -> FirePlan:
     if due.plan_ms <= due.decided_until_ms:
         return _pass_over(timing, due)
     latest_ms = _latest_due_ms(timing, due, now_ms)
-    others = _count(timing, due.plan_ms, latest_ms)
-    late_ms = now_ms - due.due_ms
-    if others:
-        # The first one's due time may be the later of the two, by jitter or because it was moved
-        # by hand. Until then nothing could run, so that nothing has missed its time by more.
-        late_ms = min(late_ms, now_ms - resolve_due_ms(timing, latest_ms))
-    if others == 0 and late_ms <= ON_TIME_MS:
-        fires: tuple[Fire, ...] = (
-            Fire(plan_ms=due.plan_ms, due_ms=due.due_ms, cause=Cause.SCHEDULE, source=due.source),
-        )
+    if _is_misfire(timing, due, latest_ms=latest_ms, now_ms=now_ms):
+        fires = _catch_up(timing, due, latest_ms=latest_ms, now_ms=now_ms)
+    elif timing.catch_up is CatchUp.ALL and latest_ms != due.plan_ms:
+        fires = _fire_all(timing, due, latest_ms, cause=Cause.SCHEDULE, not_before_ms=due.due_ms)
     else:
-        fires = _catch_up(timing, due, latest_ms=latest_ms, late_ms=late_ms, now_ms=now_ms)
+        fires = (_fire(timing, due, latest_ms, cause=Cause.SCHEDULE),)
     if timing.max_runs is not None:
         fires = fires[: max(0, timing.max_runs - due.planned_count)]
     planned_count = due.planned_count + len(fires)
@@ -279,42 +274,48 @@ def _latest_due_ms(timing: Timing, due: Due, now_ms: int) -> int:
     return latest_ms
 
 
-def _catch_up(
-    timing: Timing, due: Due, *, latest_ms: int, late_ms: int, now_ms: int
-) -> tuple[Fire, ...]:
+def _is_misfire(timing: Timing, due: Due, *, latest_ms: int, now_ms: int) -> bool:
+    """One fire that is late by up to a minute is none; several due at once are one.
+
+    Unless they came due together, by a jitter that is longer than the interval or because the
+    first was moved by hand: an engine that was never late meets them so.
+    """
+    if now_ms - due.due_ms > ON_TIME_MS:
+        return True
+    return (
+        latest_ms != due.plan_ms and resolve_due_ms(timing, latest_ms) > due.due_ms + _TOGETHER_MS
+    )
+
+
+def _catch_up(timing: Timing, due: Due, *, latest_ms: int, now_ms: int) -> tuple[Fire, ...]:
     """The fires that a misfire leaves to run, oldest first."""
     grace_ms = timing.grace_ms
     if grace_ms is None:
         following = timing.times.next_with_source(latest_ms)
         interval_ms = following[0] - latest_ms if following else 0
         grace_ms = max(DAY_MS, interval_ms)
-    is_on_time = late_ms <= ON_TIME_MS
+    # What is late by less than a misfire is within any grace.
+    not_before_ms = now_ms - max(grace_ms, ON_TIME_MS)
     if timing.catch_up is CatchUp.ALL:
-        return _catch_up_all(timing, due, latest_ms=latest_ms, now_ms=now_ms, grace_ms=grace_ms)
-    # What came on time is no misfire, even where older ones were missed together with it.
-    if is_on_time or (timing.catch_up is CatchUp.ONCE and late_ms <= grace_ms):
-        cause = Cause.SCHEDULE if is_on_time else Cause.CATCH_UP
-        return (_late_fire(timing, latest_ms, due_ms=now_ms - late_ms, cause=cause),)
+        return _fire_all(timing, due, latest_ms, cause=Cause.CATCH_UP, not_before_ms=not_before_ms)
+    fire = _fire(timing, due, latest_ms, cause=Cause.CATCH_UP)
+    if timing.catch_up is CatchUp.ONCE and fire.due_ms >= not_before_ms:
+        return (fire,)
     return ()
 
 
-def _catch_up_all(
-    timing: Timing, due: Due, *, latest_ms: int, now_ms: int, grace_ms: int
+def _fire_all(
+    timing: Timing, due: Due, latest_ms: int, *, cause: Cause, not_before_ms: int
 ) -> tuple[Fire, ...]:
-    first_ms = _first_of_newest(
-        timing, max(due.plan_ms, now_ms - grace_ms - timing.jitter_ms), latest_ms
-    )
+    """The newest of the fires that were due at or after an instant, to run in sequence."""
+    from_ms = max(due.plan_ms, not_before_ms - timing.jitter_ms)
     fires: list[Fire] = []
-    plan_ms: int | None = first_ms
+    plan_ms: int | None = _first_of_newest(timing, min(from_ms, latest_ms), latest_ms)
     while plan_ms is not None and plan_ms <= latest_ms:
-        due_ms = due.due_ms if plan_ms == due.plan_ms else resolve_due_ms(timing, plan_ms)
-        late_ms = now_ms - due_ms
+        fire = _fire(timing, due, plan_ms, cause=cause)
         # Where jitter delays some more than others, what follows one within grace is run as well.
-        if fires or late_ms <= max(grace_ms, ON_TIME_MS):
-            # What waits behind catch-ups is one of them, even where it came on time itself.
-            is_on_time = not fires and late_ms <= ON_TIME_MS
-            cause = Cause.SCHEDULE if is_on_time else Cause.CATCH_UP
-            fires.append(_late_fire(timing, plan_ms, due_ms=due_ms, cause=cause, in_sequence=True))
+        if fires or fire.due_ms >= not_before_ms:
+            fires.append(replace(fire, in_sequence=True))
         following = timing.times.next_with_source(plan_ms)
         plan_ms = following[0] if following else None
     return tuple(fires[-MAX_CATCH_UP:])
@@ -355,12 +356,20 @@ def _missed(timing: Timing, due: Due, fires: tuple[Fire, ...], latest_ms: int) -
     yield Missed(from_ms=due.plan_ms, to_ms=to_ms, count=1 + others, reason=Reason.MISFIRE)
 
 
-def _late_fire(
-    timing: Timing, plan_ms: int, *, due_ms: int, cause: Cause, in_sequence: bool = False
-) -> Fire:
+def _fire(timing: Timing, due: Due, plan_ms: int, *, cause: Cause) -> Fire:
+    """The fire of a plan time; the first one's due time and source are on record.
+
+    No other can have been late before the first was due, by jitter or because it was moved.
+    """
+    if plan_ms == due.plan_ms:
+        return Fire(plan_ms=plan_ms, due_ms=due.due_ms, cause=cause, source=due.source)
     found = timing.times.next_with_source(plan_ms - 1)
-    source = found[1] if found and found[0] == plan_ms else None
-    return Fire(plan_ms=plan_ms, due_ms=due_ms, cause=cause, source=source, in_sequence=in_sequence)
+    return Fire(
+        plan_ms=plan_ms,
+        due_ms=max(due.due_ms, resolve_due_ms(timing, plan_ms)),
+        cause=cause,
+        source=found[1] if found and found[0] == plan_ms else None,
+    )
 
 
 def _count(timing: Timing, after_ms: int, until_ms: int) -> int:

@@ -102,6 +102,22 @@ def timing_of(spec: ScheduleSpec, triggers: list[Trigger], *, seed: bytes) -> Ti
     )
 
 
+def trigger_words(spec: ScheduleSpec) -> tuple[object, ...]:
+    """What a change of which makes a schedule's triggers be read anew."""
+    return (spec.triggers, spec.timezone)
+
+
+def timing_words(spec: ScheduleSpec) -> tuple[object, ...]:
+    """What a change of which makes a schedule compute its times anew."""
+    return (
+        *trigger_words(spec),
+        spec.from_at,
+        spec.until_at,
+        spec.max_runs,
+        spec.policies.jitter_s,
+    )
+
+
 def _check_future(trigger: Trigger, now: datetime) -> None:
     if trigger.kind is TriggerKind.AT and trigger.next_after(now) is None:
         raise InvalidInput(

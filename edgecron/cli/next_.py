@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING
 from edgecron.cli.session import Session
 
 if TYPE_CHECKING:
-    from edgecron.api import Scheduler, UpcomingFire
+    from edgecron.api import Scheduler
+    from edgecron.upcoming import UpcomingFire
 
 USAGE = "[NAME] [-n N] [--json]"
 _MOST = 10_000

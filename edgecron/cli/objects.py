@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 from edgecron.timetext import format_instant
 
 if TYPE_CHECKING:
-    from edgecron.api import UpcomingFire
     from edgecron.model import Execution, Schedule
+    from edgecron.upcoming import UpcomingFire
 
 
 def instant(value: datetime | None) -> str | None:

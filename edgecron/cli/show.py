@@ -16,8 +16,9 @@ from edgecron.cli.session import Session
 from edgecron.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from edgecron.api import Scheduler, UpcomingFire
+    from edgecron.api import Scheduler
     from edgecron.model import Policies, Schedule
+    from edgecron.upcoming import UpcomingFire
 
 USAGE = "NAME [--json]"
 _UPCOMING = 5

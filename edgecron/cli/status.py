@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any
 from edgecron.cli.session import Session
 
 if TYPE_CHECKING:
-    from edgecron.api import EngineState, Scheduler, UpcomingFire
+    from edgecron.api import EngineState, Scheduler
     from edgecron.model import Execution
+    from edgecron.upcoming import UpcomingFire
 
 USAGE = "[--json]"
 _MOST_RUNS = 20

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from edgecron.errors import InvalidInput
 from edgecron.model import ScheduleSpec
 from edgecron.planning import Timing
-from edgecron.store.contract import Store
+from edgecron.store.contract import Store, StoredSchedule
 from edgecron.timing import load_timing
 
 _MOST_KEPT = 20_000
@@ -17,11 +17,19 @@ _MOST_KEPT = 20_000
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A schedule at one revision. `timing` is None where its trigger can't be read: `error`."""
+    """A schedule at one revision.
 
-    spec: ScheduleSpec
+    Where it can't be read, `error` says why and `timing` is None; `spec` too, if that is what
+    can't be.
+    """
+
+    spec: ScheduleSpec | None
     timing: Timing | None
     error: str | None = None
+
+    @property
+    def name(self) -> str | None:
+        return None if self.spec is None else self.spec.name
 
 
 class Catalogue:
@@ -34,15 +42,29 @@ class Catalogue:
     def load(self, wanted: Iterable[tuple[int, int]]) -> None:
         """Load and compile what is not known yet."""
         missing = [key for key in wanted if key not in self._entries]
-        for stored in self._store.load_schedules(missing) if missing else ():
-            try:
-                timing = load_timing(stored.spec, stored.compiled, seed=self._store.seed)
-                entry = Entry(stored.spec, timing)
-            except InvalidInput as error:
-                entry = Entry(stored.spec, None, str(error))
-            self._entries[stored.id, stored.revision] = entry
+        try:
+            found = self._store.load_schedules(missing) if missing else []
+        except InvalidInput:
+            # One of them holds what no edgecron writes: the others must not fall with it.
+            found = [stored for key in missing for stored in self._load_alone(key)]
+        for stored in found:
+            self._entries[stored.id, stored.revision] = self._compile(stored)
         while len(self._entries) > _MOST_KEPT:
             self._entries.popitem(last=False)
+
+    def _load_alone(self, key: tuple[int, int]) -> list[StoredSchedule]:
+        try:
+            return self._store.load_schedules([key])
+        except InvalidInput as error:
+            self._entries[key] = Entry(None, None, str(error))
+            return []
+
+    def _compile(self, stored: StoredSchedule) -> Entry:
+        try:
+            timing = load_timing(stored.spec, stored.compiled, seed=self._store.seed)
+        except InvalidInput as error:
+            return Entry(stored.spec, None, str(error))
+        return Entry(stored.spec, timing)
 
     def find(self, schedule_id: int, revision: int) -> Entry | None:
         """The entry, loaded where it must be; None where the revision is gone."""

@@ -16,7 +16,7 @@ from edgecron.engine.liveness import Liveness
 from edgecron.engine.recovery import recover
 from edgecron.engine.telling import Teller
 from edgecron.errors import DatabaseUnusable
-from edgecron.model import Cause, Claim, Outcome, ScheduleSpec
+from edgecron.model import Cause, Claim, Outcome, Reason, ScheduleSpec, Status
 from edgecron.planning import Due, Fire, plan_fire
 from edgecron.runners import Runner
 from edgecron.store.contract import (
@@ -245,7 +245,7 @@ class Engine:
         decisions = []
         for schedule_id, revision in self._store.find_boot_due(self._queues, boot_id=boot_id):
             entry = self._catalogue.find(schedule_id, revision)
-            if entry is None:
+            if entry is None or entry.spec is None:
                 continue
             fire = Fire(
                 plan_ms=now_ms,
@@ -271,12 +271,18 @@ class Engine:
         """Decide everything that is due, chunk by chunk."""
         batches = []
         limit = FIRST_CHUNK
+        before: list[Due] = []
         for _ in range(_MOST_CHUNKS):
             now_ms = self._clock.now_ms()
             due = self._store.find_due(self._queues, now_ms=now_ms, limit=limit)
             if not due:
                 break
-            batches.append(self._claim_due(self._decide(due, now_ms)))
+            batch = self._claim_due(self._decide(due, now_ms))
+            batches.append(batch)
+            # Nothing may be ours where peers were first; the same again is for the next step.
+            if not batch.advanced and due == before:
+                break
+            before = due
             limit = CHUNK
         return batches
 
@@ -298,14 +304,14 @@ class Engine:
             entry = self._catalogue.find(one.schedule_id, one.revision)
             if entry is None:
                 continue  # It was changed since we looked; the next look sees what it is now.
-            if entry.timing is None:
-                self._break(one, entry.spec.name, entry.error or "")
+            if entry.spec is None or entry.timing is None:
+                self._break(one, entry.name, entry.error or "")
                 continue
             plan = plan_fire(entry.timing, one, now_ms=now_ms)
             decisions.append(Decision(plan=plan, spec=entry.spec))
         return decisions
 
-    def _break(self, due: Due, schedule: str, error: str) -> None:
+    def _break(self, due: Due, schedule: str | None, error: str) -> None:
         now_ms = self._clock.now_ms()
         if self._store.mark_broken(
             due.schedule_id, revision=due.revision, error=error, now_ms=now_ms
@@ -316,7 +322,7 @@ class Engine:
         """Run one claim transaction, and start what it granted."""
         try:
             batch = claim(self._seat(), self._clock.now_ms())
-            claims = [self._complete(grant) for grant in batch.granted]
+            claims = [claim for grant in batch.granted for claim in self._complete(grant)]
         except DatabaseUnusable:
             # What it granted is not known here: nothing is started, and recovery reads again.
             self._in_doubt = True
@@ -331,17 +337,32 @@ class Engine:
         """A decision may have been granted at once; a queued row's was told before."""
         for one in batch.decided:
             entry = self._catalogue.find(one.schedule_id, one.revision)
-            self._teller.tell_decided(one, entry.spec.name if entry else None)
+            self._teller.tell_decided(one, entry.name if entry else None)
         told = {one.execution_id for one in batch.decided}
         for grant in batch.granted:
             if grant.execution_id not in told:
-                self._teller.tell_started(grant, self._live[grant.execution_id][1])
+                live = self._live.get(grant.execution_id)
+                self._teller.tell_started(grant, live[1] if live else None)
 
-    def _complete(self, grant: Granted) -> Claim:
-        """What the runner needs, from what the store granted."""
+    def _complete(self, grant: Granted) -> list[Claim]:
+        """What the runner needs, from what the store granted; nothing where that can't be read.
+
+        It has failed then.
+        """
         entry = self._catalogue.find(grant.schedule_id, grant.revision)
-        assert entry is not None, "a revision is kept as long as a row names it"
-        return _claim_of(grant, entry.spec)
+        if entry is not None and entry.spec is not None:
+            return [_claim_of(grant, entry.spec)]
+        self._unsaved.append(
+            Outcome(
+                execution_id=grant.execution_id,
+                lease_token=grant.lease_token,
+                status=Status.FAILED,
+                reason=Reason.SPAWN,
+                finished_ms=self._clock.now_ms(),
+                error_msg=(entry and entry.error) or "its schedule's revision is gone",
+            )
+        )
+        return []
 
     def _seat(self) -> Seat:
         assert self._engine_id is not None

@@ -9,9 +9,10 @@ from typing import Protocol
 from edgecron.model import Outcome
 from edgecron.runners.command import outcome_of
 from edgecron.store.contract import RunningRow
-from edgecron.supervisor.files import find_dead, forget, lock_is_held, lock_path, take_lock
+from edgecron.supervisor.files import lock_is_held, lock_path, take_lock
 from edgecron.supervisor.groups import end_left_group
 from edgecron.supervisor.journal import read_journal
+from edgecron.supervisor.remains import find_dead, forget
 from edgecron.supervisor.verdicts import Exit, Interrupted, Verdict, judge
 
 

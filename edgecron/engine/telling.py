@@ -44,7 +44,7 @@ class Teller:
             details["missed_count"] = one.missed_count
         self.tell(_KINDS[one.status], one.execution_id, schedule, details)
 
-    def tell_started(self, grant: Granted, schedule: str) -> None:
+    def tell_started(self, grant: Granted, schedule: str | None) -> None:
         """A queued row got its place."""
         details: dict[str, object] = {"plan_ms": grant.plan_ms}
         self.tell(EventKind.STARTED, grant.execution_id, schedule, details)

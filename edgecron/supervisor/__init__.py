@@ -7,16 +7,17 @@ starting.py   what waits to be started      spawn.py      the start of a command
 watching.py   what runs                     run.py        one run, and its end
 output.py     what a run prints             groups.py     process groups
 ledger.py     ends not acknowledged yet     journal.py    starts and exits on record
-files.py      names, locks, removal         verdicts.py   what became of a run of a dead one
-deadlines.py  times to act at
+files.py      names, locks                  verdicts.py   what became of a run of a dead one
+remains.py    what dead ones left           deadlines.py  times to act at
 """
 
-from edgecron.supervisor.files import forget, lock_is_held, lock_path
+from edgecron.supervisor.files import lock_is_held, lock_path
 from edgecron.supervisor.groups import LeftGroup, end_left_group
 from edgecron.supervisor.journal import JournalState, Trace, read_journal
 from edgecron.supervisor.link import Event, Exited, NotStarted, Started, SupervisorLink
 from edgecron.supervisor.process import StartBy, start
 from edgecron.supervisor.records import EndCause, ExitRecord, Flag, Identity, StartRequest
+from edgecron.supervisor.remains import forget
 from edgecron.supervisor.verdicts import (
     Exit,
     Interrupted,

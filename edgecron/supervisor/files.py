@@ -78,15 +78,6 @@ def take_lock(path: Path) -> int:
     return lock_fd
 
 
-def find_dead(state_dir: Path) -> list[str]:
-    """The keys of supervisors that died and whose files are still there."""
-    paths = sorted(state_dir.glob("supervisor-*.lock"))
-    keys = [path.stem.removeprefix("supervisor-") for path in paths]
-    return [
-        key for key in keys if _KEY.fullmatch(key) and not lock_is_held(lock_path(state_dir, key))
-    ]
-
-
 def lock_is_held(path: Path) -> bool:
     """Whether a living process holds the lock. A missing file is not held.
 
@@ -107,31 +98,12 @@ def lock_is_held(path: Path) -> bool:
     return False
 
 
-def forget(state_dir: Path, key: str, *, spools: tuple[str, ...] = ()) -> bool:
-    """Remove the files of a dead supervisor, once all it knew was taken over.
-
-    `spools` are the output files that its journal names; without them they are read from it.
-    False, and nothing is removed, where it is alive. A traceback is left for a person to read.
-    """
-    if lock_is_held(lock_path(state_dir, key)):
-        return False
-    journal = journal_path(state_dir, key)
-    for name in spools or _spools_of(state_dir, key):
-        (state_dir / name).unlink(missing_ok=True)
-    journal.with_suffix(".journal.new").unlink(missing_ok=True)
-    journal.unlink(missing_ok=True)
-    # Last: whoever is interrupted here finds the lock file, and comes back to the rest.
-    lock_path(state_dir, key).unlink(missing_ok=True)
-    return True
-
-
-def _spools_of(state_dir: Path, key: str) -> tuple[str, ...]:
-    from edgecron.supervisor.journal import read_journal
-
-    return tuple(spool_name(token) for token in read_journal(state_dir, key).traces)
+def is_key(text: str) -> bool:
+    """Whether a text may be the id of a supervisor."""
+    return _KEY.fullmatch(text) is not None
 
 
 def _checked(key: str) -> str:
-    if _KEY.fullmatch(key) is None:
+    if not is_key(key):
         raise ValueError(f"supervisor id {key!r} is not 8 to 64 hexadecimal digits")
     return key

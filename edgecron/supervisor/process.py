@@ -17,7 +17,7 @@ from pathlib import Path
 
 from edgecron.clock import Clock
 from edgecron.errors import EdgecronError, SupervisorUnavailable
-from edgecron.supervisor import files, protocol
+from edgecron.supervisor import files, protocol, remains
 from edgecron.supervisor.link import SupervisorLink
 
 START_TIMEOUT_S = 20.0
@@ -63,7 +63,7 @@ def start(state_dir: Path, *, clock: Clock, by: StartBy | None = None) -> Superv
         link.wait_closed(FAREWELL_S)
         link.close()
         with contextlib.suppress(OSError):  # what it left is of no use to anybody
-            files.forget(folder, key)
+            remains.forget(folder, key)
         raise
     return link
 

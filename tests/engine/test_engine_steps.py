@@ -309,7 +309,7 @@ def test_other_edits_keep_the_next_time_and_the_grid(story: Story) -> None:
 def test_a_trigger_that_can_not_be_read_stops_its_schedule_alone(story: Story) -> None:
     story.add("broken", "* * * * *", timezone="Europe/Berlin")
     story.add("well", "* * * * *")
-    _vandalise(story)
+    _vandalise(story, "Europe/Berlin", "Europe/Atlantis")
 
     story.after_s(60)
 
@@ -319,6 +319,23 @@ def test_a_trigger_that_can_not_be_read_stops_its_schedule_alone(story: Story) -
     assert broken.next_plan_at is None
     assert story.statuses("well") == ["success"]
     assert EventKind.BROKEN in [event.kind for event in story.world.events]
+
+
+def test_a_stored_specification_that_can_not_be_read_stops_its_schedule_alone(
+    story: Story,
+) -> None:
+    story.add("broken", "* * * * *", timezone="Europe/Berlin")
+    story.add("well", "* * * * *")
+    story.scheduler.run_now("broken")
+    _vandalise(story, '"broken"', '"bro ken"')
+
+    story.after_s(60)
+    story.after_s(60)
+
+    assert story.scheduler.schedule("broken").trigger_error is not None
+    [manual] = story.runs("broken")
+    assert (manual.status, manual.reason) == (Status.FAILED, Reason.SPAWN)
+    assert story.statuses("well") == ["success", "success"]
 
 
 def test_an_engine_leaves_the_jobs_of_other_queues_alone(story: Story) -> None:
@@ -370,14 +387,14 @@ def _with_description(spec: ScheduleSpec, description: str) -> ScheduleSpec:
     return replace(spec, description=description)
 
 
-def _vandalise(story: Story) -> None:
-    """Write what no edgecron writes: a zone that is no more."""
+def _vandalise(story: Story, what: str, instead: str) -> None:
+    """Write what no edgecron writes, such as a zone that is no more."""
     from edgecron.store.connection import Database
 
     database = Database(story.world.path)
     with database.transaction():
         database.change(
-            """UPDATE schedule_revisions SET snapshot =
-                   replace(snapshot, 'Europe/Berlin', 'Europe/Atlantis')"""
+            """UPDATE schedule_revisions SET snapshot = replace(snapshot, :what, :instead)""",
+            {"what": what, "instead": instead},
         )
     database.close()
