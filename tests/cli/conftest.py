@@ -2,37 +2,12 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from edgecron.cli import run
-
-
-@dataclass(frozen=True)
-class Said:
-    """What a command line left: its exit code, and what it wrote."""
-
-    code: int
-    out: str
-    err: str
-
-    @property
-    def json(self) -> Any:
-        return json.loads(self.out)
-
-    @property
-    def error(self) -> dict[str, Any]:
-        """The error object that --json puts on stderr."""
-        found: dict[str, Any] = json.loads(self.err)["error"]
-        return found
-
-
-Edgecron = Callable[..., Said]
+from support.cli import Edgecron, Said
 
 
 @pytest.fixture

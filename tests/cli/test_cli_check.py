@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from conftest import Edgecron
+
+from support.cli import Edgecron
 
 
 def test_a_cron_text_is_read_back_with_its_next_times(edgecron: Edgecron, database: Path) -> None:

@@ -9,7 +9,8 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from conftest import Edgecron
+
+from support.cli import Edgecron
 
 CRONTAB = """\
 PATH=/usr/bin:/bin

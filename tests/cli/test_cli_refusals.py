@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import sqlite3
 from pathlib import Path
 
 import pytest
-from conftest import Edgecron
+
+from support.cli import Edgecron
+from support.places import unwritable_folder
 
 WHEN = ("--every", "1h")
 COMMAND = ("--", "true")
@@ -194,11 +195,8 @@ def test_a_newer_schema_is_refused(edgecron: Edgecron, backup: str, database: Pa
     assert "upgrade edgecron" in said.err
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
 def test_a_folder_that_can_not_be_written_is_refused(edgecron: Edgecron, tmp_path: Path) -> None:
-    folder = tmp_path / "locked"
-    folder.mkdir(mode=0o500)
-    path = str(folder / "x.db")
+    path = str(unwritable_folder(tmp_path) / "x.db")
 
     for words in (("add", "x", *WHEN, *COMMAND), ("daemon",)):
         said = edgecron("--db", path, *words)

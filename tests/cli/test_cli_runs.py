@@ -6,10 +6,10 @@ import json
 from pathlib import Path
 
 import pytest
-from conftest import Edgecron
 
 from edgecron.cli import run
 from edgecron.timetext import parse_instant
+from support.cli import Edgecron
 
 HISTORY_FIELDS = [
     "id", "schedule", "scope_kind", "scope_id", "plan_at", "due_at", "fire_key", "cause",

@@ -6,9 +6,9 @@ import os
 from pathlib import Path
 
 import pytest
-from conftest import Edgecron
 
 from edgecron.timetext import parse_instant
+from support.cli import Edgecron
 
 LIST_FIELDS = [
     "name", "kind", "job", "triggers", "timezone", "enabled", "paused_until", "next_plan_at",

@@ -15,6 +15,7 @@ import pytest
 from edgecron.errors import DatabaseBusy, DatabaseUnusable, NotFound, SchemaTooNew
 from edgecron.store import connection, open_store
 from edgecron.store.connection import APPLICATION_ID, Database
+from support.places import unwritable_folder
 
 NOW_MS = 1_795_161_600_000
 migrate = import_module("edgecron.store.migrate")
@@ -286,13 +287,9 @@ def test_a_place_that_can_not_be_written_is_named(tmp_path: Path) -> None:
         open_store(tmp_path / "file" / "edgecron.db", now_ms=NOW_MS)
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
 def test_a_folder_that_is_not_ours_to_write_is_named(tmp_path: Path) -> None:
-    folder = tmp_path / "closed"
-    folder.mkdir(mode=0o500)
-
     with pytest.raises(DatabaseUnusable, match="can't be made"):
-        open_store(folder / "edgecron.db", now_ms=NOW_MS)
+        open_store(unwritable_folder(tmp_path) / "edgecron.db", now_ms=NOW_MS)
 
 
 @pytest.mark.failure(24)
