@@ -67,7 +67,9 @@ def test_a_command_inherits_no_mask_and_no_ignored_signal(tmp_path: Path) -> Non
         bench.close()
 
     values = [int(word, 16) for word in bench.printed(record).split()[1::2]]
-    assert values == [0, 0]
+    # 32 and 33 belong to the C library, whose posix_spawn leaves them ignored in all its children
+    # (that of Python 3.13's test runner, say); no program can set them, or cares.
+    assert [value & ~(0b11 << 31) for value in values] == [0, 0]
 
 
 def test_a_command_has_its_own_session_and_group(bench: Bench) -> None:
