@@ -163,6 +163,10 @@ def plan_fire(timing: Timing, due: Due, *, now_ms: int) -> FirePlan:
     """
     if due.plan_ms <= due.decided_until_ms:
         return _pass_over(timing, due)
+    following = next_fire(timing, due.plan_ms, planned_count=due.planned_count + 1)
+    is_alone = following is None or following.due_ms > now_ms
+    if is_alone and due.paused_until_ms is None and now_ms - due.due_ms <= ON_TIME_MS:
+        return _plan_alone(due, following)
     latest_ms = _latest_due_ms(timing, due, now_ms)
     if _is_misfire(timing, due, latest_ms=latest_ms, now_ms=now_ms):
         fires = _catch_up(timing, due, latest_ms=latest_ms, now_ms=now_ms)
@@ -248,6 +252,19 @@ def may_start_queued(
         # that is always running something would never catch up.
         return False
     return limit is None or occupancy.running < limit
+
+
+def _plan_alone(due: Due, following: NextFire | None) -> FirePlan:
+    """The plan of nearly every fire: one, on time, and the next is still to come."""
+    fire = Fire(plan_ms=due.plan_ms, due_ms=due.due_ms, cause=Cause.SCHEDULE, source=due.source)
+    return FirePlan(
+        due=due,
+        fires=(fire,),
+        missed=(),
+        decided_until_ms=due.plan_ms,
+        planned_count=due.planned_count + 1,
+        next=following,
+    )
 
 
 def _pass_over(timing: Timing, due: Due) -> FirePlan:
