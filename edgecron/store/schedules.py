@@ -16,6 +16,7 @@ from edgecron.store.connection import Database
 from edgecron.store.ending import cancel_queued
 from edgecron.store.fires import record_missed
 from edgecron.store.rows import KEPT_COLUMNS, SPEC_COLUMNS, schedule_of, spec_columns
+from edgecron.timetext import to_ms
 from edgecron.timing import CompiledSpec
 
 _ALL_COLUMNS = (*SPEC_COLUMNS, *KEPT_COLUMNS)
@@ -59,11 +60,13 @@ def update_schedule(
 ) -> bool:
     """Change a schedule as it was read; False where somebody changed it meanwhile.
 
-    Without `retiming` its next time stays as it is.
+    With `retiming` also where a time of it was decided; without, its next time stays as it is.
     """
     columns = spec_columns(compiled.spec, compiled=compiled.compiled, on_boot=compiled.on_boot)
     with database.transaction():
         _need_group(database, compiled.spec.group)
+        if retiming is not None and _has_fired(database, schedule):
+            return False
         if not _set_columns(database, schedule, columns, now_ms):
             return False
         database.change(
@@ -110,6 +113,8 @@ def resume_schedule(
     A boot that passed meanwhile is not caught up either.
     """
     with database.transaction():
+        if _has_fired(database, schedule):
+            return False
         if not _set_columns(database, schedule, {"enabled": 1, "paused_until": None}, now_ms):
             return False
         database.change(
@@ -128,6 +133,8 @@ def remove_schedule(
     `missed` is what was due and not decided yet.
     """
     with database.transaction():
+        if missed is not None and _has_fired(database, schedule):
+            return False
         if not _set_columns(
             database,
             schedule,
@@ -281,6 +288,18 @@ def _insert_one(
     _write_scopes(database, schedule_id, spec)
     _write_revision(database, schedule_id, 1, columns, origin, now_ms)
     return schedule_id
+
+
+def _has_fired(database: Database, schedule: Schedule) -> bool:
+    """Whether a time was decided since a schedule was read: it is then not among the missed.
+
+    An engine that decides one bumps no revision.
+    """
+    found = database.rows(
+        "SELECT 1 FROM schedules WHERE id = :id AND decided_until != :decided",
+        {"id": schedule.id, "decided": to_ms(schedule.decided_until)},
+    )
+    return bool(found)
 
 
 def _set_columns(

@@ -19,7 +19,7 @@ from edgecron.errors import (
     NotFound,
     UnknownTimezone,
 )
-from edgecron.model import Overlap, Reason, ScheduleSpec, Status
+from edgecron.model import Overlap, Reason, Schedule, ScheduleSpec, Status
 from edgecron.planning import Due, plan_fire
 from edgecron.store.connection import Database
 from edgecron.store.contract import Decision, Seat
@@ -128,6 +128,32 @@ def test_new_triggers_record_what_was_missed_and_compute_from_now(
     [row] = scheduler.history()
     assert (row.status, row.reason, row.missed_count) == (Status.SKIPPED, Reason.EDITED, 3)
     assert (row.missed_from_at, row.missed_to_at) == (at(9), at(11))
+
+
+@pytest.mark.parametrize("change", ["edit", "remove"])
+def test_a_time_that_is_decided_while_a_change_is_made_is_not_missed(
+    scheduler: Scheduler, clock: FakeClock, monkeypatch: pytest.MonkeyPatch, change: str
+) -> None:
+    schedule_id = scheduler.add(hourly()).id
+    clock.advance_to(at(9))
+    find = scheduler.store.get_schedule
+    fires = [lambda: fire(scheduler)]
+
+    def find_and_be_late(name: str) -> Schedule:
+        found = find(name)
+        while fires:
+            fires.pop()()
+        return found
+
+    monkeypatch.setattr(scheduler.store, "get_schedule", find_and_be_late)
+
+    if change == "edit":
+        scheduler.edit("backup", lambda spec: replace(spec, triggers=("*/5 * * * *",)))
+    else:
+        scheduler.remove("backup")
+
+    [run] = scheduler.store.find_executions(schedule_id=schedule_id)
+    assert (run.plan_at, run.status) == (at(9), Status.RUNNING)
 
 
 def test_any_other_edit_keeps_the_next_time_and_the_grid(
