@@ -53,10 +53,15 @@ def claim_boot(
         writer = FireWriter(database, seat, ledger, now_ms=now_ms, direct=True)
         advanced = 0
         for decision in decisions:
-            is_paused = _decide_boot(database, decision, boot_id, now_ms)
-            if is_paused is None:
+            found = _decide_boot(database, decision, boot_id, now_ms)
+            if found is None:
                 continue
             advanced += 1
+            is_paused, is_bounded = found
+            if is_bounded:
+                continue
+            if not is_paused:
+                _count_planned(database, decision.schedule_id)
             writer.write(
                 decision.schedule_id,
                 decision.revision,
@@ -102,13 +107,17 @@ def _paused(fire: Fire) -> Missed:
 
 def _decide_boot(
     database: Database, decision: BootDecision, boot_id: str, now_ms: int
-) -> bool | None:
-    """Note that this boot is decided; whether a pause holds it. None: somebody else was first."""
+) -> tuple[bool, bool] | None:
+    """Note that this boot is decided. None: somebody else was first.
+
+    Whether a pause holds it, and whether it lies outside of from, until and max_runs.
+    """
     row = database.returning(
         """UPDATE schedules SET boot_decided = :boot, last_enqueued_at = :now
            WHERE id = :id AND revision = :revision AND boot_decided IS NOT :boot
                AND on_boot AND enabled AND deleted_at IS NULL
-           RETURNING paused_until IS NOT NULL AND paused_until > :now""",
+           RETURNING paused_until IS NOT NULL AND paused_until > :now,
+               (from_at > :now OR until_at < :now OR planned_count >= max_runs) IS TRUE""",
         {
             "id": decision.schedule_id,
             "revision": decision.revision,
@@ -116,4 +125,16 @@ def _decide_boot(
             "now": now_ms,
         },
     )
-    return None if row is None else bool(row[0])
+    return None if row is None else (bool(row[0]), bool(row[1]))
+
+
+def _count_planned(database: Database, schedule_id: int) -> None:
+    """Count a boot's fire among those that max_runs bounds; with the last one nothing follows."""
+    database.change(
+        """UPDATE schedules SET planned_count = planned_count + 1,
+               next_plan_at = iif(planned_count + 1 >= max_runs, NULL, next_plan_at),
+               next_run_at = iif(planned_count + 1 >= max_runs, NULL, next_run_at),
+               next_source = iif(planned_count + 1 >= max_runs, NULL, next_source)
+           WHERE id = :id""",
+        {"id": schedule_id},
+    )

@@ -23,6 +23,7 @@ from edgecron.model import (
     ScheduleSpec,
     Status,
 )
+from edgecron.timetext import from_ms
 from simulation.world import World
 
 START_MS = 1_773_000_000_000  # 2026-03-08T20:00:00Z, a whole minute
@@ -230,6 +231,22 @@ def test_on_boot_fires_once_per_boot_and_not_when_made(story: Story) -> None:
     [run] = story.runs("boot")
     assert run.cause is Cause.BOOT
     assert run.fire_key == "boot:boot-2"
+
+
+def test_on_boot_keeps_to_its_bounds(story: Story) -> None:
+    story.add("twice", "on boot", "@hourly", max_runs=2)
+    story.add("later", "on boot", from_at=from_ms(START_MS + 50 * MINUTE_MS))
+    story.add("before", "on boot", until_at=from_ms(START_MS + 20 * MINUTE_MS))
+
+    for _ in range(4):
+        story.world.reboot()
+        story.key = story.world.start_engine()
+        story.after_s(14 * 60)
+
+    assert [run.cause for run in story.runs("twice")] == [Cause.BOOT, Cause.BOOT]
+    assert story.scheduler.schedule("twice").next_plan_at is None
+    assert len(story.runs("later")) == 1
+    assert len(story.runs("before")) == 1
 
 
 def test_a_paused_schedule_holds_and_resumes_without_catching_up(story: Story) -> None:
