@@ -243,7 +243,8 @@ class Engine:
         boot_id = self._clock.boot_id()
         now_ms = self._clock.now_ms()
         decisions = []
-        for schedule_id, revision in self._store.find_boot_due(self._queues, boot_id=boot_id):
+        due = self._store.find_boot_due(self._queues, boot_id=boot_id)
+        for schedule_id, revision in due:
             entry = self._catalogue.find(schedule_id, revision)
             if entry is None or entry.spec is None:
                 continue
@@ -264,7 +265,8 @@ class Engine:
                     decisions, boot_id=boot_id, seat=seat, now_ms=now
                 )
             )
-        self._is_boot_decided = True
+        # What was edited meanwhile is not decided, and looked at again.
+        self._is_boot_decided = batch.advanced == len(due)
         return batch
 
     def _fire_due(self) -> list[ClaimBatch]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import pytest
 
@@ -23,6 +24,7 @@ from edgecron.model import (
     ScheduleSpec,
     Status,
 )
+from edgecron.store import SqliteStore
 from edgecron.timetext import from_ms
 from simulation.world import World
 
@@ -247,6 +249,29 @@ def test_on_boot_keeps_to_its_bounds(story: Story) -> None:
     assert story.scheduler.schedule("twice").next_plan_at is None
     assert len(story.runs("later")) == 1
     assert len(story.runs("before")) == 1
+
+
+def test_on_boot_is_not_lost_to_an_edit_at_the_same_moment(
+    story: Story, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    story.add("boot", "on boot")
+    story.world.reboot()
+    story.key = story.world.start_engine()
+    edits = [lambda: story.scheduler.edit("boot", lambda spec: _with_description(spec, "new"))]
+    find = SqliteStore.find_boot_due
+
+    def find_and_be_late(*args: Any, **named: Any) -> list[tuple[int, int]]:
+        found = find(*args, **named)
+        while edits:
+            edits.pop()()
+        return found
+
+    monkeypatch.setattr(SqliteStore, "find_boot_due", find_and_be_late)
+
+    story.after_s(1)
+    story.after_s(1)
+
+    assert story.statuses("boot") == ["success"]
 
 
 def test_a_paused_schedule_holds_and_resumes_without_catching_up(story: Story) -> None:
