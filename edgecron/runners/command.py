@@ -110,6 +110,9 @@ class CommandRunner:
         account = self._own
         environment: dict[str, str] = {}
         try:
+            if job.kind not in self.kinds:
+                message = f"'{job.argv[0]}' is a {job.kind}, which no command runner can start"
+                raise NotRunnable("EINVAL", message)
             if job.user is not None:
                 account = find_account(job.user, own=self._own)
             base = base_environment(self._environ, account)

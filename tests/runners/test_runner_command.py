@@ -200,6 +200,14 @@ def test_a_shell_line_is_taken_whole_by_the_shell_that_is_asked_for(
     assert printed(outcomes[relative.execution_id]) == b"/bin/sh\n"
 
 
+def test_a_callable_is_never_taken_for_a_shell_line(runner: CommandRunner, tmp_path: Path) -> None:
+    outcome = run(runner, claim(f"touch {tmp_path}/made", kind=JobKind.CALLABLE))
+
+    assert (outcome.status, outcome.reason) == (Status.FAILED, Reason.SPAWN)
+    assert "callable" in (outcome.error_msg or "")
+    assert list(tmp_path.glob("made")) == []
+
+
 def test_home_is_the_folder_unless_told(link: SupervisorLink, tmp_path: Path) -> None:
     home = tmp_path / "home"
     (home / "sub").mkdir(parents=True)
