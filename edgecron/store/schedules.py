@@ -90,19 +90,17 @@ def pause_schedule(
     now_ms: int,
 ) -> bool:
     """Hold what has not started: without end, or until an instant whose next fire is given."""
+    columns: dict[str, Any] = {
+        "enabled": 0 if until_ms is None else 1,
+        "paused_until": until_ms,
+        "next_plan_at": following.plan_ms if following else None,
+        "next_run_at": following.due_ms if following else None,
+        "next_source": following.source if following else None,
+    }
+    if following is not None:
+        columns["trigger_error"] = None  # Its times could be read.
     with database.transaction():
-        return _set_columns(
-            database,
-            schedule,
-            {
-                "enabled": 0 if until_ms is None else 1,
-                "paused_until": until_ms,
-                "next_plan_at": following.plan_ms if following else None,
-                "next_run_at": following.due_ms if following else None,
-                "next_source": following.source if following else None,
-            },
-            now_ms,
-        )
+        return _set_columns(database, schedule, columns, now_ms)
 
 
 def resume_schedule(

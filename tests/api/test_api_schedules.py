@@ -336,6 +336,19 @@ def test_a_schedule_whose_zone_is_gone_can_be_removed_or_mended_and_hides_no_oth
     assert [schedule.name for schedule in scheduler.schedules()] == ["mended", "sound"]
 
 
+def test_a_pause_whose_end_is_known_mends_a_schedule_that_can_be_read_again(
+    scheduler: Scheduler,
+) -> None:
+    schedule = scheduler.add(hourly())
+    assert scheduler.store.mark_broken(
+        schedule.id, revision=schedule.revision, error="zone is gone", now_ms=to_ms(at(8))
+    )
+
+    paused = scheduler.pause("backup", until=at(12))
+
+    assert (paused.next_plan_at, paused.trigger_error) == (at(12), None)
+
+
 def test_a_change_that_others_keep_making_first_is_a_conflict(
     scheduler: Scheduler, tmp_path: Path, clock: FakeClock
 ) -> None:
