@@ -305,7 +305,9 @@ class Engine:
         for one in due:
             entry = self._catalogue.find(one.schedule_id, one.revision)
             if entry is None:
-                continue  # It was changed since we looked; the next look sees what it is now.
+                # Not on record; where it was only changed since we looked, this breaks nothing.
+                self._break(one, None, f"its revision {one.revision} is not on record")
+                continue
             if entry.spec is None or entry.timing is None:
                 self._break(one, entry.name, entry.error or "")
                 continue

@@ -25,6 +25,7 @@ from edgecron.model import (
     Status,
 )
 from edgecron.store import SqliteStore
+from edgecron.store.connection import Database
 from edgecron.timetext import from_ms
 from simulation.world import World
 
@@ -380,6 +381,21 @@ def test_a_stored_specification_that_can_not_be_read_stops_its_schedule_alone(
     assert story.statuses("well") == ["success", "success"]
 
 
+def test_a_schedule_without_its_revision_is_broken_and_not_looked_at_for_ever(
+    story: Story,
+) -> None:
+    story.add("lost", "* * * * *")
+    database = Database(story.scheduler.path)
+    with database.transaction():
+        database.change("DELETE FROM schedule_revisions")
+    database.close()
+
+    story.after_s(60)
+
+    assert "not on record" in (story.scheduler.schedule("lost").trigger_error or "")
+    assert story.engine.step().wake_ms is None
+
+
 def test_an_engine_leaves_the_jobs_of_other_queues_alone(story: Story) -> None:
     story.add("theirs", "* * * * *", queue="py:app")
 
@@ -431,8 +447,6 @@ def _with_description(spec: ScheduleSpec, description: str) -> ScheduleSpec:
 
 def _vandalise(story: Story, what: str, instead: str) -> None:
     """Write what no edgecron writes, such as a zone that is no more."""
-    from edgecron.store.connection import Database
-
     database = Database(story.world.path)
     with database.transaction():
         database.change(
