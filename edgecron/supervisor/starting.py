@@ -81,6 +81,8 @@ class Starter:
             del self._waiting[token]
             self._withdrawn.pop(token, None)
             self._retried.discard(token)
+            if not self._waiting:
+                self._scarce_since_ms = None  # The next one did not wait with these.
             if self._clock.monotonic_ms() >= until_ms:
                 return
 

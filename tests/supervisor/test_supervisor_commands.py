@@ -194,6 +194,30 @@ def test_a_start_that_never_finds_a_descriptor_is_given_up_with_the_reason(
     assert all("tried for 300ms" in (record.error_msg or "") for record in records)
 
 
+@pytest.mark.failure(40)
+def test_a_start_is_repeated_also_after_others_were_given_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("edgecron.supervisor.starting.PATIENCE_MS", 1000)
+    bench = Bench(tmp_path / "state", by=StartBy.FORK)
+    other = bench.shell("exec sleep 60")
+    bench.started(other)
+    limits = resource.prlimit(bench.link.pid, resource.RLIMIT_NOFILE)
+    resource.prlimit(bench.link.pid, resource.RLIMIT_NOFILE, (4, limits[1]))
+    given_up = bench.ended(bench.shell("true"))
+    second = bench.shell("echo ran")
+    # The answer to what came later says that the second was tried.
+    bench.link.cancel([other])
+    bench.ended(other)
+
+    resource.prlimit(bench.link.pid, resource.RLIMIT_NOFILE, limits)
+    record = bench.ended(second)
+    bench.close()
+
+    assert given_up.error_code == "EMFILE"
+    assert (record.exit_code, record.flags) == (0, (Flag.SPAWN_RETRIED,))
+
+
 @pytest.mark.failure(46)
 def test_a_command_that_reads_stdin_finds_its_end_at_once(bench: Bench) -> None:
     record = bench.run("/bin/cat")
