@@ -114,7 +114,10 @@ class Engine:
         return len(self._live)
 
     def step(self) -> Step:
-        """One pass. Raises DatabaseUnusable, after which the next pass takes up where it was."""
+        """One pass. Raises DatabaseUnusable, or SupervisorUnavailable where none can be started.
+
+        The next pass then takes up where it was.
+        """
         self._register()
         ended = self._end()
         self._mind_runner()
@@ -193,10 +196,11 @@ class Engine:
     def _mind_runner(self) -> None:
         """Replace a runner that died; what it ran is judged by its journal like any other's."""
         if not self._runner.is_alive:
+            runner = self._start_runner()  # Where it raises, nothing is judged before it does not.
             self._teller.tell(EventKind.SUPERVISOR_DIED, details={"runs": len(self._live)})
             self._runner.close()
             self._live.clear()
-            self._runner = self._start_runner()
+            self._runner = runner
             self._in_doubt = True
 
     def _recover_is_due(self) -> bool:

@@ -18,7 +18,8 @@ class EventKind(StrEnum):
     REQUEUED = "requeued"  # claimed but never started, so queued again
     LEASE_LOST = "lease_lost"  # an end came for a row that was no longer ours
     BROKEN = "broken"  # a stored trigger can't be read
-    DATABASE_TROUBLE = "database_trouble"  # nothing is started until it heals
+    # Of the database, or no supervisor can be started beside it: nothing runs until it heals.
+    DATABASE_TROUBLE = "database_trouble"
     DATABASE_WELL = "database_well"
     SUPERVISOR_DIED = "supervisor_died"
 

@@ -9,7 +9,7 @@ from edgecron.engine.core import Engine
 from edgecron.engine.events import Event, EventKind, Report
 from edgecron.engine.sleep import Sleeper
 from edgecron.engine.wake import Doorbell
-from edgecron.errors import DatabaseUnusable
+from edgecron.errors import DatabaseUnusable, SupervisorUnavailable
 
 GROUP_MS = 25  # ends that come within it are written in one transaction
 _TROUBLE_MS = (100, 250, 500, 1000, 2000)  # pauses while the database can't be used
@@ -35,14 +35,17 @@ class Loop:
         self._doorbell.ring()
 
     def run(self) -> None:
-        """Step and sleep until `stop`. Database trouble is reported, and outlived."""
+        """Step and sleep until `stop`.
+
+        Trouble with the database, or to start another supervisor, is reported, and outlived.
+        """
         self._tell(EventKind.ENGINE_STARTED)
         while not self._stopping.is_set():
             try:
                 step = self._engine.step()
                 self._engine.prepare()
-            except DatabaseUnusable as error:
-                self._wait_for_database(error)
+            except (DatabaseUnusable, SupervisorUnavailable) as error:
+                self._wait_for_health(error)
                 continue
             if self._troubles:
                 self._troubles = 0
@@ -78,7 +81,7 @@ class Loop:
                 until_ms = min(until_ms, wake_ms)
             self._sleeper.wait([self._doorbell.fileno()], until_ms=until_ms)
 
-    def _wait_for_database(self, error: DatabaseUnusable) -> None:
+    def _wait_for_health(self, error: DatabaseUnusable | SupervisorUnavailable) -> None:
         if not self._troubles:
             self._tell(EventKind.DATABASE_TROUBLE, {"error": error.message})
         pause_ms = _TROUBLE_MS[min(self._troubles, len(_TROUBLE_MS) - 1)]

@@ -17,8 +17,10 @@ from edgecron.engine.events import EventKind
 from edgecron.engine.loop import Loop
 from edgecron.engine.sleep import NapSleeper, TimerSleeper
 from edgecron.engine.wake import Doorbell, ring_engines
+from edgecron.errors import SupervisorUnavailable
 from edgecron.model import Job, JobKind, ScheduleSpec
 from edgecron.paths import state_dir
+from edgecron.runners import Runner
 from simulation.world import World
 
 START_MS = 1_773_000_000_000  # 2026-03-08T20:00:00Z
@@ -192,6 +194,31 @@ def test_database_trouble_is_told_once_and_outlived(sleepy: Sleepy) -> None:
     assert kinds.count(EventKind.DATABASE_TROUBLE) == 1
     assert kinds.count(EventKind.DATABASE_WELL) == 1
     assert kinds[-1] is EventKind.ENGINE_STOPPED
+
+
+def test_a_supervisor_that_can_not_be_replaced_at_once_is_replaced_later(
+    sleepy: Sleepy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sleepy.add("mine", "every 90m")
+    dead = sleepy.engine.runner.supervisor_id
+    start, refusals = sleepy.world._start_runner, 2
+
+    def refuse_at_first() -> Runner:
+        nonlocal refusals
+        refusals -= 1
+        if refusals >= 0:
+            raise SupervisorUnavailable("no process is left")
+        return start()
+
+    monkeypatch.setattr(sleepy.engine, "_start_runner", refuse_at_first)
+    sleepy.world.kill_supervisor(dead)
+
+    sleepy.run(nothing, nothing)
+
+    kinds = [event.kind for event in sleepy.world.events]
+    assert kinds.count(EventKind.DATABASE_TROUBLE) == 1
+    assert kinds.count(EventKind.SUPERVISOR_DIED) == 1
+    assert sleepy.engine.runner.supervisor_id != dead
 
 
 @pytest.mark.parametrize("make", [TimerSleeper, lambda: NapSleeper(SystemClock())])
