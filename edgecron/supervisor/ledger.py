@@ -89,7 +89,8 @@ class Ledger:
         for token in tokens:
             spool = self._unacknowledged.pop(token, None)
             if spool is not None:
-                (self._state_dir / spool).unlink(missing_ok=True)
+                with contextlib.suppress(OSError):  # cleared away with the journal, at last
+                    (self._state_dir / spool).unlink(missing_ok=True)
         with contextlib.suppress(OSError):  # a long journal is no harm; the next one tries again
             self._journal.shrink(busy | self._unacknowledged.keys())
 

@@ -280,3 +280,14 @@ def test_an_end_that_finds_no_space_is_told_and_written_later(
     assert before.traces[token].exit is None
     assert journal.is_intact
     assert journal.traces[token].exit == unrecorded
+
+
+def test_an_output_file_that_can_not_be_cleared_away_stops_nobody(bench: Bench) -> None:
+    record = bench.run_shell("head -c 100000 /dev/zero")
+    spool = bench.state_dir / record.output["spool"]
+    spool.unlink()
+    spool.mkdir()
+
+    bench.link.acknowledge([record.token])
+
+    assert bench.run_shell("exit 3").exit_code == 3
