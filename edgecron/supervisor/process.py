@@ -43,7 +43,10 @@ def start(state_dir: Path, *, clock: Clock, by: StartBy | None = None) -> Superv
     key = os.urandom(8).hex()
     if by is None:
         by = StartBy.EXEC if _has_other_threads() else StartBy.FORK
-    ours, theirs = socket.socketpair()
+    try:
+        ours, theirs = socket.socketpair()
+    except OSError as error:
+        raise SupervisorUnavailable(f"supervisor can't be started: {error}") from error
     with contextlib.closing(theirs):
         try:
             if by is StartBy.FORK:

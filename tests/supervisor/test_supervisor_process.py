@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import select
 import socket
 import threading
@@ -161,6 +162,19 @@ def test_a_supervisor_that_can_not_be_set_up_says_why_and_leaves_nothing(
         start(tmp_path, clock=SystemClock(), by=StartBy.FORK)
 
     assert os.listdir(tmp_path) == []
+
+
+@pytest.mark.failure(40)
+def test_a_supervisor_for_which_no_descriptor_is_left_is_an_error_with_a_reason(
+    tmp_path: Path,
+) -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (0, hard))
+    try:
+        with pytest.raises(SupervisorUnavailable, match="can't be started"):
+            start(tmp_path / "state", clock=SystemClock())
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
 def test_a_supervisor_that_fails_by_a_defect_leaves_its_traceback(
