@@ -18,7 +18,8 @@ from edgecron.clock import Clock
 
 SAFETY_MS = 45_000  # even with nothing due, look at the database's change mark this often
 _NAP_MS = 15_000
-_FAR_MS = 4_102_444_800_000  # 2100: armed even with nothing due, to hear of a clock that is set
+# 2255: armed even with nothing due, to hear of a clock that is set. The kernel's own end is 2262.
+_FAR_MS = 9_000_000_000_000
 _CLOCK_REALTIME = 0
 _ABSTIME, _CANCEL_ON_SET = 1, 2
 
@@ -42,7 +43,7 @@ class TimerSleeper:
         self._timer = _timerfd_create()
 
     def wait(self, fds: Iterable[int], *, until_ms: int | None) -> set[int]:
-        _timerfd_settime(self._timer, _FAR_MS if until_ms is None else until_ms)
+        _timerfd_settime(self._timer, _FAR_MS if until_ms is None else min(until_ms, _FAR_MS))
         poller = select.poll()
         poller.register(self._timer, select.POLLIN)
         for fd in fds:
@@ -106,11 +107,16 @@ if sys.version_info >= (3, 13) and sys.platform == "linux":
         return os.timerfd_create(_CLOCK_REALTIME, flags=os.TFD_NONBLOCK | os.TFD_CLOEXEC)
 
     def _timerfd_settime(timer: int, at_ms: int) -> None:
-        os.timerfd_settime_ns(
-            timer,
-            flags=os.TFD_TIMER_ABSTIME | os.TFD_TIMER_CANCEL_ON_SET,
-            initial=max(1, at_ms * 1_000_000),
-        )
+        try:
+            os.timerfd_settime_ns(
+                timer,
+                flags=os.TFD_TIMER_ABSTIME | os.TFD_TIMER_CANCEL_ON_SET,
+                initial=max(1, at_ms * 1_000_000),
+            )
+        except OSError as error:
+            # The clock was set since the last wait, and the timer is armed all the same.
+            if error.errno != errno.ECANCELED:
+                raise
 
 else:
 
@@ -133,6 +139,6 @@ else:
         result = ctypes.CDLL(None, use_errno=True).timerfd_settime(
             timer, _ABSTIME | _CANCEL_ON_SET, spec, None
         )
-        # ECANCELED: the clock was set since the last wait, and the timer is armed all the same.
+        # ECANCELED: as above.
         if result != 0 and ctypes.get_errno() != errno.ECANCELED:
             raise OSError(ctypes.get_errno(), "timerfd_settime")

@@ -236,15 +236,16 @@ def test_a_sleeper_wakes_at_its_instant_and_not_before(
     assert woke_ms >= until_ms
 
 
+@pytest.mark.parametrize("until_ms", [None, 253_402_300_799_000])  # None, the end of 9999
 @pytest.mark.parametrize("make", [TimerSleeper, lambda: NapSleeper(SystemClock())])
 def test_a_sleeper_wakes_for_a_descriptor(
-    make: Callable[[], TimerSleeper | NapSleeper],
+    make: Callable[[], TimerSleeper | NapSleeper], until_ms: int | None
 ) -> None:
     reader, writer = os.pipe()
     os.write(writer, b"x")
     sleeper = make()
 
-    ready = sleeper.wait([reader], until_ms=None)
+    ready = sleeper.wait([reader], until_ms=until_ms)
     sleeper.close()
     os.close(reader)
     os.close(writer)
