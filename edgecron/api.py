@@ -177,16 +177,19 @@ class Scheduler:
         self, schedule: Schedule, timing: Timing, now_ms: int, reason: Reason
     ) -> Retiming:
         """What a schedule has missed by its old times, and what comes next by its new ones."""
-        from edgecron.planning import next_fire
+        from edgecron.planning import next_after_pause
         from edgecron.store.schedules import Retiming
 
         following = None
         if schedule.enabled:
             # What is decided stays decided, also where the clock went back since.
             after_ms = max(now_ms, to_ms(schedule.decided_until))
-            if schedule.paused_until is not None:
-                after_ms = max(after_ms, to_ms(schedule.paused_until) - 1)
-            following = next_fire(timing, after_ms, planned_count=schedule.planned_count)
+            following = next_after_pause(
+                timing,
+                after_ms if schedule.paused_until is None else to_ms(schedule.paused_until),
+                decided_until_ms=after_ms,
+                planned_count=schedule.planned_count,
+            )
         return Retiming(
             next=following,
             decided_until_ms=now_ms,
@@ -225,7 +228,7 @@ class Scheduler:
 
     def pause(self, name: str, *, until: datetime | None = None) -> Schedule:
         """Hold everything of a schedule that has not started, without end or until an instant."""
-        from edgecron.planning import next_fire
+        from edgecron.planning import next_after_pause
 
         until_ms = None if until is None else to_ms(until)
 
@@ -234,9 +237,10 @@ class Scheduler:
             if until_ms is not None:
                 if until_ms <= now_ms:
                     raise InvalidInput("the end of the pause is in the past")
-                following = next_fire(
+                following = next_after_pause(
                     self.timing(schedule),
-                    max(until_ms - 1, to_ms(schedule.decided_until)),
+                    until_ms,
+                    decided_until_ms=to_ms(schedule.decided_until),
                     planned_count=schedule.planned_count,
                 )
             return self.store.pause_schedule(

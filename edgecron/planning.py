@@ -138,6 +138,21 @@ def next_fire(timing: Timing, after_ms: int, *, planned_count: int = 0) -> NextF
     return NextFire(plan_ms=plan_ms, due_ms=resolve_due_ms(timing, plan_ms), source=source)
 
 
+def next_after_pause(
+    timing: Timing, until_ms: int, *, decided_until_ms: int, planned_count: int = 0
+) -> NextFire | None:
+    """The first fire from the end of a pause on.
+
+    Where none follows, the first that the pause holds, due at its end: it is then recorded.
+    """
+    after_ms = max(until_ms - 1, decided_until_ms)
+    following = next_fire(timing, after_ms, planned_count=planned_count)
+    if following is not None:
+        return following
+    held = next_fire(timing, decided_until_ms, planned_count=planned_count)
+    return None if held is None else replace(held, due_ms=max(until_ms, held.due_ms))
+
+
 def next_fires(timing: Timing, after_ms: int, *, planned_count: int = 0) -> Iterator[NextFire]:
     """All fires to come, in order, as `next` shows them."""
     while (found := next_fire(timing, after_ms, planned_count=planned_count)) is not None:
@@ -163,6 +178,8 @@ def plan_fire(timing: Timing, due: Due, *, now_ms: int) -> FirePlan:
     """
     if due.plan_ms <= due.decided_until_ms:
         return _pass_over(timing, due)
+    if due.paused_until_ms is not None and due.plan_ms < due.paused_until_ms:
+        return _end_pause(timing, due, due.paused_until_ms - 1)
     following = next_fire(timing, due.plan_ms, planned_count=due.planned_count + 1)
     is_alone = following is None or following.due_ms > now_ms
     if is_alone and due.paused_until_ms is None and now_ms - due.due_ms <= ON_TIME_MS:
@@ -276,6 +293,26 @@ def _pass_over(timing: Timing, due: Due) -> FirePlan:
         decided_until_ms=due.decided_until_ms,
         planned_count=due.planned_count,
         next=next_fire(timing, due.decided_until_ms, planned_count=due.planned_count),
+    )
+
+
+def _end_pause(timing: Timing, due: Due, held_until_ms: int) -> FirePlan:
+    """Record what a pause held that nothing followed, up to and with its last instant."""
+    count = due.planned_count
+    missed = missed_until(
+        timing,
+        decided_until_ms=due.decided_until_ms,
+        until_ms=held_until_ms,
+        reason=Reason.PAUSED,
+        planned_count=count,
+    )
+    return FirePlan(
+        due=due,
+        fires=(),
+        missed=() if missed is None else (missed,),
+        decided_until_ms=held_until_ms,
+        planned_count=count,
+        next=next_fire(timing, held_until_ms, planned_count=count),
     )
 
 

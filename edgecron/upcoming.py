@@ -28,6 +28,8 @@ def fires_of(schedule: Schedule, timing: Callable[[], Timing]) -> Iterator[Upcom
     """
     if schedule.next_plan_at is None or schedule.next_run_at is None:
         return
+    if schedule.paused_until is not None and schedule.next_plan_at < schedule.paused_until:
+        return  # Held by the pause, at whose end it is recorded; nothing follows.
     yield UpcomingFire(
         schedule=schedule.name,
         plan_at=schedule.next_plan_at,

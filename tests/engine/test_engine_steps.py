@@ -26,7 +26,7 @@ from edgecron.model import (
 )
 from edgecron.store import SqliteStore
 from edgecron.store.connection import Database
-from edgecron.timetext import from_ms
+from edgecron.timetext import format_ms, from_ms
 from simulation.world import World
 
 START_MS = 1_773_000_000_000  # 2026-03-08T20:00:00Z, a whole minute
@@ -301,6 +301,27 @@ def test_a_pause_with_an_end_ends_by_itself(story: Story) -> None:
     assert story.statuses("minutely") == ["skipped:paused", "success"]
     assert story.runs("minutely")[0].missed_count == 4
     assert story.runs("minutely")[1].plan_at == until
+
+
+@pytest.mark.parametrize("way", ["pause", "edit"])
+def test_a_pause_that_swallows_the_last_time_leaves_a_row(story: Story, way: str) -> None:
+    last = f"at {format_ms(START_MS + 10 * MINUTE_MS)}"
+    story.add("once", last if way == "pause" else "@yearly")
+    story.scheduler.pause("once", until=from_ms(START_MS + 20 * MINUTE_MS))
+    if way == "edit":
+        story.scheduler.edit("once", lambda spec: _with_triggers(spec, last))
+
+    shown = list(story.scheduler.next_fires("once"))
+    story.after_s(19 * 60)
+    before = story.runs("once")
+    story.after_s(60)
+
+    assert (shown, before) == ([], [])
+    [held] = story.runs("once")
+    assert (held.status, held.reason) == (Status.SKIPPED, Reason.PAUSED)
+    assert held.missed_from_at == held.missed_to_at == from_ms(START_MS + 10 * MINUTE_MS)
+    schedule = story.scheduler.schedule("once")
+    assert (schedule.next_plan_at, schedule.paused_until) == (None, None)
 
 
 @pytest.mark.failure(27)
