@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from typing import Any
 
 from edgecron.model import Outcome, Status
 from edgecron.store.connection import Database
 from edgecron.store.contract import RunningRow
-from edgecron.store.outputs import insert_output
+from edgecron.store.outputs import insert_output, pack_output
 
 
 def finish(database: Database, outcomes: Sequence[Outcome], *, now_ms: int) -> list[bool]:
     """End running rows in one transaction; False where the lease was lost, changing nothing."""
+    outputs = [pack_output(outcome.output) for outcome in outcomes]
     with database.transaction():
-        return [_finish_one(database, outcome, now_ms) for outcome in outcomes]
+        return [
+            _finish_one(database, outcome, output, now_ms)
+            for outcome, output in zip(outcomes, outputs, strict=True)
+        ]
 
 
 def find_running(database: Database) -> list[RunningRow]:
@@ -77,7 +82,9 @@ def cancel_queued(database: Database, schedule_id: int, *, now_ms: int) -> None:
     )
 
 
-def _finish_one(database: Database, outcome: Outcome, now_ms: int) -> bool:
+def _finish_one(
+    database: Database, outcome: Outcome, output: dict[str, Any] | None, now_ms: int
+) -> bool:
     row = database.returning(
         """UPDATE executions SET status = :status, reason = :reason, exit_code = :exit_code,
                started_at = iif(:started IS NULL, NULL, max(:started, claimed_at)),
@@ -102,8 +109,8 @@ def _finish_one(database: Database, outcome: Outcome, now_ms: int) -> bool:
     )
     if row is None:
         return False
-    if outcome.output is not None:
-        insert_output(database, outcome.execution_id, outcome.output)
+    if output is not None:
+        insert_output(database, outcome.execution_id, output)
     _count_end(database, row[0], outcome, now_ms)
     return True
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 import zlib
+from typing import Any
 
 from edgecron.model import Output, OutputChunk, Stream
 from edgecron.store.connection import Database
@@ -12,10 +13,13 @@ _CHUNK = struct.Struct(">BqI")  # stream, instant in milliseconds, length; then 
 _LEAST_COMPRESSED = 256  # below it the page is written whole anyway
 
 
-def insert_output(database: Database, execution_id: int, output: Output) -> None:
-    """Keep an output, inside the caller's transaction; one that is empty leaves no row."""
-    if not output.chunks and not output.dropped_bytes:
-        return
+def pack_output(output: Output | None) -> dict[str, Any] | None:
+    """The columns of an output; None where nothing was printed, which leaves no row.
+
+    Compressing takes milliseconds: before the transaction, not in it.
+    """
+    if output is None or not (output.chunks or output.dropped_bytes):
+        return None
     packed = b"".join(
         _CHUNK.pack(chunk.stream, chunk.at_ms, len(chunk.content)) + chunk.content
         for chunk in output.chunks
@@ -23,19 +27,23 @@ def insert_output(database: Database, execution_id: int, output: Output) -> None
     encoding = "raw"
     if len(packed) >= _LEAST_COMPRESSED:
         encoding, packed = "zlib", zlib.compress(packed, 6)
+    return {
+        "encoding": encoding,
+        "chunks": packed,
+        "stdout": output.stdout_bytes,
+        "stderr": output.stderr_bytes,
+        "dropped": output.dropped_bytes,
+        "dropped_after": output.dropped_after,
+    }
+
+
+def insert_output(database: Database, execution_id: int, columns: dict[str, Any]) -> None:
+    """Keep what `pack_output` laid out, inside the caller's transaction."""
     database.change(
         """INSERT INTO outputs (execution_id, encoding, chunks, stdout_bytes, stderr_bytes,
                dropped_bytes, dropped_after)
            VALUES (:id, :encoding, :chunks, :stdout, :stderr, :dropped, :dropped_after)""",
-        {
-            "id": execution_id,
-            "encoding": encoding,
-            "chunks": packed,
-            "stdout": output.stdout_bytes,
-            "stderr": output.stderr_bytes,
-            "dropped": output.dropped_bytes,
-            "dropped_after": output.dropped_after,
-        },
+        columns | {"id": execution_id},
     )
 
 

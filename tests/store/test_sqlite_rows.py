@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import zlib
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import apsw
 import pytest
-from store_bench import Bench
+from store_bench import Bench, outcome_of
 
-from edgecron.model import CatchUp, Status
+from edgecron.model import CatchUp, Output, OutputChunk, Status, Stream
 from edgecron.store.connection import Database
 from support.specs import make_spec
 
@@ -169,3 +171,24 @@ def test_the_views_show_times_that_people_read(bench: Bench, raw: Database) -> N
         ("backup", "2026-11-20T08:01:00.000Z", "2026-11-20T08:01:00.000Z", "failed")
     ]
     assert schedules == [("backup", "UTC", "2026-11-20T08:02:00.000Z", 1)]
+
+
+def test_an_output_is_compressed_before_the_lock_is_taken(
+    bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench.add()
+    bench.clock.advance_ms(MINUTE)
+    [granted] = bench.fire().granted
+    chunk = OutputChunk(stream=Stream.STDOUT, at_ms=0, content=b"x" * 10_000)
+    ended = replace(outcome_of(granted, bench.now), output=Output(chunks=(chunk,)))
+    other = Database(tmp_path / "edgecron.db", busy_wait_s=0)
+    compress = zlib.compress
+
+    def compress_while_another_writes(*args: Any) -> bytes:
+        with other.transaction():
+            return compress(*args)
+
+    monkeypatch.setattr(zlib, "compress", compress_while_another_writes)
+
+    assert bench.store.finish([ended], now_ms=bench.now) == [True]
+    other.close()
