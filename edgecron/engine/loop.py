@@ -13,6 +13,8 @@ from edgecron.errors import DatabaseUnusable, SupervisorUnavailable
 
 GROUP_MS = 25  # ends that come within it are written in one transaction
 _TROUBLE_MS = (100, 250, 500, 1000, 2000)  # pauses while the database can't be used
+# An OSError: the state folder can't be looked into, as where no descriptor is left.
+_OUTLIVED = (DatabaseUnusable, SupervisorUnavailable, OSError)
 
 
 class Loop:
@@ -37,20 +39,20 @@ class Loop:
     def run(self) -> None:
         """Step and sleep until `stop`.
 
-        Trouble with the database, or to start another supervisor, is reported, and outlived.
+        Trouble with the database, the state folder, or to start another supervisor is reported,
+        and outlived.
         """
         self._tell(EventKind.ENGINE_STARTED)
         while not self._stopping.is_set():
             try:
                 step = self._engine.step()
                 self._engine.prepare()
-            except (DatabaseUnusable, SupervisorUnavailable) as error:
+                if self._troubles:
+                    self._troubles = 0
+                    self._tell(EventKind.DATABASE_WELL)
+                self._sleep(step.wake_ms)
+            except _OUTLIVED as error:
                 self._wait_for_health(error)
-                continue
-            if self._troubles:
-                self._troubles = 0
-                self._tell(EventKind.DATABASE_WELL)
-            self._sleep(step.wake_ms)
         self._leave()
 
     def _sleep(self, wake_ms: int | None) -> None:
@@ -81,9 +83,9 @@ class Loop:
                 until_ms = min(until_ms, wake_ms)
             self._sleeper.wait([self._doorbell.fileno()], until_ms=until_ms)
 
-    def _wait_for_health(self, error: DatabaseUnusable | SupervisorUnavailable) -> None:
+    def _wait_for_health(self, error: Exception) -> None:
         if not self._troubles:
-            self._tell(EventKind.DATABASE_TROUBLE, {"error": error.message})
+            self._tell(EventKind.DATABASE_TROUBLE, {"error": str(error)})
         pause_ms = _TROUBLE_MS[min(self._troubles, len(_TROUBLE_MS) - 1)]
         self._troubles += 1
         self._sleeper.wait([self._doorbell.fileno()], until_ms=self._clock.now_ms() + pause_ms)
@@ -93,9 +95,9 @@ class Loop:
         live = self._engine.live_count
         try:
             self._engine.retire()
-        except DatabaseUnusable as error:
+        except _OUTLIVED as error:
             # The journal keeps these ends, and the next engine takes them over.
-            self._tell(EventKind.DATABASE_TROUBLE, {"error": error.message})
+            self._tell(EventKind.DATABASE_TROUBLE, {"error": str(error)})
         self._tell(EventKind.ENGINE_STOPPED, {"runs": live})
 
     def _tell(self, kind: EventKind, details: dict[str, object] | None = None) -> None:

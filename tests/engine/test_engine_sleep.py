@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import select
 import stat
@@ -17,11 +18,12 @@ from edgecron.engine.events import EventKind
 from edgecron.engine.loop import Loop
 from edgecron.engine.sleep import NapSleeper, TimerSleeper
 from edgecron.engine.wake import Doorbell, ring_engines
-from edgecron.errors import SupervisorUnavailable
+from edgecron.errors import DatabaseUnusable, SupervisorUnavailable
 from edgecron.model import Job, JobKind, ScheduleSpec
 from edgecron.paths import state_dir
 from edgecron.runners import Runner
-from simulation.world import World
+from edgecron.store import SqliteStore
+from simulation.world import SimLiveness, World
 
 START_MS = 1_773_000_000_000  # 2026-03-08T20:00:00Z
 
@@ -194,6 +196,50 @@ def test_database_trouble_is_told_once_and_outlived(sleepy: Sleepy) -> None:
     assert kinds.count(EventKind.DATABASE_TROUBLE) == 1
     assert kinds.count(EventKind.DATABASE_WELL) == 1
     assert kinds[-1] is EventKind.ENGINE_STOPPED
+
+
+@pytest.mark.failure(51)
+def test_database_trouble_in_the_middle_of_a_sleep_is_outlived(
+    sleepy: Sleepy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def look(store: SqliteStore) -> int:
+        raise DatabaseUnusable("disk I/O error")
+
+    def break_down() -> set[int]:
+        broken.setattr(SqliteStore, "change_mark", property(look))
+        return set()
+
+    def heal() -> set[int]:
+        broken.undo()
+        return set()
+
+    with monkeypatch.context() as broken:
+        sleepy.run(break_down, heal, nothing)
+
+    kinds = [event.kind for event in sleepy.world.events]
+    assert kinds.count(EventKind.DATABASE_TROUBLE) == 1
+    assert kinds.count(EventKind.DATABASE_WELL) == 1
+
+
+@pytest.mark.failure(40)
+def test_a_state_folder_that_can_not_be_looked_into_for_a_while_is_outlived(
+    sleepy: Sleepy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    find_dead, refusals = SimLiveness.dead_supervisors, [1, 2]
+
+    def refuse_at_first(liveness: SimLiveness) -> list[str]:
+        if refusals:
+            refusals.pop()
+            raise OSError(errno.ENFILE, "too many open files in system")
+        return find_dead(liveness)
+
+    monkeypatch.setattr(SimLiveness, "dead_supervisors", refuse_at_first)
+
+    sleepy.run(nothing, nothing)
+
+    kinds = [event.kind for event in sleepy.world.events]
+    assert kinds.count(EventKind.DATABASE_TROUBLE) == 1
+    assert kinds.count(EventKind.DATABASE_WELL) == 1
 
 
 def test_a_supervisor_that_can_not_be_replaced_at_once_is_replaced_later(
