@@ -24,6 +24,7 @@ COMMAND_QUEUE = "command"
 GLOBAL_SCOPE = ("global", "")
 _MOST_S = MAX_DURATION_MS // 1000
 _MOST = 1_000_000  # of anything that is counted: far beyond use, and far within 64 bits
+_MOST_TEXT = 1024 * 1024  # of a job's text: 64 jobs go to the supervisor in one frame
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.\-]{0,127}", re.ASCII)
 
@@ -390,6 +391,8 @@ def _check_aware(what: str, instant: datetime | None) -> None:
 
 
 def _check_storable(what: str, text: str) -> None:
+    if len(text) > _MOST_TEXT:
+        raise InvalidInput(f"{what} is {len(text)} characters long, expected at most {_MOST_TEXT}")
     if "\0" in text:
         raise InvalidInput(f"{what} {text[:60]!a} holds a NUL character")
     try:

@@ -130,3 +130,12 @@ def test_a_value_does_not_change() -> None:
 
     with pytest.raises(FrozenInstanceError):
         spec.name = "other"  # type: ignore[misc]
+
+
+@pytest.mark.parametrize("name", ["payload", "stdin"])
+def test_a_text_that_is_too_long_for_a_job_is_refused(name: str) -> None:
+    longest: dict[str, Any] = {name: "x" * 1024 * 1024}
+    Job(kind=JobKind.COMMAND, argv=("true",), **longest)
+
+    with pytest.raises(InvalidInput, match="1048577 characters"):
+        Job(kind=JobKind.COMMAND, argv=("true",), **{name: longest[name] + "x"})
