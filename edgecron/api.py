@@ -200,12 +200,10 @@ class Scheduler:
         """The times of a schedule up to now that nothing has decided, or None."""
         from edgecron.planning import missed_until
 
-        if schedule.trigger_error is not None:
-            return None  # Its times can't be read: there is nothing to count.
         try:
             timing = self.timing(schedule)
         except InvalidInput:
-            return None  # Nor here; and it must be possible to mend or remove such a schedule.
+            return None  # Nothing to count; it must be possible to mend or remove such a schedule.
         is_held = not schedule.enabled or schedule.paused_until is not None
         return missed_until(
             timing,

@@ -349,6 +349,22 @@ def test_a_pause_whose_end_is_known_mends_a_schedule_that_can_be_read_again(
     assert (paused.next_plan_at, paused.trigger_error) == (at(12), None)
 
 
+def test_what_was_missed_while_a_trigger_could_not_be_read_is_recorded_once_it_can(
+    scheduler: Scheduler, clock: FakeClock
+) -> None:
+    schedule = scheduler.add(hourly())
+    assert scheduler.store.mark_broken(
+        schedule.id, revision=schedule.revision, error="zone is gone", now_ms=to_ms(at(8))
+    )
+    clock.advance_to(at(11, 30))
+
+    scheduler.edit("backup", lambda spec: replace(spec, triggers=("30 * * * *",)))
+
+    [missed] = scheduler.history("backup")
+    assert (missed.missed_from_at, missed.missed_to_at) == (at(9), at(11))
+    assert missed.missed_count == 3
+
+
 def test_a_change_that_others_keep_making_first_is_a_conflict(
     scheduler: Scheduler, tmp_path: Path, clock: FakeClock
 ) -> None:
