@@ -54,6 +54,8 @@ def compile_spec(
         parse_trigger(text, spec.timezone, spec.name, anchor=made_at, seed=seed)
         for text in spec.triggers
     ]
+    for trigger in triggers:
+        _check_fired(trigger)
     texts = tuple(trigger.text for trigger in triggers)
     if len(set(texts)) != len(texts):
         raise InvalidTrigger(f"schedule {spec.name!r} names the same time twice")
@@ -116,6 +118,14 @@ def timing_words(spec: ScheduleSpec) -> tuple[object, ...]:
         spec.max_runs,
         spec.policies.jitter_s,
     )
+
+
+def _check_fired(trigger: Trigger) -> None:
+    if trigger.kind in (TriggerKind.AFTER, TriggerKind.AFTER_END):
+        raise InvalidTrigger(
+            f"trigger {trigger.text!r} is not yet available in this version",
+            hint="use a cron text, every, at or on boot",
+        )
 
 
 def _check_future(trigger: Trigger, now: datetime) -> None:

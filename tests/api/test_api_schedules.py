@@ -86,6 +86,8 @@ def test_triggers_are_kept_in_their_canonical_words(scheduler: Scheduler) -> Non
         (make_spec("backup", "0 8 * * *", "0 8 * * *"), InvalidTrigger),
         (make_spec("backup", "at 2026-11-20T07:59:59Z"), InvalidInput),
         (replace(make_spec(), triggers=()), InvalidTrigger),
+        (make_spec("backup", "after other"), InvalidTrigger),
+        (make_spec("backup", "every 1h after end"), InvalidTrigger),
     ],
 )
 def test_what_can_not_fire_is_refused_when_written(
