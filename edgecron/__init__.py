@@ -8,7 +8,7 @@ in this list, never from below; `tests/test_house.py` holds it.
     clock, paths          the only readers of clocks; where files live
     model                 Schedule, Execution, policies, statuses: frozen values
     triggers              text -> Trigger; next_after(instant); the gap and fold rule
-    planning              pure decisions: what is due, misfire, overlap, limits
+    planning, admission   pure decisions: what is due, misfire; overlap, limits
     timing                a schedule's words to its times, compiled when written
     upcoming              fires to come, as people see them
     store                 the only place that knows SQL

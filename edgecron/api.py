@@ -114,8 +114,9 @@ class Scheduler:
 
     def compile(self, spec: ScheduleSpec) -> CompiledSpec:
         """Check a specification as `add` would, writing nothing."""
-        from edgecron.timing import compile_spec
+        from edgecron.timing import check_honoured, compile_spec
 
+        check_honoured(spec.policies)
         now = self.now()
         return compile_spec(spec, seed=self.store.seed, made_at=now, now=now)
 
@@ -160,9 +161,10 @@ class Scheduler:
         )
 
     def _kept_triggers(self, schedule: Schedule, spec: ScheduleSpec) -> CompiledSpec:
-        from edgecron.timing import CompiledSpec, load_triggers, timing_of
+        from edgecron.timing import CompiledSpec, check_honoured, load_triggers, timing_of
         from edgecron.triggers import TriggerKind
 
+        check_honoured(spec.policies)
         text = self.store.compiled_of(schedule)
         triggers = load_triggers(text)
         return CompiledSpec(
@@ -252,10 +254,12 @@ class Scheduler:
 
         def resume_once(schedule: Schedule, now_ms: int) -> bool:
             until = schedule.paused_until
-            if schedule.enabled and (until is None or to_ms(until) <= now_ms):
+            is_held = not schedule.enabled or (until is not None and to_ms(until) > now_ms)
+            if not is_held and schedule.trigger_error is None:
                 return True  # The pause is over: what comes now is for the engine to decide.
             free = replace(schedule, enabled=True, paused_until=None)
-            retiming = self._retiming(free, self.timing(schedule), now_ms, Reason.PAUSED)
+            reason = Reason.PAUSED if is_held else Reason.MISFIRE
+            retiming = self._retiming(free, self.timing(schedule), now_ms, reason)
             return self.store.resume_schedule(
                 schedule, retiming=retiming, boot_id=self._clock.boot_id(), now_ms=now_ms
             )

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from enum import Enum
 from typing import Protocol
 
 from edgecron.model import (
@@ -17,7 +16,6 @@ from edgecron.model import (
     ON_TIME_MS,
     CatchUp,
     Cause,
-    Overlap,
     Reason,
 )
 
@@ -108,21 +106,6 @@ class FirePlan:
     decided_until_ms: int
     planned_count: int
     next: NextFire | None
-
-
-class Admission(Enum):
-    RUN = "run"  # a place is free
-    QUEUE = "queue"  # it waits for one
-    SKIP = "skip"  # overlap says no
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Occupancy:
-    """Active executions of one schedule and scope; `catching_up` of those running are late."""
-
-    running: int = 0
-    queued: int = 0
-    catching_up: int = 0
 
 
 def next_fire(timing: Timing, after_ms: int, *, planned_count: int = 0) -> NextFire | None:
@@ -224,51 +207,6 @@ def missed_until(
     if count == 0 or first is None or last_ms is None:
         return None
     return Missed(from_ms=first[0], to_ms=last_ms, count=count, reason=reason)
-
-
-def running_limit(overlap: Overlap, max_running: int | None) -> int | None:
-    """How many of one schedule and scope may run at once; None is unlimited."""
-    if max_running is not None:
-        return max_running
-    return None if overlap is Overlap.ALLOW else 1
-
-
-def admit_fire(
-    *,
-    overlap: Overlap,
-    max_running: int | None,
-    in_sequence: bool,
-    occupancy: Occupancy,
-    has_place: bool,
-) -> Admission:
-    """What becomes of a new fire, given what is active of its schedule and scope."""
-    limit = running_limit(overlap, max_running)
-    active = occupancy.running + occupancy.queued
-    run_or_wait = Admission.RUN if has_place else Admission.QUEUE
-    if in_sequence:
-        # Overlap does not discard what catch_up=all promised; it runs one after the other.
-        return run_or_wait if active == 0 else Admission.QUEUE
-    if limit is None:
-        return run_or_wait
-    if active < limit:
-        return run_or_wait
-    if overlap is Overlap.ALLOW:
-        return Admission.QUEUE
-    if overlap is Overlap.QUEUE and occupancy.queued == 0:
-        return Admission.QUEUE
-    return Admission.SKIP
-
-
-def may_start_queued(
-    *, overlap: Overlap, max_running: int | None, cause: Cause, occupancy: Occupancy
-) -> bool:
-    """Whether a queued row may run beside what is running of its schedule and scope."""
-    limit = running_limit(overlap, max_running)
-    if cause is Cause.CATCH_UP and occupancy.catching_up:
-        # In sequence: after the one before, but not after what runs for another cause. A schedule
-        # that is always running something would never catch up.
-        return False
-    return limit is None or occupancy.running < limit
 
 
 def _plan_alone(due: Due, following: NextFire | None) -> FirePlan:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from edgecron.errors import InvalidInput, InvalidTrigger
-from edgecron.model import ScheduleSpec
+from edgecron.model import OnInterrupt, Overlap, Policies, ScheduleSpec
 from edgecron.planning import Timing
 from edgecron.timetext import to_ms
 from edgecron.triggers import (
@@ -126,6 +126,17 @@ def _check_fired(trigger: Trigger) -> None:
             f"trigger {trigger.text!r} is not yet available in this version",
             hint="use a cron text, every, at or on boot",
         )
+
+
+def check_honoured(policies: Policies) -> None:
+    """Refuse what is kept in the schema already, but that no engine carries out yet."""
+    for is_asked, what in (
+        (policies.retries > 0, "retries"),
+        (policies.overlap is Overlap.REPLACE, "overlap replace"),
+        (policies.on_interrupt is OnInterrupt.RETRY, "on-interrupt retry"),
+    ):
+        if is_asked:
+            raise InvalidInput(f"{what} is not yet available in this version")
 
 
 def _check_future(trigger: Trigger, now: datetime) -> None:

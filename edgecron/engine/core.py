@@ -12,11 +12,12 @@ from dataclasses import dataclass
 from edgecron.clock import Clock
 from edgecron.engine.catalogue import Catalogue
 from edgecron.engine.events import EventKind, Report
+from edgecron.engine.handover import claim_of, unreadable
 from edgecron.engine.liveness import Liveness
 from edgecron.engine.recovery import recover
 from edgecron.engine.telling import Teller
 from edgecron.errors import DatabaseUnusable
-from edgecron.model import Cause, Claim, Outcome, Reason, ScheduleSpec, Status
+from edgecron.model import Cause, Claim, Outcome
 from edgecron.planning import Due, Fire, plan_fire
 from edgecron.runners import Runner
 from edgecron.store.contract import (
@@ -353,23 +354,12 @@ class Engine:
                 self._teller.tell_started(grant, live[1] if live else None)
 
     def _complete(self, grant: Granted) -> list[Claim]:
-        """What the runner needs, from what the store granted; nothing where that can't be read.
-
-        It has failed then.
-        """
+        """What the runner needs, from what the store granted; nothing where that can't be read."""
         entry = self._catalogue.find(grant.schedule_id, grant.revision)
         if entry is not None and entry.spec is not None:
-            return [_claim_of(grant, entry.spec)]
-        self._unsaved.append(
-            Outcome(
-                execution_id=grant.execution_id,
-                lease_token=grant.lease_token,
-                status=Status.FAILED,
-                reason=Reason.SPAWN,
-                finished_ms=self._clock.now_ms(),
-                error_msg=(entry and entry.error) or "its schedule's revision is gone",
-            )
-        )
+            return [claim_of(grant, entry.spec)]
+        why = entry.error if entry else None
+        self._unsaved.append(unreadable(grant, why, now_ms=self._clock.now_ms()))
         return []
 
     def _seat(self) -> Seat:
@@ -390,25 +380,3 @@ class Engine:
         if self._has_orphans:
             return min(now_ms + _ORPHAN_MS, due_ms or now_ms + _ORPHAN_MS)
         return due_ms
-
-
-def _claim_of(grant: Granted, spec: ScheduleSpec) -> Claim:
-    policies = spec.policies
-    return Claim(
-        execution_id=grant.execution_id,
-        lease_token=grant.lease_token,
-        schedule_id=grant.schedule_id,
-        schedule=spec.name,
-        job=spec.job,
-        plan_ms=grant.plan_ms,
-        due_ms=grant.due_ms,
-        fire_key=grant.fire_key,
-        cause=grant.cause,
-        attempt=grant.attempt,
-        max_attempts=grant.max_attempts,
-        scope_kind=grant.scope_kind,
-        scope_id=grant.scope_id,
-        timeout_s=policies.timeout_s,
-        kill_grace_s=policies.kill_grace_s,
-        ok_codes=policies.ok_codes,
-    )

@@ -240,7 +240,12 @@ def translated_errors(path: Path) -> Iterator[None]:
             f"database {path} can't be opened ({error})",
             hint="check that its folder exists and belongs to you",
         ) from error
-    except (apsw.IOError, apsw.ProtocolError, apsw.NoMemError) as error:
+    except (apsw.SQLError, apsw.SchemaChangeError) as error:
+        raise DatabaseUnusable(
+            f"database {path} does not have the tables of this edgecron ({error})",
+            hint="somebody changed them; restore a backup",
+        ) from error
+    except (apsw.IOError, apsw.ProtocolError, apsw.NoMemError, apsw.LockedError) as error:
         raise DatabaseUnusable(f"database {path} can't be used ({error})") from error
 
 

@@ -6,8 +6,9 @@ import os
 from collections.abc import Iterable
 from typing import Any
 
+from edgecron.admission import Admission
 from edgecron.model import Cause, Reason, ScheduleSpec, Status
-from edgecron.planning import Admission, Fire, Missed
+from edgecron.planning import Fire, Missed
 from edgecron.store.connection import Database
 from edgecron.store.contract import Decided, Granted, Seat
 from edgecron.store.ledger import Ledger

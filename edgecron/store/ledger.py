@@ -6,8 +6,9 @@ import json
 from collections import Counter
 from collections.abc import Iterable
 
+from edgecron.admission import Admission, Occupancy, admit_fire
 from edgecron.model import Cause, ScheduleSpec
-from edgecron.planning import Admission, Fire, Occupancy, admit_fire
+from edgecron.planning import Fire
 from edgecron.store.connection import Database
 from edgecron.store.contract import Seat
 

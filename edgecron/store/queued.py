@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 
+from edgecron.admission import may_start_queued
 from edgecron.model import Cause, Overlap
-from edgecron.planning import may_start_queued
 from edgecron.store.connection import Database
 from edgecron.store.contract import ClaimBatch, Granted, QueuedRow, Seat
 from edgecron.store.ledger import Ledger

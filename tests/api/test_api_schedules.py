@@ -19,7 +19,15 @@ from edgecron.errors import (
     NotFound,
     UnknownTimezone,
 )
-from edgecron.model import Overlap, Reason, Schedule, ScheduleSpec, Status
+from edgecron.model import (
+    OnInterrupt,
+    Overlap,
+    Policies,
+    Reason,
+    Schedule,
+    ScheduleSpec,
+    Status,
+)
 from edgecron.planning import Due, plan_fire
 from edgecron.store.connection import Database
 from edgecron.store.contract import Decision, Seat
@@ -427,3 +435,42 @@ def test_without_an_engine_none_is_alive(scheduler: Scheduler) -> None:
 
     assert scheduler.engines() == []
     assert not scheduler.has_engine("command")
+
+
+@pytest.mark.parametrize(
+    "policies",
+    [
+        Policies(retries=3),
+        Policies(overlap=Overlap.REPLACE),
+        Policies(on_interrupt=OnInterrupt.RETRY),
+    ],
+)
+def test_a_policy_that_no_engine_carries_out_is_refused(
+    scheduler: Scheduler, policies: Policies
+) -> None:
+    scheduler.add(make_spec("kept"))
+
+    with pytest.raises(InvalidInput, match="not yet available"):
+        scheduler.add(replace(make_spec("new"), policies=policies))
+    with pytest.raises(InvalidInput, match="not yet available"):
+        scheduler.edit("kept", lambda spec: replace(spec, policies=policies))
+
+    assert [one.name for one in scheduler.schedules()] == ["kept"]
+    assert scheduler.schedule("kept").spec.policies == Policies()
+
+
+def test_resume_mends_a_schedule_whose_trigger_can_be_read_again(
+    scheduler: Scheduler, clock: FakeClock
+) -> None:
+    schedule = scheduler.add(make_spec("mended", "0 * * * *"))
+    scheduler.store.mark_broken(
+        schedule.id, revision=1, error="its zone was gone", now_ms=clock.now_ms()
+    )
+    clock.advance_ms(2 * 3_600_000)
+
+    resumed = scheduler.resume("mended")
+
+    assert resumed.trigger_error is None
+    assert resumed.next_plan_at is not None
+    [missed] = scheduler.history("mended")
+    assert (missed.reason, missed.missed_count) == (Reason.MISFIRE, 2)

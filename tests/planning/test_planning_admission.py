@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from edgecron.admission import Admission, Occupancy, admit_fire, may_start_queued, running_limit
 from edgecron.model import Cause, Overlap
-from edgecron.planning import Admission, Occupancy, admit_fire, may_start_queued, running_limit
 
 RUN, QUEUE, SKIP = Admission.RUN, Admission.QUEUE, Admission.SKIP
 

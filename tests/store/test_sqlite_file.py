@@ -71,7 +71,7 @@ def test_the_schema_can_not_be_written_by_hand(path: Path) -> None:
     with database.transaction():
         database.change("PRAGMA writable_schema = ON")
 
-    with pytest.raises(apsw.SQLError), database.transaction():
+    with pytest.raises(DatabaseUnusable), database.transaction():
         database.change("UPDATE sqlite_schema SET sql = 'x'")
     database.close()
 
@@ -319,7 +319,7 @@ def test_a_migration_that_fails_half_way_leaves_nothing(
         return whole(step) + "\nINSERT INTO nowhere VALUES (1);"
 
     monkeypatch.setattr(migrate, "_script", broken)
-    with pytest.raises(apsw.SQLError):
+    with pytest.raises(DatabaseUnusable):
         open_store(path, now_ms=NOW_MS)
 
     database = Database(path)

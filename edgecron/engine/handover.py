@@ -1,0 +1,41 @@
+"""From what the store granted to what a runner needs."""
+
+from __future__ import annotations
+
+from edgecron.model import Claim, Outcome, Reason, ScheduleSpec, Status
+from edgecron.store.contract import Granted
+
+
+def claim_of(grant: Granted, spec: ScheduleSpec) -> Claim:
+    """The claim of a granted row, with the specification of its revision."""
+    policies = spec.policies
+    return Claim(
+        execution_id=grant.execution_id,
+        lease_token=grant.lease_token,
+        schedule_id=grant.schedule_id,
+        schedule=spec.name,
+        job=spec.job,
+        plan_ms=grant.plan_ms,
+        due_ms=grant.due_ms,
+        fire_key=grant.fire_key,
+        cause=grant.cause,
+        attempt=grant.attempt,
+        max_attempts=grant.max_attempts,
+        scope_kind=grant.scope_kind,
+        scope_id=grant.scope_id,
+        timeout_s=policies.timeout_s,
+        kill_grace_s=policies.kill_grace_s,
+        ok_codes=policies.ok_codes,
+    )
+
+
+def unreadable(grant: Granted, why: str | None, *, now_ms: int) -> Outcome:
+    """The end of a granted row whose specification can't be read: it has failed."""
+    return Outcome(
+        execution_id=grant.execution_id,
+        lease_token=grant.lease_token,
+        status=Status.FAILED,
+        reason=Reason.SPAWN,
+        finished_ms=now_ms,
+        error_msg=why or "its schedule's revision is gone",
+    )
