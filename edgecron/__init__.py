@@ -6,6 +6,7 @@ in this list, never from below; `tests/test_house.py` holds it.
     errors                what goes wrong, as types
     timetext              durations and instants as text
     clock, paths          the only readers of clocks; where files live
+    validity              checks that values go through at birth
     model                 Schedule, Execution, policies, statuses: frozen values
     triggers              text -> Trigger; next_after(instant); the gap and fold rule
     planning, admission   pure decisions: what is due, misfire; overlap, limits

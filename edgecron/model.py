@@ -6,14 +6,14 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import IntEnum, StrEnum
 
-from edgecron.errors import InvalidInput, InvalidName, InvalidTime
+from edgecron.errors import InvalidInput
 from edgecron.timetext import MAX_DURATION_MS
+from edgecron.validity import check_aware, check_name, check_range, check_storable, check_text
 
 MINUTE_MS = 60_000
 DAY_MS = 86_400_000
@@ -24,9 +24,6 @@ COMMAND_QUEUE = "command"
 GLOBAL_SCOPE = ("global", "")
 _MOST_S = MAX_DURATION_MS // 1000
 _MOST = 1_000_000  # of anything that is counted: far beyond use, and far within 64 bits
-_MOST_TEXT = 1024 * 1024  # of a job's text: 64 jobs go to the supervisor in one frame
-
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.\-]{0,127}", re.ASCII)
 
 
 class JobKind(StrEnum):
@@ -124,16 +121,16 @@ class Policies:
     jitter_s: float = 0.0
 
     def __post_init__(self) -> None:
-        _check_range("grace", self.grace_s, 0, _MOST_S)
-        _check_range("max-running", self.max_running, 1, _MOST)
-        _check_range("timeout", self.timeout_s, 0.001, _MOST_S)
-        _check_range("kill-grace", self.kill_grace_s, 0, _MOST_S)
-        _check_range("retries", self.retries, 0, _MOST)
-        _check_range("retry-delay", self.retry_delay_s, 0, _MOST_S)
-        _check_range("retry-factor", self.retry_factor, 1, _MOST)
-        _check_range("retry-max-delay", self.retry_max_delay_s, 0, _MOST_S)
-        _check_range("priority", self.priority, -_MOST, _MOST)
-        _check_range("jitter", self.jitter_s, 0, _MOST_S)
+        check_range("grace", self.grace_s, 0, _MOST_S)
+        check_range("max-running", self.max_running, 1, _MOST)
+        check_range("timeout", self.timeout_s, 0.001, _MOST_S)
+        check_range("kill-grace", self.kill_grace_s, 0, _MOST_S)
+        check_range("retries", self.retries, 0, _MOST)
+        check_range("retry-delay", self.retry_delay_s, 0, _MOST_S)
+        check_range("retry-factor", self.retry_factor, 1, _MOST)
+        check_range("retry-max-delay", self.retry_max_delay_s, 0, _MOST_S)
+        check_range("priority", self.priority, -_MOST, _MOST)
+        check_range("jitter", self.jitter_s, 0, _MOST_S)
         if not self.ok_codes or not all(0 <= code <= 255 for code in self.ok_codes):
             raise InvalidInput(f"ok-codes are {self.ok_codes}, expected codes from 0 to 255")
 
@@ -171,7 +168,7 @@ class Job:
             ("payload", self.payload or ""),
             ("stdin", (self.stdin or "").replace("\0", "")),  # a pipe may carry NUL
         ):
-            _check_storable(what, text)
+            check_storable(what, text)
         for key in self.env:
             if not key or "=" in key:
                 raise InvalidInput(f"environment variable name {key!r} is not usable")
@@ -207,13 +204,13 @@ class ScheduleSpec:
         for scope_kind, scope_id in self.scopes:
             check_name(scope_kind, what="scope kind")
             if scope_id:
-                _check_text(scope_id, what="scope id", most=128)
+                check_text(scope_id, what="scope id", most=128)
         if self.description is not None:
-            _check_text(self.description, what="description", most=4096, lines=True)
-        _check_text(self.queue, what="queue", most=140)
-        _check_range("max-runs", self.max_runs, 1, _MOST)
-        _check_aware("from", self.from_at)
-        _check_aware("until", self.until_at)
+            check_text(self.description, what="description", most=4096, lines=True)
+        check_text(self.queue, what="queue", most=140)
+        check_range("max-runs", self.max_runs, 1, _MOST)
+        check_aware("from", self.from_at)
+        check_aware("until", self.until_at)
         if self.from_at and self.until_at and self.until_at <= self.from_at:
             raise InvalidInput("until is not later than from")
 
@@ -364,46 +361,3 @@ class EngineInfo:
     version: str
     started_at: datetime
     stopped_at: datetime | None
-
-
-def check_name(name: str, *, what: str) -> None:
-    """Raise InvalidName unless the name is 1 to 128 ASCII letters, digits, `_`, `-`, `.`.
-
-    It starts with a letter or digit and is not digits alone, so that it is never taken for an id.
-    """
-    if _NAME.fullmatch(name) is None or name.isdigit():
-        shown = ascii(name) if len(name) <= 140 else f"{name[:60]!a}... ({len(name)} long)"
-        raise InvalidName(
-            f"{what} {shown} is not usable",
-            hint="use 1 to 128 of A-Z a-z 0-9 _ - . starting with a letter or digit,"
-            " and not digits alone",
-        )
-
-
-def _check_range(what: str, value: float | None, least: float, most: float) -> None:
-    if value is not None and not least <= value <= most:  # a NaN is in no range
-        raise InvalidInput(f"{what} is {value}, expected {least} to {most}")
-
-
-def _check_aware(what: str, instant: datetime | None) -> None:
-    if instant is not None and instant.utcoffset() is None:
-        raise InvalidTime(f"{what} is {instant.isoformat()}, expected a time with an offset")
-
-
-def _check_storable(what: str, text: str) -> None:
-    if len(text) > _MOST_TEXT:
-        raise InvalidInput(f"{what} is {len(text)} characters long, expected at most {_MOST_TEXT}")
-    if "\0" in text:
-        raise InvalidInput(f"{what} {text[:60]!a} holds a NUL character")
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        raise InvalidInput(f"{what} {text[:60]!a} is not valid UTF-8") from None
-
-
-def _check_text(text: str, *, what: str, most: int, lines: bool = False) -> None:
-    allowed = "\n\t" if lines else ""
-    if not 1 <= len(text) <= most:
-        raise InvalidInput(f"{what} is {len(text)} characters long, expected 1 to {most}")
-    if not all(letter.isprintable() or letter in allowed for letter in text):
-        raise InvalidInput(f"{what} {text[:60]!a} holds control characters")

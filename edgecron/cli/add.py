@@ -36,8 +36,9 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def run(cli: Session, args: Namespace) -> int:
     from edgecron.clock import SystemClock, now
-    from edgecron.model import Policies, ScheduleSpec, check_name
+    from edgecron.model import Policies, ScheduleSpec
     from edgecron.triggers import check_zone
+    from edgecron.validity import check_name
 
     check_name(args.name, what="schedule name")
     timezone = check_zone(args.tz or "local")

@@ -81,9 +81,9 @@ def run(cli: Session, args: Namespace) -> int:
 
 
 def _read(args: Namespace, *, timezone: str, start: datetime, limit: int) -> _Reading:
-    from edgecron.model import check_name
     from edgecron.timetext import to_ms
     from edgecron.triggers import TriggerKind, clock_change_notes, describe, parse_trigger
+    from edgecron.validity import check_name
 
     if args.name is not None:
         check_name(args.name, what="schedule name")

@@ -127,7 +127,7 @@ def _cron(text: str, timezone: str | None, *, name: str | None, seed: bytes | No
                 f"cron text {text!r} holds H, which needs a schedule's name to derive from",
                 hint="give a schedule name, or write a number instead of H",
             )
-        from edgecron.model import check_name
+        from edgecron.validity import check_name
 
         check_name(name, what="schedule name")
         hash_id = (seed or b"") + name.encode("ascii")

@@ -172,7 +172,7 @@ class AfterTrigger(EventTrigger):
 
     def __init__(self, upstream: str, *, on: str, timezone: str | None) -> None:
         # Imported here: the dataclasses of the model cost more than all triggers together.
-        from edgecron.model import check_name
+        from edgecron.validity import check_name
 
         check_name(upstream, what="schedule name")
         if on not in AFTER_CHOICES:

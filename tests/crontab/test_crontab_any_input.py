@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edgecron.crontab import Crontab, find_new, read_crontab
-from edgecron.model import check_name
+from edgecron.validity import check_name
 
 FRAGMENTS = [
     "0 5 * * *", "@daily", "@reboot", "*/7", "1-5", "fri-sun", "L", "1#2", "~", "*", "-", "%",

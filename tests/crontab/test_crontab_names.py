@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from edgecron.crontab import Crontab
 from edgecron.crontab.names import suggest_stem, take_name
-from edgecron.model import check_name
+from edgecron.validity import check_name
 
 Read = Callable[..., Crontab]
 

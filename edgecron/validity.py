@@ -1,0 +1,58 @@
+"""Checks that values go through at birth: names, texts, numbers, instants."""
+
+from __future__ import annotations
+
+import re
+from datetime import datetime
+
+from edgecron.errors import InvalidInput, InvalidName, InvalidTime
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.\-]{0,127}", re.ASCII)
+_MOST_TEXT = 1024 * 1024  # of a job's text: 64 jobs go to the supervisor in one frame
+
+
+def check_name(name: str, *, what: str) -> None:
+    """Raise InvalidName unless the name is 1 to 128 ASCII letters, digits, `_`, `-`, `.`.
+
+    It starts with a letter or digit and is not digits alone, so that it is never taken for an id.
+    """
+    if _NAME.fullmatch(name) is None or name.isdigit():
+        shown = ascii(name) if len(name) <= 140 else f"{name[:60]!a}... ({len(name)} long)"
+        raise InvalidName(
+            f"{what} {shown} is not usable",
+            hint="use 1 to 128 of A-Z a-z 0-9 _ - . starting with a letter or digit,"
+            " and not digits alone",
+        )
+
+
+def check_range(what: str, value: float | None, least: float, most: float) -> None:
+    """Raise InvalidInput for a number outside [least, most]; None passes."""
+    if value is not None and not least <= value <= most:  # a NaN is in no range
+        raise InvalidInput(f"{what} is {value}, expected {least} to {most}")
+
+
+def check_aware(what: str, instant: datetime | None) -> None:
+    """Raise InvalidTime for an instant without an offset; None passes."""
+    if instant is not None and instant.utcoffset() is None:
+        raise InvalidTime(f"{what} is {instant.isoformat()}, expected a time with an offset")
+
+
+def check_storable(what: str, text: str) -> None:
+    """Raise InvalidInput for what no column or process could hold: NUL, no UTF-8, a megabyte."""
+    if len(text) > _MOST_TEXT:
+        raise InvalidInput(f"{what} is {len(text)} characters long, expected at most {_MOST_TEXT}")
+    if "\0" in text:
+        raise InvalidInput(f"{what} {text[:60]!a} holds a NUL character")
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise InvalidInput(f"{what} {text[:60]!a} is not valid UTF-8") from None
+
+
+def check_text(text: str, *, what: str, most: int, lines: bool = False) -> None:
+    """Raise InvalidInput unless it is 1 to `most` printable characters, or `lines` of them."""
+    allowed = "\n\t" if lines else ""
+    if not 1 <= len(text) <= most:
+        raise InvalidInput(f"{what} is {len(text)} characters long, expected 1 to {most}")
+    if not all(letter.isprintable() or letter in allowed for letter in text):
+        raise InvalidInput(f"{what} {text[:60]!a} holds control characters")
