@@ -144,12 +144,13 @@ class Scheduler:
         retiming = None
         from edgecron.timing import timing_words, trigger_words
 
-        if trigger_words(spec) == trigger_words(schedule.spec):
+        if schedule.trigger_error is None and trigger_words(spec) == trigger_words(schedule.spec):
             # Kept as they were expanded: a bare `every` would get another anchor.
             compiled = self._kept_triggers(schedule, spec)
         else:
             compiled = self.compile(spec)
-        if timing_words(spec) != timing_words(schedule.spec):
+        is_mended = schedule.trigger_error is not None
+        if is_mended or timing_words(spec) != timing_words(schedule.spec):
             retiming = self._retiming(schedule, compiled.timing, now_ms, Reason.EDITED)
         return self.store.update_schedule(
             schedule,
@@ -273,6 +274,7 @@ class Scheduler:
         """
         from edgecron.planning import Fire
 
+        self._take_over()
         for _ in range(_TRIES):
             schedule = self.store.get_schedule(name)
             now_ms = self._clock.now_ms()
@@ -395,6 +397,25 @@ class Scheduler:
     def has_engine(self, queue: str) -> bool:
         """Whether a living engine looks at a queue."""
         return any(state.is_alive and queue in state.info.queues for state in self.engines())
+
+    def _take_over(self) -> None:
+        """Write the ends that dead engines left, where no living one does it.
+
+        Else what has long ended would still look like a run that goes on.
+        """
+        if not self.store.count_active() or any(state.is_alive for state in self.engines()):
+            return
+        from edgecron.engine.liveness import KernelLiveness
+        from edgecron.engine.recovery import recover
+
+        recover(
+            self.store,
+            KernelLiveness(state_dir(self.path), boot_id=self._clock.boot_id()),
+            engine_id=0,  # of nobody: there is no row that is ours
+            supervisor_id="",
+            live={},
+            now_ms=self._clock.now_ms,
+        )
 
     def _ring(self) -> None:
         from edgecron.engine.wake import ring_engines

@@ -97,6 +97,12 @@ class DatabaseBusy(DatabaseUnusable):
     code = "database_busy"
 
 
+class DatabaseGone(DatabaseUnusable):
+    """The file that is open is no longer the one of that name: deleted, moved or replaced."""
+
+    code = "database_gone"
+
+
 class SchemaTooNew(DatabaseUnusable):
     """The database was written by a newer edgecron."""
 

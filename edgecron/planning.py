@@ -286,8 +286,7 @@ def _catch_up(timing: Timing, due: Due, *, latest_ms: int, now_ms: int) -> tuple
         following = timing.times.next_with_source(latest_ms)
         interval_ms = following[0] - latest_ms if following else 0
         grace_ms = max(DAY_MS, interval_ms)
-    # What is late by less than a misfire is within any grace.
-    not_before_ms = now_ms - max(grace_ms, ON_TIME_MS)
+    not_before_ms = now_ms - grace_ms
     if timing.catch_up is CatchUp.ALL:
         return _fire_all(timing, due, latest_ms, cause=Cause.CATCH_UP, not_before_ms=not_before_ms)
     fire = _fire(timing, due, latest_ms, cause=Cause.CATCH_UP)

@@ -114,7 +114,6 @@ NOT_CARRIED = {
     8: "comes with the upkeep of stored times",
     16: "needs a block device that loses unsynced writes; comes with the crash laboratory",
     30: "comes with doctor, which compares the database's uuid and place",
-    31: "comes with the watch over the database file",
     48: "comes with the benchmarks; that its queries seek is held by test_sqlite_plans",
     53: "comes with the watch over the database file",
     55: "comes with the verb backup",

@@ -21,6 +21,7 @@ from edgecron.runners.command import CommandRunner
 from edgecron.store import open_store
 from edgecron.supervisor import start
 from edgecron.supervisor.files import prepare_state_dir
+from edgecron.triggers import load_zone
 
 
 def default_max_running() -> int:
@@ -45,7 +46,7 @@ class EngineHost:
         queues: tuple[str, ...] = (COMMAND_QUEUE,),
         only: int | None = None,
     ) -> None:
-        _refuse_foreign(database)
+        _refuse_unusable(database, clock)
         database.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._state_dir = prepare_state_dir(state_dir(database))
         self._closers: list[Callable[[], None]] = []
@@ -97,7 +98,10 @@ class EngineHost:
         return CommandRunner(start(self._state_dir, clock=clock), clock=clock)
 
 
-def _refuse_foreign(database: Path) -> None:
+def _refuse_unusable(database: Path, clock: Clock) -> None:
+    """Refuse a database, or a local zone, before anything is made or started beside it."""
+    # A zone that can't be found now would make every local schedule look broken.
+    load_zone("local")
     try:
         owner = database.lstat().st_uid
     except FileNotFoundError:
@@ -107,3 +111,5 @@ def _refuse_foreign(database: Path) -> None:
             f"database {database} belongs to user {owner}, this engine runs as {os.geteuid()}",
             hint="run the engine as the owner of the database",
         )
+    # Closed again before the fork: no connection may be open then.
+    open_store(database, now_ms=clock.now_ms()).close()

@@ -9,7 +9,7 @@ from edgecron.engine.core import Engine
 from edgecron.engine.events import Event, EventKind, Report
 from edgecron.engine.sleep import Sleeper
 from edgecron.engine.wake import Doorbell
-from edgecron.errors import DatabaseUnusable, SupervisorUnavailable
+from edgecron.errors import DatabaseGone, DatabaseUnusable, SupervisorUnavailable
 
 GROUP_MS = 25  # ends that come within it are written in one transaction
 _TROUBLE_MS = (100, 250, 500, 1000, 2000)  # pauses while the database can't be used
@@ -40,7 +40,7 @@ class Loop:
         """Step and sleep until `stop`.
 
         Trouble with the database, the state folder, or to start another supervisor is reported,
-        and outlived.
+        and outlived. Raises DatabaseGone where the file was deleted or replaced.
         """
         self._tell(EventKind.ENGINE_STARTED)
         while not self._stopping.is_set():
@@ -51,6 +51,10 @@ class Loop:
                     self._troubles = 0
                     self._tell(EventKind.DATABASE_WELL)
                 self._sleep(step.wake_ms)
+            except DatabaseGone as error:
+                # To wait would be to wait for a file that nobody else writes to.
+                self._tell(EventKind.DATABASE_TROUBLE, {"error": str(error)})
+                raise
             except _OUTLIVED as error:
                 self._wait_for_health(error)
         self._leave()

@@ -11,7 +11,7 @@ from edgecron.store.contract import RunningRow, Store
 from edgecron.supervisor.verdicts import Exit, Interrupted, NeverStarted, Verdict
 
 _MESSAGES = {
-    Reason.LOST: "engine and supervisor died, and its end is not on record",
+    Reason.LOST: "its supervisor died, and its end is not on record",
     Reason.REBOOT: "the machine started anew while it ran",
 }
 
@@ -34,7 +34,9 @@ def recover(
     live: Mapping[int, str],
     now_ms: Callable[[], int],
 ) -> Recovered:
-    """Carry out the rows of the table in which both locks are free; leave the others alone.
+    """Carry out the rows of the table in which the engine's lock is free.
+
+    A supervisor that lives on keeps its runs; the ends it has put on record are taken over.
 
     `engine_id` and `supervisor_id` are our own, `live` the tokens by execution id that our
     supervisor was given.
@@ -53,18 +55,22 @@ def recover(
             # Its claim was committed although COMMIT raised, so it was never passed on.
             requeued.append(row)
     for orphaned_by, rows in orphans.items():
-        if liveness.supervisor_is_alive(orphaned_by):
-            left_running += len(rows)
-            continue
+        # Asked first: whatever a supervisor that is dead by now has written is then read.
+        is_alive = liveness.supervisor_is_alive(orphaned_by)
         verdicts = liveness.judge(orphaned_by, [row.lease_token for row in rows])
         outcomes = []
         for row in rows:
             verdict = verdicts[row.lease_token]
+            if is_alive and not isinstance(verdict, Exit):
+                left_running += 1  # It runs on, or is about to start. An end on record is one.
+                continue
             if isinstance(verdict, NeverStarted):
                 if store.requeue(row, now_ms=now_ms()):
                     requeued.append(row)
                 continue
             outcomes.append((row, _end(liveness, row, verdict, now_ms())))
+        if not outcomes:
+            continue
         changed = store.finish([outcome for _, outcome in outcomes], now_ms=now_ms())
         ended.extend(pair for pair, ok in zip(outcomes, changed, strict=True) if ok)
     needed = {row.supervisor_id for row in store.find_running()}

@@ -19,7 +19,7 @@ from typing import Any
 
 import apsw
 
-from edgecron.errors import DatabaseBusy, DatabaseUnusable, NotFound
+from edgecron.errors import DatabaseBusy, DatabaseGone, DatabaseUnusable, NotFound
 
 APPLICATION_ID = 0x65646763  # 'edgc'
 _PAGE_BYTES = 1024  # measured: 0.3 times the bytes per run that 4096 writes
@@ -71,6 +71,7 @@ class Database:
             )
             try:
                 self._configure()
+                self._identity = _identity_of(path)
             except BaseException:
                 self._connection.close()
                 raise
@@ -166,6 +167,7 @@ class Database:
     @property
     def data_version(self) -> int:
         """A number that changes when another connection has committed."""
+        self._check_file()
         found = self.row("PRAGMA data_version")
         assert found is not None
         return int(found[0])
@@ -177,6 +179,7 @@ class Database:
         When COMMIT itself raises, whether it happened is unknown to the caller.
         """
         self._check_process()
+        self._check_file()
         with translated_errors(self.path):
             self._connection.execute("BEGIN IMMEDIATE")
             try:
@@ -204,6 +207,14 @@ class Database:
     def _note_wal(self, _connection: object, _name: str, pages: int) -> int:
         self.wal_pages = pages
         return apsw.SQLITE_OK
+
+    def _check_file(self) -> None:
+        # What is written to a deleted file is lost, and to a replaced one is a second history.
+        if _identity_of(self.path) != self._identity:
+            raise DatabaseGone(
+                f"database {self.path} was deleted, moved or replaced while it was open",
+                hint="put it back, or start anew",
+            )
 
     def _check_process(self) -> None:
         if os.getpid() != self._pid:
@@ -249,6 +260,17 @@ def translated_errors(path: Path) -> Iterator[None]:
         raise DatabaseUnusable(f"database {path} can't be used ({error})") from error
 
 
+def _identity_of(path: Path) -> tuple[int, int] | None:
+    """Device and inode of what has this name now; None where nothing has."""
+    try:
+        found = os.stat(path)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise DatabaseUnusable(f"database {path} can't be reached ({error.strerror})") from error
+    return found.st_dev, found.st_ino
+
+
 def _check_sqlite_version() -> None:
     version = tuple(int(part) for part in apsw.sqlite_lib_version().split("."))
     if version < _LEAST_SQLITE:
@@ -282,6 +304,11 @@ def _prepare_file(path: Path, *, must_exist: bool, mounts: Path) -> bool:
         raise DatabaseUnusable(
             f"database {path} has {found.st_nlink} hard links",
             hint="a second name breaks SQLite's locks; remove one",
+        )
+    if os.statvfs(path).f_flag & os.ST_RDONLY:
+        raise DatabaseUnusable(
+            f"database {path} lies on a read-only file system",
+            hint="mount it for writing, or look into a copy",
         )
     if not os.access(path, os.R_OK | os.W_OK):
         raise DatabaseUnusable(

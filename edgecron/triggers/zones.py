@@ -73,10 +73,10 @@ def local_zone_name(etc: str = _ETC) -> str:
     TZ decides, then where the link /etc/localtime leads, then /etc/timezone, then the bytes of
     /etc/localtime; a machine with none of them is on UTC, as the C library has it.
     """
-    variable = os.environ.get("TZ")
-    if variable is not None:
-        return _after_zoneinfo(variable.removeprefix(":")) or "UTC"
     localtime = os.path.join(etc, "localtime")
+    variable = os.environ.get("TZ", localtime).removeprefix(":")
+    if variable != localtime:
+        return _after_zoneinfo(variable) or "UTC"
     try:
         linked = _after_zoneinfo(os.readlink(localtime))
     except OSError:

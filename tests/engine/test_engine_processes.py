@@ -190,6 +190,71 @@ def test_a_stopped_engine_leaves_no_file_behind_but_what_runs_need(place: Place)
     assert [name for name in left if name.startswith("engine-")] == []
 
 
+def test_an_end_is_taken_over_while_other_runs_of_the_dead_engine_go_on(
+    place: Place, tmp_path: Path
+) -> None:
+    (tmp_path / "second").mkdir()
+    second_gate = Gate(tmp_path / "second")
+    place.add("long", "@yearly", _at_the_gate(place))
+    place.add("short", "@yearly", second_gate.line)
+    first = place.daemon()
+    place.scheduler.run_now("long")
+    place.scheduler.run_now("short")
+    place.gate.wait_arrival()
+    second_gate.wait_arrival()
+
+    first.kill()
+    second = place.daemon()
+    second_gate.open()
+    short_end = second.wait_for("ended", schedule="short")
+    [long_run] = place.runs("long")
+    place.gate.open()
+    long_end = second.wait_for("ended", schedule="long")
+    second_gate.close()
+
+    assert short_end["outcome"] == "success"
+    assert long_run.status is Status.RUNNING
+    assert long_end["exit_code"] == 7
+
+
+def test_a_run_that_ended_without_an_engine_does_not_overlap_the_next(place: Place) -> None:
+    place.add("short", "@yearly", _at_the_gate(place))
+    daemon = place.daemon()
+    place.scheduler.run_now("short")
+    job = place.gate.wait_arrival()
+    supervisor = os.pidfd_open(_parent_of(job))
+
+    daemon.kill()
+    place.gate.open()
+    assert _ends(supervisor)
+    [queued] = place.scheduler.run_now("short")
+
+    first, second = place.runs("short")
+    assert (first.status, first.exit_code) == (Status.FAILED, 7)
+    assert (second.id, second.status) == (queued.id, Status.QUEUED)
+
+
+@pytest.mark.failure(31)
+@pytest.mark.parametrize("is_replaced", [False, True])
+def test_an_engine_whose_database_is_gone_says_so_and_stops(
+    place: Place, is_replaced: bool
+) -> None:
+    place.add("soon", "every 1s", 'echo ran >>"$LOG"')
+    daemon = place.daemon()
+    daemon.wait_for("ended", schedule="soon")
+
+    place.database.unlink()
+    if is_replaced:
+        with Scheduler(place.database.with_name("other.db")) as other:
+            other.schedules()
+        place.database.with_name("other.db").rename(place.database)
+    trouble = daemon.wait_for("database_trouble")
+    code = daemon.wait_end()
+
+    assert "deleted, moved or replaced" in trouble["error"]
+    assert code == 5
+
+
 @pytest.mark.failure(22)
 @pytest.mark.parametrize(
     ("engines", "schedules", "fires"),

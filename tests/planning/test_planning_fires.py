@@ -120,6 +120,12 @@ ROWS = {
         missed=("08:00", "09:00", 2),
         upcoming="11:00",
     ),
+    "three due, a grace of seconds is meant, once": Row(
+        now="10:00:30",
+        policies={"catch_up": ONCE, "grace_s": 10},
+        missed=("08:00", "10:00", 3),
+        upcoming="11:00",
+    ),
     "three due, grace covers the last two, all": Row(
         now="10:30",
         policies={"catch_up": ALL, "grace_s": 5400},

@@ -67,6 +67,10 @@ class Daemon:
         self.process.send_signal(signal.SIGKILL)
         self._close()
 
+    def wait_end(self, *, bound_s: float = BOUND_S) -> int:
+        """Wait until it ends by itself; its exit code."""
+        return self._close(bound_s)
+
     def stop(self, *, bound_s: float = BOUND_S) -> int:
         """TERM, and wait; its exit code."""
         self.process.terminate()
