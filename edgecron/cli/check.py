@@ -6,7 +6,7 @@
     edgecron check "H 3 * * *" --name backup
     edgecron check @daily --from "2027-03-27 00:00"
 
-Everything that --cron, --every, --at and --on-boot take is understood, and told apart by itself.
+It reads trigger texts: a cron text, `every 15m`, `at TIME`, `on boot`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from __future__ import annotations
 import sys
 from argparse import ArgumentParser, Namespace
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import TYPE_CHECKING
 
 from edgecron.cli.session import Session
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 USAGE = "TEXT [--tz ZONE] [-n N] [--from TIME] [--name NAME] [--json]"
 _MOST = 10_000
-_NOTES_AHEAD = timedelta(days=366)
+_NOTES_AHEAD_MS = 366 * 86_400_000
 _MOST_NOTES = 6
 _STAND_IN = "example"  # H needs a name
 
@@ -96,7 +96,7 @@ def _read(args: Namespace, *, timezone: str, start: datetime, limit: int) -> _Re
     notes = _kind_notes(trigger, name=args.name)
     if limit and not times and trigger.kind is TriggerKind.AT:
         notes.append("that is in the past: it never fires")
-    changes = clock_change_notes(trigger, to_ms(start), to_ms(start + _NOTES_AHEAD))
+    changes = clock_change_notes(trigger, to_ms(start), to_ms(start) + _NOTES_AHEAD_MS)
     notes += [f"{change.date}: {change.text}" for change in changes[:_MOST_NOTES]]
     if len(changes) > _MOST_NOTES:
         notes.append(f"and {len(changes) - _MOST_NOTES} more clock changes within the year")

@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 
 from edgecron.errors import EdgecronError, InvalidTrigger, UnknownTimezone
 from edgecron.timetext import MAX_DURATION_MS, format_duration_ms, parse_duration_ms, to_ms
-from edgecron.triggers.base import EARLIEST_MS, LATEST_MS, Trigger, check_aware
+from edgecron.triggers.base import EARLIEST_MS, Trigger, check_aware
 from edgecron.triggers.crontrigger import CronTrigger
 from edgecron.triggers.gate import check_text, gate
 from edgecron.triggers.simple import (
@@ -17,7 +17,7 @@ from edgecron.triggers.simple import (
     BootTrigger,
     EveryTrigger,
 )
-from edgecron.triggers.walltime import parse_local
+from edgecron.triggers.walltime import LATEST_WRITTEN_MS, parse_local
 from edgecron.triggers.zones import check_zone
 
 
@@ -81,9 +81,9 @@ def at(instant: datetime) -> Trigger:
         at_ms = to_ms(check_aware(instant))
     except EdgecronError as error:
         raise InvalidTrigger(error.message, hint=error.hint) from None
-    if not EARLIEST_MS <= at_ms <= LATEST_MS:
+    if not EARLIEST_MS <= at_ms <= LATEST_WRITTEN_MS:
         raise InvalidTrigger(
-            f"time {instant} is out of reach, expected the years 1 to 9999",
+            f"time {instant} is out of reach, expected the years 1 to 9998",
             hint="write an earlier time",
         )
     return AtTrigger(at_ms, timezone=None)

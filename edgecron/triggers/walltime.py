@@ -10,11 +10,13 @@ from datetime import UTC, datetime
 
 from edgecron.errors import InvalidDuration, InvalidTime
 from edgecron.timetext import from_ms, parse_duration_ms, to_ms
-from edgecron.triggers.base import EARLIEST_MS, LATEST_MS, check_aware
+from edgecron.triggers.base import EARLIEST_MS, check_aware
 from edgecron.triggers.tzif import DAY_S, EPOCH_ORDINAL
 from edgecron.triggers.zones import offset_at, resolve_wall
 
 _LONGEST = 64
+# What people write ends a year before what a datetime holds: there is room to look ahead.
+LATEST_WRITTEN_MS = 253_370_764_799_999  # 9998-12-31T23:59:59.999Z
 _LOCAL = re.compile(
     r"(\d{4})-(\d\d)-(\d\d)(?:[T ](\d\d):(\d\d)(?::(\d\d)(?:\.(\d{1,6}))?)?)?", re.ASCII | re.I
 )
@@ -60,17 +62,18 @@ def parse_local(text: str, *, timezone: str | None) -> datetime:
                 f"time {text!r} is not on the calendar: {error}", hint=_LOCAL_HINT
             ) from None
         fraction_ms = int((found[7] or "").ljust(3, "0")[:3])
-        return _bounded(resolve_wall(to_ms(wall) // 1000, timezone=timezone) * 1000 + fraction_ms)
+        at_s = resolve_wall(to_ms(wall) // 1000, timezone=timezone)
+        return _bounded(at_s * 1000 + fraction_ms, text=text)
     try:
         # RFC 3339 allows a space and small letters, which fromisoformat reads as well.
         instant = datetime.fromisoformat(shown.upper())
         if instant.tzinfo is None:
             raise ValueError
-        return _bounded(to_ms(instant))
     except ValueError:
         raise InvalidTime(
             f"time {text!r} is not understood, expected RFC 3339 or a local time", hint=_LOCAL_HINT
         ) from None
+    return _bounded(to_ms(instant), text=text)
 
 
 def _check(text: object, *, hint: str) -> str:
@@ -84,9 +87,10 @@ def _check(text: object, *, hint: str) -> str:
 
 def _later(text: str, words: list[str], *, now: datetime) -> datetime:
     try:
-        return _bounded(to_ms(check_aware(now)) + parse_duration_ms("".join(words)))
+        later_ms = parse_duration_ms("".join(words))
     except InvalidDuration as error:
         raise InvalidTime(f"time {text!r}: {error}", hint=error.hint or "write 'in 20m'") from None
+    return _bounded(to_ms(check_aware(now)) + later_ms, text=text)
 
 
 def _relative(text: str, words: list[str], *, timezone: str | None, now: datetime) -> datetime:
@@ -98,7 +102,7 @@ def _relative(text: str, words: list[str], *, timezone: str | None, now: datetim
         at_s = resolve_wall(today * DAY_S + time_s, timezone=timezone)
         if at_s <= now_s:
             at_s = resolve_wall((today + 1) * DAY_S + time_s, timezone=timezone)
-        return _bounded(at_s * 1000)
+        return _bounded(at_s * 1000, text=text)
     if len(words) != 2:
         raise InvalidTime(
             f"time {text!r} is not understood, expected an instant or a time of day", hint=_HINT
@@ -112,7 +116,8 @@ def _relative(text: str, words: list[str], *, timezone: str | None, now: datetim
         raise InvalidTime(
             f"time {text!r} is not understood, expected an instant or a time of day", hint=_HINT
         )
-    return _bounded(resolve_wall(day * DAY_S + _clock(text, words[1]), timezone=timezone) * 1000)
+    at_s = resolve_wall(day * DAY_S + _clock(text, words[1]), timezone=timezone)
+    return _bounded(at_s * 1000, text=text)
 
 
 def _clock(text: str, word: str) -> int:
@@ -125,7 +130,7 @@ def _clock(text: str, word: str) -> int:
     return hour * 3600 + minute * 60 + second
 
 
-def _bounded(at_ms: int) -> datetime:
-    if not EARLIEST_MS <= at_ms <= LATEST_MS:
-        raise InvalidTime(f"time {at_ms} ms lies outside the years 1 to 9999", hint=_HINT)
+def _bounded(at_ms: int, *, text: str) -> datetime:
+    if not EARLIEST_MS <= at_ms <= LATEST_WRITTEN_MS:
+        raise InvalidTime(f"time {text!r} lies outside the years 1 to 9998", hint=_LOCAL_HINT)
     return from_ms(at_ms)

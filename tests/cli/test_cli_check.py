@@ -84,3 +84,25 @@ def test_what_is_invalid_is_refused_in_one_line(edgecron: Edgecron) -> None:
         said = edgecron("check", *words)
         assert said.code == 2
         assert said.err.count("\n") == 1
+
+
+@pytest.mark.parametrize("time", ["9999-12-30 00:00", "9999-12-31 23:59", "9999-01-01T00:00:00Z"])
+def test_times_beyond_the_year_9998_are_refused_as_they_were_written(
+    edgecron: Edgecron, time: str
+) -> None:
+    for words in (
+        ("check", "0 2 * * *", "--from", time),
+        ("check", f"at {time}"),
+        ("add", "x", "--at", time, "--tz", "Europe/Berlin", "--", "true"),
+    ):
+        said = edgecron(*words)
+        assert said.code == 2, words
+        assert said.err.count("\n") == 1
+        assert f"{time!r} lies outside the years 1 to 9998" in said.err
+
+
+def test_the_last_times_that_can_be_written_can_be_looked_beyond(edgecron: Edgecron) -> None:
+    said = edgecron("check", "0 2 * * *", "--tz", "Europe/Berlin", "--from", "9998-12-31 23:00")
+
+    assert said.code == 0
+    assert "9999-01-01 02:00:00" in said.out
