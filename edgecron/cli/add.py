@@ -87,6 +87,8 @@ def warn_of(cli: Session, args: Namespace, triggers: list[Trigger], job: Job) ->
             cli.warn(f"{trigger.text!r}: {warning}")
     for name in wanted.find_secrets(args):
         cli.warn(f"{name} is kept readable in the database; put secrets into a file for --env-file")
+    for sentence in wanted.find_missing_paths(args):
+        cli.warn(sentence)
     missing = _find_missing_command(job) if args.argv is not None else None
     if missing is not None:
         cli.warn(missing)

@@ -6,6 +6,7 @@ An option that is left out changes nothing; `none` clears one.
 from __future__ import annotations
 
 import os
+import re
 from argparse import ArgumentParser, Namespace
 from collections.abc import Callable
 from dataclasses import replace
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
 NONE = "none"
 _MOST_PRIORITY = 1000
 _MOST_RUNS = 1_000_000_000
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
+_OWN_PREFIX = "EDGECRON_"  # of the variables that every run is given
 _SECRET_WORDS = ("PASSWORD", "PASSWD", "SECRET", "TOKEN", "API_KEY", "APIKEY", "PRIVATE_KEY")
 _DEFAULTS = Policies()
 
@@ -223,8 +226,23 @@ def _read_env(given: list[str] | None, env: dict[str, str]) -> dict[str, str]:
         if not equals or not key:
             # What stands there may be a secret by itself.
             raise UsageError("--env is not KEY=VALUE", hint="write --env KEY=VALUE")
+        _check_variable(key)
         env[key] = value
     return env
+
+
+def _check_variable(key: str) -> None:
+    """Raise UsageError for a name that would not reach the job, or not as it was given."""
+    if _VARIABLE.fullmatch(key) is None:
+        raise UsageError(
+            f"--env names the variable {key[:60]!r}, which no shell could read",
+            hint="use letters, digits and _, not starting with a digit",
+        )
+    if key.startswith(_OWN_PREFIX):
+        raise UsageError(
+            f"--env names the variable {key[:60]!r}, but {_OWN_PREFIX} is reserved",
+            hint="take another name: a run's own variables would replace it",
+        )
 
 
 def _read_scope(text: str) -> tuple[str, str]:
@@ -249,6 +267,21 @@ def _read_user(name: str) -> str:
             hint="add it as root, and run the engine as root",
         )
     return name
+
+
+def find_missing_paths(args: Namespace) -> list[str]:
+    """Sentences about the folder and the file that were given and are not there yet."""
+    sentences = []
+    for option, what, exists in (
+        ("cwd", "folder", os.path.isdir),
+        ("env_file", "file", os.path.isfile),
+    ):
+        text = getattr(args, option)
+        path = None if text in (None, NONE) else _read_path(text)
+        # HOME is that of the user it runs as, which need not be ours.
+        if path is not None and not path.startswith("~") and not exists(path):
+            sentences.append(f"--{option.replace('_', '-')}: there is no {what} {path!r} yet")
+    return sentences
 
 
 def _read_path(text: str) -> str:

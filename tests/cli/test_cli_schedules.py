@@ -128,6 +128,26 @@ def test_a_relative_folder_is_the_one_the_person_is_in(
     assert found["env_file"] == str(tmp_path / "env")
 
 
+def test_a_folder_or_file_that_is_missing_is_warned_of(
+    edgecron: Edgecron, backup: str, tmp_path: Path
+) -> None:
+    said = edgecron("edit", backup, "--cwd", f"{tmp_path}/none", "--env-file", f"{tmp_path}/nope")
+    good = edgecron("edit", backup, "--cwd", str(tmp_path), "--env-file", "none")
+
+    assert said.code == 0
+    assert f"--cwd: there is no folder '{tmp_path}/none' yet" in said.err
+    assert f"--env-file: there is no file '{tmp_path}/nope' yet" in said.err
+    assert good.err == ""
+
+
+def test_a_tilde_as_the_folder_is_home(edgecron: Edgecron) -> None:
+    edgecron("add", "x", "--every", "1h", "--cwd", "~", "--", "pwd")
+
+    said = edgecron("run", "x", "--wait")
+
+    assert (said.code, said.out) == (0, f"{os.path.expanduser('~')}\n")
+
+
 def test_edit_changes_what_is_given_and_nothing_else(edgecron: Edgecron, backup: str) -> None:
     [before] = edgecron("list", "--json").json
 
