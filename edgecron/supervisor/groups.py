@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
@@ -15,8 +16,47 @@ class LeftGroup(StrEnum):
     UNKNOWN = "unknown"  # the system does not tell which process it is: left alone
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Process:
+    """A process as the kernel shows it. `start_time` is in its ticks since boot."""
+
+    pid: int
+    parent: int
+    session: int
+    start_time: int
+    is_zombie: bool
+
+
+def list_processes() -> list[Process]:
+    """All processes that can be seen; none where the system has no /proc."""
+    try:
+        names = os.listdir("/proc")
+    except OSError:
+        return []
+    return [seen for name in names if name.isdecimal() and (seen := _look_at(int(name)))]
+
+
 def read_start_time(pid: int) -> int | None:
     """When a process started, in the kernel's ticks since boot; None where that can't be known."""
+    fields = _read_stat(pid)
+    return int(fields[19]) if fields else None
+
+
+def _look_at(pid: int) -> Process | None:
+    fields = _read_stat(pid)
+    if not fields:
+        return None
+    return Process(
+        pid=pid,
+        parent=int(fields[1]),
+        session=int(fields[3]),
+        start_time=int(fields[19]),
+        is_zombie=fields[0] in (b"Z", b"X"),
+    )
+
+
+def _read_stat(pid: int) -> list[bytes] | None:
+    """The fields of a process from the third on: state, parent, group, session, ..."""
     try:
         stat_fd = os.open(f"/proc/{pid}/stat", os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
@@ -29,7 +69,7 @@ def read_start_time(pid: int) -> int | None:
         os.close(stat_fd)
     # Field 2 is the name in parentheses, and may hold anything; field 3 follows the last one.
     fields = shown[shown.rfind(b")") + 2 :].split()
-    return int(fields[19]) if len(fields) > 19 else None
+    return fields if len(fields) > 19 else None
 
 
 def end_left_group(pid: int, start_time: int | None) -> LeftGroup:

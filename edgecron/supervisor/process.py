@@ -1,4 +1,4 @@
-"""How the supervisor comes to be: forked or exec'ed, alone in its session, holding its lock."""
+"""How the supervisor comes to be: forked or exec'ed, below a guardian, holding its lock."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from pathlib import Path
 
 from edgecron.clock import Clock
 from edgecron.errors import EdgecronError, SupervisorUnavailable
-from edgecron.supervisor import files, protocol, remains
+from edgecron.supervisor import files, guardian, protocol, remains
 from edgecron.supervisor.link import SupervisorLink
 
 START_TIMEOUT_S = 20.0
@@ -110,30 +110,26 @@ def _exec(theirs: socket.socket, folder: Path, *, key: str) -> None:
 
 
 def serve_detached(link: socket.socket, folder: Path, *, key: str, clock: Clock) -> None:
-    """Become the supervisor in a grandchild, and end this process. Does not return."""
+    """Become the guardian and the supervisor below it, and end this process. Does not return."""
     if os.fork() != 0:
         os._exit(0)
     # What the host left in memory must not be collected: its destructors close descriptors,
     # whose numbers are ours by then.
     gc.freeze()
-    # Next to nothing here is a cycle, and to look for them costs a tenth of a batch of starts.
-    gc.set_threshold(50_000)
     code = 70
     try:
-        os.setsid()
-        _reset_signals()
-        _close_inherited(keep=link.fileno())
-        os.chdir("/")
-        _show_name()
-        lock_fd = _hold_lock(files.lock_path(folder, key), above=link.fileno())
-        from edgecron.supervisor.loop import Supervisor
-
-        try:
-            supervisor = Supervisor(link, folder, key=key, clock=clock)
-        except OSError as error:
-            raise SupervisorUnavailable(f"supervisor can't be set up: {error}") from error
-        supervisor.serve()
-        os.close(lock_fd)
+        _detach(link)
+        guarded_pid = _fork_guarded() if guardian.become_subreaper() else None
+        if guarded_pid:
+            # The link must close with the supervisor.
+            link.close()
+            _show_name("edgecron-guard")
+            guardian.guard(guarded_pid, folder, key=key)
+        else:
+            if guarded_pid is not None:
+                os.setsid()
+                _reset_signals()
+            _serve(link, folder, key=key, clock=clock)
         code = 0
     except EdgecronError as error:
         _refuse(link, error.message)
@@ -142,6 +138,36 @@ def serve_detached(link: socket.socket, folder: Path, *, key: str, clock: Clock)
         _keep_traceback(folder, key)
     finally:
         os._exit(code)
+
+
+def _detach(link: socket.socket) -> None:
+    """Let go of all that is the host's."""
+    os.setsid()
+    _reset_signals()
+    _close_inherited(keep=link.fileno())
+    os.chdir("/")
+
+
+def _fork_guarded() -> int:
+    try:
+        return guardian.fork_guarded()
+    except OSError as error:
+        raise SupervisorUnavailable(f"supervisor can't be started: {error}") from error
+
+
+def _serve(link: socket.socket, folder: Path, *, key: str, clock: Clock) -> None:
+    # Next to nothing here is a cycle, and to look for them costs a tenth of a batch of starts.
+    gc.set_threshold(50_000)
+    _show_name("edgecron-super")
+    lock_fd = _hold_lock(files.lock_path(folder, key), above=link.fileno())
+    from edgecron.supervisor.loop import Supervisor
+
+    try:
+        supervisor = Supervisor(link, folder, key=key, clock=clock)
+    except OSError as error:
+        raise SupervisorUnavailable(f"supervisor can't be set up: {error}") from error
+    supervisor.serve()
+    os.close(lock_fd)
 
 
 def _reset_signals() -> None:
@@ -182,9 +208,9 @@ def _hold_lock(path: Path, *, above: int) -> int:
     return lock_fd
 
 
-def _show_name() -> None:
+def _show_name(name: str) -> None:
     with contextlib.suppress(OSError), open("/proc/self/comm", "w", encoding="ascii") as comm:
-        comm.write("edgecron-super")
+        comm.write(name)
 
 
 def _refuse(link: socket.socket, message: str) -> None:

@@ -6,7 +6,7 @@ import itertools
 import os
 import select
 import signal
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -101,6 +101,15 @@ class Bench:
     def run_shell(self, line: str, **changes: Any) -> ExitRecord:
         return self.ended(self.shell(line, **changes))
 
+    def guardian(self) -> int:
+        """The process id of the supervisor's parent."""
+        return parent_of(self.link.pid)
+
+    def kill_guardian(self) -> None:
+        pid = self.guardian()
+        os.kill(pid, signal.SIGKILL)
+        wait_gone(pid)
+
     def wait_for_death(self) -> None:
         """Until the link says that the supervisor has gone."""
         poller = select.poll()
@@ -168,6 +177,20 @@ def wait_gone(pid: int) -> None:
         assert poller.poll(BOUND_MS), f"process {pid} has not ended"
     finally:
         os.close(pidfd)
+
+
+def wait_all_gone(pidfds: Iterable[int]) -> None:
+    """Until all of these processes have ended; closes the descriptors."""
+    for pidfd in pidfds:
+        poller = select.poll()
+        poller.register(pidfd, select.POLLIN)
+        assert poller.poll(BOUND_MS), "a process has not ended"
+        os.close(pidfd)
+
+
+def parent_of(pid: int) -> int:
+    stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
+    return int(stat.rpartition(")")[2].split()[1])
 
 
 def children_of(pid: int) -> Sequence[int]:

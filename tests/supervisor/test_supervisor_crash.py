@@ -109,13 +109,16 @@ def test_requests_that_were_taken_are_run_though_the_engine_has_gone(tmp_path: P
 
 @pytest.mark.failure(17)
 @pytest.mark.failure(18)
-def test_what_a_killed_supervisor_left_is_judged_and_ended(tmp_path: Path, bell: Bell) -> None:
+def test_what_a_killed_supervisor_left_without_a_guardian_is_judged_and_ended(
+    tmp_path: Path, bell: Bell
+) -> None:
     bench = Bench(tmp_path)
     ended = bench.run_shell("exit 3")
     token = bench.shell(f"sh -c 'echo $$ > {bell.path}; exec sleep 60' & wait")
     started = bench.started(token)
     grandchild = int(bell.wait())
     boot_id = SystemClock().boot_id()
+    bench.kill_guardian()
     os.kill(bench.link.pid, signal.SIGKILL)
     wait_gone(bench.link.pid)
 

@@ -116,6 +116,7 @@ def test_no_command_holds_the_lock(tmp_path: Path) -> None:
     token = bench.shell("exec sleep 60")
     pid = bench.started(token).pid
 
+    bench.kill_guardian()
     os.kill(bench.link.pid, 9)
     bench.wait_for_death()
 
