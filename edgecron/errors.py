@@ -6,7 +6,8 @@ line returns: 1 failed, 2 bad usage or input, 3 no such thing, 4 already there, 
 
 from __future__ import annotations
 
-from typing import ClassVar
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
 
 
 class EdgecronError(Exception):
@@ -19,6 +20,11 @@ class EdgecronError(Exception):
         super().__init__(message)
         self.message = message
         self.hint = hint
+
+    @property
+    def details(self) -> Mapping[str, Any]:
+        """What else JSON says of it, by field."""
+        return {}
 
 
 class InvalidInput(EdgecronError, ValueError):
@@ -62,6 +68,21 @@ class InvalidCrontab(InvalidInput):
     """A crontab of which at least one line can't be carried over."""
 
     code = "invalid_crontab"
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        hint: str | None = None,
+        problems: Sequence[Mapping[str, Any]] = (),
+    ) -> None:
+        super().__init__(message, hint=hint)
+        self.problems = tuple(problems)
+
+    @property
+    def details(self) -> Mapping[str, Any]:
+        """`problems`: the line, text, message and hint of each."""
+        return {"problems": list(self.problems)}
 
 
 class NotFound(EdgecronError, LookupError):

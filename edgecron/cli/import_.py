@@ -4,8 +4,9 @@
     edgecron import crontab my.crontab --comment-out
     sudo edgecron import crontab /etc/cron.d/backup
 
-Lines of /etc have a user column, as have those of any file with --system. A second import adds
-nothing. cron still runs the lines until they are commented out, which is offered.
+Lines of /etc have a user column, as have those of any file with --system; those of --user-format
+have none. A second import adds nothing. cron still runs the lines until they are commented out,
+which is offered.
 """
 
 from __future__ import annotations
@@ -13,9 +14,10 @@ from __future__ import annotations
 import os
 import sys
 from argparse import ArgumentParser, Namespace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 from edgecron.cli.options import UsageError
+from edgecron.cli.phrases import os_words
 from edgecron.cli.session import Session
 from edgecron.errors import InvalidCrontab, InvalidInput, NotFound
 
@@ -23,7 +25,7 @@ if TYPE_CHECKING:
     from edgecron.crontab import Comparison, Crontab, Entry
     from edgecron.model import Schedule
 
-USAGE = "crontab FILE|- [--system] [--comment-out] [--json]"
+USAGE = "crontab FILE|- [--system|--user-format] [--comment-out] [--json]"
 _STDIN = "-"
 _MOST_BYTES = 16 * 1024 * 1024
 
@@ -31,7 +33,9 @@ _MOST_BYTES = 16 * 1024 * 1024
 def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("format", metavar="crontab", help="what is imported")
     parser.add_argument("file", metavar="FILE|-", help="the file; - is stdin")
-    parser.add_argument("--system", action="store_true", help="lines have a user column")
+    which = parser.add_mutually_exclusive_group()
+    which.add_argument("--system", action="store_true", help="lines have a user column")
+    which.add_argument("--user-format", action="store_true", help="lines have no user column")
     parser.add_argument(
         "--comment-out", action="store_true", help="make comments of the imported lines in FILE"
     )
@@ -44,15 +48,10 @@ def run(cli: Session, args: Namespace) -> int:
         _refuse_comment_out(args.file)
     content = _read(args.file)
     crontab = _parse(args, content)
+    if crontab.problems:
+        _refuse(cli, crontab)
     for warning in crontab.warnings:
         cli.warn(str(warning))
-    if crontab.problems:
-        for problem in crontab.problems:
-            hint = f" ({problem.hint})" if problem.hint else ""
-            cli.say(f"line {problem.line}: {problem.message}{hint}: {problem.raw[:120].strip()}")
-        raise InvalidCrontab(
-            f"nothing is imported, as {len(crontab.problems)} of its lines can't be carried over"
-        )
     comparison, added = _import(cli, crontab)
     if cli.is_json:
         from edgecron.cli.objects import schedule_object
@@ -67,6 +66,30 @@ def run(cli: Session, args: Namespace) -> int:
     return 0
 
 
+def _refuse(cli: Session, crontab: Crontab) -> NoReturn:
+    """Say what is wrong, line by line, and raise InvalidCrontab."""
+    count = len(crontab.problems)
+    if not cli.is_json:
+        for warning in crontab.warnings:
+            cli.warn(str(warning))
+        for problem in crontab.problems:
+            hint = f" ({problem.hint})" if problem.hint else ""
+            cli.say(f"line {problem.line}: {problem.message}{hint}: {problem.raw[:120].strip()}")
+    raise InvalidCrontab(
+        "nothing is imported, as"
+        f" {'a line' if count == 1 else f'{count} of its lines'} can't be carried over",
+        problems=[
+            {
+                "line": problem.line,
+                "text": problem.raw,
+                "message": problem.message,
+                "hint": problem.hint,
+            }
+            for problem in crontab.problems
+        ],
+    )
+
+
 def _read(file: str) -> bytes:
     if file == _STDIN:
         content = sys.stdin.buffer.read(_MOST_BYTES + 1)
@@ -77,7 +100,9 @@ def _read(file: str) -> bytes:
         except FileNotFoundError:
             raise NotFound(f"file {file!r} does not exist") from None
         except (OSError, ValueError) as error:
-            raise InvalidInput(f"file {file!r} can't be read: {error}") from None
+            raise InvalidInput(
+                f"file {file!r} can't be read: {os_words(error, is_named=True)}"
+            ) from None
     if len(content) > _MOST_BYTES:
         raise InvalidInput(f"file {file!r} is larger than 16 MiB, expected a crontab")
     return content
@@ -87,9 +112,14 @@ def _parse(args: Namespace, content: bytes) -> Crontab:
     from edgecron.crontab import find_spool_owner, is_system_path, read_crontab
 
     owner = None if args.file == _STDIN else find_spool_owner(args.file)
+    system = None
+    if args.user_format or owner is not None:
+        system = args.system
+    elif args.system or is_system_path(args.file):
+        system = True
     return read_crontab(
         content,
-        system=args.system or is_system_path(args.file),
+        system=system,
         importer=_own_name(),
         is_root=os.geteuid() == 0,
         user_exists=_user_exists,
@@ -145,20 +175,21 @@ def _part_from_cron(
 
     lines = [entry.line for entry in entries]
     shown = count_words(len(lines), "line")
+    which, them = ("this line", "it") if len(lines) == 1 else (f"these {shown}", "them")
     if args.comment_out:
         _comment_out(args.file, content, lines)
-        cli.say(f"{shown} of {args.file} commented out: cron no longer runs them")
+        cli.say(f"{shown} of {args.file} commented out: cron no longer runs {them}")
         return
-    cli.say(f"cron still runs {'this line' if len(lines) == 1 else f'these {shown}'}, too")
+    cli.say(f"cron still runs {which}, too")
     why_not = _why_not_writable(args.file)
     if why_not is not None:
-        cli.say(f"comment them out: {why_not}")
+        cli.say(f"comment {them} out: {why_not}")
     elif not cli.is_json and sys.stdin.isatty() and sys.stderr.isatty():
         if _agrees(cli, f"comment {shown} of {args.file} out? [y/N] "):
             _comment_out(args.file, content, lines)
-            cli.say("done: cron no longer runs them")
+            cli.say(f"done: cron no longer runs {them}")
     else:
-        cli.say("comment them out: repeat with --comment-out")
+        cli.say(f"comment {them} out: repeat with --comment-out")
 
 
 def _agrees(cli: Session, question: str) -> bool:

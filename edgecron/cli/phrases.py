@@ -112,3 +112,11 @@ def note_words(execution: Execution, *, zone: tzinfo, now: datetime) -> str:
 def count_words(count: int, what: str) -> str:
     """`1 run`, `3 runs`."""
     return f"{count} {what}" if count == 1 else f"{count} {what}s"
+
+
+def os_words(error: Exception, *, is_named: bool = False) -> str:
+    """What the system says of an error, without its number; `is_named`: its file is known."""
+    if not isinstance(error, OSError) or error.strerror is None:
+        return str(error)
+    words = error.strerror[:1].lower() + error.strerror[1:]
+    return words if is_named or error.filename is None else f"{words}: {error.filename!r}"

@@ -98,6 +98,7 @@ class Session:
         """One clear line on stderr, or the error as JSON."""
         if self.is_json:
             body = {"code": error.code, "message": error.message, "hint": error.hint}
+            body |= error.details
             text = json.dumps({"error": body}, ensure_ascii=not _is_utf8(sys.stderr))
             print(text, file=sys.stderr)
             return

@@ -38,6 +38,7 @@ class _Reader:
     """Who reads, in which format: the same for every line. `owner`'s are lines without a column."""
 
     system: bool
+    is_guessed: bool
     importer: str
     is_root: bool
     owner: str
@@ -55,7 +56,7 @@ class _Progress:
     entries: list[Entry] = field(default_factory=list)
     problems: list[Problem] = field(default_factory=list)
     warnings: list[Notice] = field(default_factory=list)
-    first_words: list[str] = field(default_factory=list)
+    commands: list[str] = field(default_factory=list)
 
     def warn(self, line: Line, message: str) -> None:
         self.warnings.append(Notice(line=line.number, raw=line.raw, message=message))
@@ -69,7 +70,7 @@ class _Progress:
 def read_crontab(
     content: bytes | str,
     *,
-    system: bool,
+    system: bool | None,
     importer: str,
     is_root: bool,
     user_exists: Callable[[str], bool],
@@ -78,12 +79,14 @@ def read_crontab(
 ) -> Crontab:
     """Every line of a crontab as an entry, a problem, or nothing; never raises for its content.
 
-    `system` says that lines have a user column. `importer` is the user who imports, and whose
-    own lines get no user; `owner` is whose crontab it is where there is no column (the importer's
-    by default). `validate` is the trigger gate, `parse_trigger` by default.
+    `system` says whether lines have a user column; None, where nobody said: they have none, and
+    where every command then begins with a user's name, that is a problem. `importer` is the user
+    who imports, and whose own lines get no user; `owner` is whose crontab it is where there is no
+    column (the importer's by default). `validate` is the trigger gate, `parse_trigger` by default.
     """
     reader = _Reader(
-        system=system,
+        system=bool(system),
+        is_guessed=system is None,
         importer=importer,
         is_root=is_root,
         owner=importer if owner is None else owner,
@@ -187,7 +190,7 @@ def _read_entry(
     command, stdin = split_percent(rest)
     if not command.strip():
         return Fault(message="the command is missing", hint="write it after the time fields")
-    progress.first_words.append(command.split()[0])
+    progress.commands.append(command)
     _warn_of_entry(progress, line, command)
     return _build_entry(
         reader,
@@ -282,12 +285,21 @@ def _warn_of_file(
         progress.warn(
             with_cr[0], "lines end in CR LF: the CR is left out, which cron would give to the shell"
         )
-    if (
-        not reader.system
-        and progress.entries
-        and all(reader.user_exists(word) for word in set(progress.first_words))
-    ):
+    if reader.is_guessed and progress.entries and _looks_like_system(reader, progress.commands):
         first = lines[progress.entries[0].line - 1]
-        progress.warn(
-            first, "every command begins with a user's name: is this a system crontab (--system)?"
+        progress.entries.clear()
+        progress.refuse(
+            first,
+            Fault(
+                message="every command begins with a user's name, as in a system crontab",
+                hint="add --system, or --user-format if these are commands",
+            ),
         )
+
+
+def _looks_like_system(reader: _Reader, commands: list[str]) -> bool:
+    """Whether every command is a user's name with something behind it."""
+    parts = [command.split(maxsplit=1) for command in commands]
+    return all(len(part) == 2 for part in parts) and all(
+        reader.user_exists(name) for name in {part[0] for part in parts}
+    )

@@ -154,3 +154,50 @@ def test_an_empty_crontab_imports_nothing(edgecron: Edgecron, tmp_path: Path) ->
     said = edgecron("import", "crontab", str(tmp_path / "empty"), "--json")
 
     assert (said.code, said.json) == (0, [])
+
+
+def test_a_system_crontab_of_another_place_is_refused_with_what_to_add(
+    edgecron: Edgecron, tmp_path: Path, database: Path
+) -> None:
+    file = tmp_path / "c1"
+    file.write_text("17 * * * * root cd / && run-parts /etc/cron.hourly\n")
+
+    said = edgecron("import", "crontab", str(file))
+    both = edgecron("import", "crontab", str(file), "--system", "--user-format")
+
+    assert said.code == both.code == 2
+    assert "--system" in said.err
+    assert "not allowed with" in both.err
+    assert not database.exists()
+    assert edgecron("import", "crontab", str(file), "--user-format").code == 0
+    [schedule] = edgecron("list", "--json").json
+    assert schedule["job"] == "root cd / && run-parts /etc/cron.hourly"
+
+
+def test_faults_are_part_of_the_error_as_json(edgecron: Edgecron, tmp_path: Path) -> None:
+    file = tmp_path / "bad"
+    file.write_text("MAILTO=me\n61 * * * * true\n0 0 * * *\n")
+
+    said = edgecron("import", "crontab", str(file), "--json")
+
+    assert (said.code, said.out) == (2, "")
+    problems = said.error["problems"]
+    assert [problem["line"] for problem in problems] == [2, 3]
+    assert list(problems[0]) == ["line", "text", "message", "hint"]
+    assert problems[0]["text"] == "61 * * * * true"
+
+
+def test_one_line_is_spoken_of_as_one(edgecron: Edgecron, tmp_path: Path) -> None:
+    file = tmp_path / "one"
+    file.write_text("0 2 * * * true\n")
+
+    said = edgecron("import", "crontab", str(file))
+
+    assert "cron still runs this line, too" in said.err
+    assert "comment it out" in said.err
+
+
+def test_a_folder_is_refused_in_words(edgecron: Edgecron, tmp_path: Path) -> None:
+    said = edgecron("import", "crontab", str(tmp_path))
+
+    assert said.err == f"edgecron: file {str(tmp_path)!r} can't be read: is a directory\n"

@@ -18,7 +18,7 @@ def read() -> Callable[..., Crontab]:
     def read_as(
         content: bytes | str,
         *,
-        system: bool = False,
+        system: bool | None = False,
         importer: str = "alice",
         owner: str | None = None,
     ) -> Crontab:

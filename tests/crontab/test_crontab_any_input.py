@@ -17,7 +17,7 @@ FRAGMENTS = [
 ]  # fmt: skip
 
 
-def check(content: bytes | str, *, system: bool, importer: str) -> Crontab:
+def check(content: bytes | str, *, system: bool | None, importer: str) -> Crontab:
     crontab = read_crontab(
         content,
         system=system,
@@ -37,18 +37,24 @@ def check(content: bytes | str, *, system: bool, importer: str) -> Crontab:
 
 
 @settings(deadline=None)
-@given(st.binary(max_size=400), st.booleans(), st.sampled_from(["root", "alice"]))
-def test_any_bytes_are_read(content: bytes, system: bool, importer: str) -> None:
+@given(
+    st.binary(max_size=400),
+    st.sampled_from([None, False, True]),
+    st.sampled_from(["root", "alice"]),
+)
+def test_any_bytes_are_read(content: bytes, system: bool | None, importer: str) -> None:
     check(content, system=system, importer=importer)
 
 
 @settings(deadline=None)
 @given(
     st.lists(st.sampled_from(FRAGMENTS), max_size=40).map("".join),
-    st.booleans(),
+    st.sampled_from([None, False, True]),
     st.sampled_from(["root", "alice"]),
 )
-def test_any_mixture_of_crontab_text_is_read(content: str, system: bool, importer: str) -> None:
+def test_any_mixture_of_crontab_text_is_read(
+    content: str, system: bool | None, importer: str
+) -> None:
     check(content, system=system, importer=importer)
 
 

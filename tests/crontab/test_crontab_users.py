@@ -45,11 +45,25 @@ def test_a_user_crontab_read_as_a_system_one_is_told_so(read: Read) -> None:
     assert "--system" in (problem.hint or "")
 
 
-def test_a_system_crontab_read_as_a_users_is_warned_of(read: Read) -> None:
-    crontab = read("A=b\n17 * * * * root cd / && x\n")
+def test_a_system_crontab_that_nobody_called_one_is_refused(read: Read) -> None:
+    crontab = read("A=b\n17 * * * * root cd / && x\n", system=None)
 
-    assert [warning.line for warning in crontab.warnings] == [2]
-    assert "--system" in crontab.warnings[0].message
+    (problem,) = crontab.problems
+    assert (crontab.entries, problem.line) == ((), 2)
+    assert problem.hint == "add --system, or --user-format if these are commands"
+
+
+@pytest.mark.parametrize("lines", ["@daily root\n", "@daily root x\n@daily make x\n"])
+def test_a_command_that_is_named_like_a_user_makes_no_system_crontab(
+    read: Read, lines: str
+) -> None:
+    assert read(lines, system=None).problems == ()
+
+
+def test_commands_are_what_they_are_called(read: Read) -> None:
+    (entry,) = read("17 * * * * root x\n", system=False).entries
+
+    assert entry.spec.job.argv == ("root x",)
 
 
 @pytest.mark.parametrize(
