@@ -274,7 +274,6 @@ class Scheduler:
         """
         from edgecron.planning import Fire
 
-        self._take_over()
         for _ in range(_TRIES):
             schedule = self.store.get_schedule(name)
             now_ms = self._clock.now_ms()
@@ -359,20 +358,37 @@ class Scheduler:
         before_id: int | None = None,
         limit: int = 20,
     ) -> list[Execution]:
-        """Past and present runs, newest first; pages go on before the last id."""
-        schedule_id = None if name is None else self.store.get_schedule(name).id
+        """Past and present runs, newest first; pages go on before the last id.
+
+        Where no schedule has this name, those of the newest that had it. Raises NotFound.
+        """
+        schedule_id = None if name is None else self._past_id(name)
         return self.store.find_executions(
             schedule_id=schedule_id, statuses=statuses, before_id=before_id, limit=limit
         )
 
     def last_run(self, name: str) -> Execution:
-        """The newest run of a schedule that was started. Raises NotFound where there is none."""
-        found = self.store.last_execution_of(self.store.get_schedule(name))
+        """The newest run of a schedule, as `history` finds it, that was started, or NotFound."""
+        found = self.store.last_execution_of(self._past_id(name))
         if found is None:
             raise NotFound(
                 f"schedule {name!r} has not run yet", hint=f"run it now: edgecron run {name}"
             )
         return found
+
+    def removed_at(self, name: str) -> datetime | None:
+        """When the newest schedule of this name was removed; None where one lives, or none was."""
+        if self.store.find_schedule(name) is not None:
+            return None
+        removed = self.store.find_removed(name)
+        return None if removed is None else from_ms(removed[1])
+
+    def _past_id(self, name: str) -> int:
+        if self.store.find_schedule(name) is None:
+            removed = self.store.find_removed(name)
+            if removed is not None:
+                return removed[0]
+        return self.store.get_schedule(name).id
 
     def output(self, execution_id: int) -> Output | None:
         """What a run printed, or None where it printed nothing or has not ended."""
@@ -398,7 +414,7 @@ class Scheduler:
         """Whether a living engine looks at a queue."""
         return any(state.is_alive and queue in state.info.queues for state in self.engines())
 
-    def _take_over(self) -> None:
+    def take_over(self) -> None:
         """Write the ends that dead engines left, where no living one does it.
 
         Else what has long ended would still look like a run that goes on.

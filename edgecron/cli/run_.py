@@ -35,6 +35,8 @@ def run(cli: Session, args: Namespace) -> int:
     from edgecron.model import Status
 
     scheduler = cli.scheduler(must_exist=True)
+    # What ended while no engine was alive must not look like a run that this one overlaps.
+    scheduler.take_over()
     executions = scheduler.run_now(args.name)
     queue = scheduler.schedule(args.name).spec.queue
     if not args.wait:

@@ -227,6 +227,7 @@ def test_a_run_that_ended_without_an_engine_does_not_overlap_the_next(place: Pla
     daemon.kill()
     place.gate.open()
     assert _ends(supervisor)
+    place.scheduler.take_over()
     [queued] = place.scheduler.run_now("short")
 
     first, second = place.runs("short")
