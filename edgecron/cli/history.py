@@ -47,6 +47,8 @@ def run(cli: Session, args: Namespace) -> int:
         executions = scheduler.history(
             args.name, statuses=statuses, before_id=before_id, limit=limit
         )
+        if args.name is not None:
+            say_removed(cli, scheduler, args.name)
     if cli.is_json:
         from edgecron.cli.objects import execution_object
 
@@ -55,13 +57,23 @@ def run(cli: Session, args: Namespace) -> int:
         put_executions(cli, scheduler, executions)
         if len(executions) == limit:
             cli.say(f"older ones: --before {executions[-1].id}")
-    elif scheduler is not None and scheduler.schedules():
+    elif scheduler is not None and (args.name is not None or scheduler.schedules()):
         cli.say("no runs yet" if not statuses and before_id is None else "no such runs")
     else:
         from edgecron.cli.list_ import say_empty
 
         say_empty(cli)
     return 0
+
+
+def say_removed(cli: Session, scheduler: Scheduler, name: str) -> None:
+    """Say of a schedule that it was removed, where that is so."""
+    from edgecron.cli.phrases import near_time
+
+    removed_at = scheduler.removed_at(name)
+    if removed_at is not None and not cli.is_json:
+        when = near_time(removed_at, zone=cli.zone(), now=scheduler.now())
+        cli.say(f"schedule {name} was removed at {when}; this is what it left")
 
 
 def put_executions(cli: Session, scheduler: Scheduler, executions: list[Execution]) -> None:

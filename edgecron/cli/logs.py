@@ -36,7 +36,7 @@ def run(cli: Session, args: Namespace) -> int:
     if args.stream is not None and args.stream not in _STREAMS:
         raise UsageError(f"--stream is {args.stream!r}, expected stdout or stderr")
     scheduler = cli.scheduler(must_exist=True)
-    execution = _find_run(scheduler, args.run)
+    execution = _find_run(cli, scheduler, args.run)
     output = scheduler.output(execution.id)
     if cli.is_json:
         chunks = () if output is None else _chosen(output, args.stream)
@@ -81,9 +81,12 @@ def _put_cleaned(cli: Session, output: Output, stream: str | None) -> None:
     sys.stdout.flush()
 
 
-def _find_run(scheduler: Scheduler, word: str) -> Execution:
+def _find_run(cli: Session, scheduler: Scheduler, word: str) -> Execution:
     """The run of this number, or the newest of the schedule of this name. Raises NotFound."""
     if not (word.isascii() and word.isdigit()):
+        from edgecron.cli.history import say_removed
+
+        say_removed(cli, scheduler, word)
         return scheduler.last_run(word)
     from edgecron.cli.options import read_count
 
@@ -98,7 +101,8 @@ def _state_words(execution: Execution) -> str:
         return "is still running; its output can be read when it has ended"
     if execution.status is Status.QUEUED:
         return "has not started yet"
-    return f"printed nothing ({status_words(execution)})"
+    more = f"; {execution.error_msg}" if execution.error_msg else ""
+    return f"printed nothing ({status_words(execution)}{more})"
 
 
 def _chosen(output: Output, stream: str | None) -> list[tuple[bool, OutputChunk]]:

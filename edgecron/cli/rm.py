@@ -27,10 +27,9 @@ def run(cli: Session, args: Namespace) -> int:
 
         cli.put_json(schedule_object(schedule) for schedule in removed)
         return 0
-    from edgecron.cli.phrases import count_words
     from edgecron.cli.screen import clean
 
     for schedule in removed:
-        runs = count_words(schedule.run_count, "run")
-        cli.put(clean(f"removed {schedule.name}; its history stays ({runs})"))
+        history = cli.command(f"history {schedule.name}")
+        cli.put(clean(f"removed {schedule.name}; its history stays: {history}"))
     return 0

@@ -238,6 +238,9 @@ class SqliteStore:
     def find_schedule(self, name: str) -> Schedule | None:
         return schedules.find_schedule(self._database, name)
 
+    def find_removed(self, name: str) -> tuple[int, int] | None:
+        return schedules.find_removed(self._database, name)
+
     def find_schedules(self) -> list[Schedule]:
         return schedules.find_schedules(self._database)
 
@@ -280,8 +283,8 @@ class SqliteStore:
             limit=limit,
         )
 
-    def last_execution_of(self, schedule: Schedule) -> Execution | None:
-        return history.last_execution_of(self._database, schedule.id)
+    def last_execution_of(self, schedule_id: int) -> Execution | None:
+        return history.last_execution_of(self._database, schedule_id)
 
     def count_active(self) -> dict[Status, int]:
         return history.count_active(self._database)

@@ -180,6 +180,45 @@ def test_logs_of_a_run_or_of_the_newest_of_a_schedule(edgecron: Edgecron, backup
     }
 
 
+def test_the_runs_of_a_removed_schedule_are_found_by_its_name(
+    edgecron: Edgecron, backup: str
+) -> None:
+    edgecron("run", backup, "--wait")
+
+    removed = edgecron("rm", backup)
+
+    history, logs = edgecron("history", backup), edgecron("logs", backup)
+    assert removed.out == "removed backup; its history stays: edgecron history backup\n"
+    assert (history.code, logs.code) == (0, 0)
+    assert "success" in history.out
+    assert sorted(logs.out.splitlines()) == ["bad", "good"]
+    assert "backup was removed" in history.err
+    assert "backup was removed" in logs.err
+    assert edgecron("run", backup).code == 3
+
+
+def test_a_new_schedule_of_a_removed_one_s_name_has_its_own_history(
+    edgecron: Edgecron, backup: str
+) -> None:
+    edgecron("run", backup, "--wait")
+    edgecron("rm", backup)
+
+    add(edgecron, backup, "true")
+
+    said = edgecron("history", backup)
+    assert (said.code, said.out, said.err) == (0, "", "no runs yet\n")
+
+
+def test_logs_of_a_run_that_failed_to_start_say_why(edgecron: Edgecron) -> None:
+    edgecron("add", "gone", "--every", "1h", "--", "/no/such/command")
+    edgecron("run", "gone", "--wait")
+
+    said = edgecron("logs", "gone")
+
+    assert "printed nothing (failed: spawn; " in said.err
+    assert "/no/such/command" in said.err
+
+
 def test_logs_of_a_run_that_waits_say_so(edgecron: Edgecron, backup: str) -> None:
     edgecron("run", backup)
 

@@ -36,7 +36,9 @@ HOT: dict[str, Callable[[SqliteStore, Bench], object]] = {
     ),
     "successes": lambda store, bench: store.find_executions(statuses=(Status.SUCCESS,)),
     "one execution": lambda store, bench: store.find_execution(5),
-    "last execution": lambda store, bench: store.last_execution_of(bench.store.get_schedule("s1")),
+    "last execution": lambda store, bench: store.last_execution_of(
+        bench.store.get_schedule("s1").id
+    ),
     "output": lambda store, bench: store.find_output(5),
 }
 

@@ -307,12 +307,12 @@ def test_history_pages_go_on_before_the_last_id(bench: Bench) -> None:
 
 def test_the_last_run_is_the_newest_that_was_started(bench: Bench) -> None:
     schedule = bench.add()
-    none = bench.store.last_execution_of(schedule)
+    none = bench.store.last_execution_of(schedule.id)
     bench.run(key="manual:a")
     bench.fill()
     bench.run(key="manual:b")
 
-    last = bench.store.last_execution_of(schedule)
+    last = bench.store.last_execution_of(schedule.id)
 
     assert none is None
     assert last is not None
