@@ -9,7 +9,7 @@ import heapq
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,7 +21,7 @@ from edgecron.paths import database_path, state_dir
 from edgecron.timetext import from_ms, to_ms
 
 if TYPE_CHECKING:
-    from edgecron.model import EngineInfo
+    from edgecron.engine.peers import EngineState
     from edgecron.planning import Missed, Timing
     from edgecron.store import SqliteStore
     from edgecron.store.schedules import Retiming
@@ -30,14 +30,6 @@ if TYPE_CHECKING:
     from edgecron.upcoming import UpcomingFire
 
 _TRIES = 20  # of a change that others keep making first
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EngineState:
-    """An engine and whether its process lives, as the kernel says."""
-
-    info: EngineInfo
-    is_alive: bool
 
 
 class Scheduler:
@@ -400,15 +392,12 @@ class Scheduler:
 
     def engines(self) -> list[EngineState]:
         """The engines of this database that have not said goodbye, and which of them live."""
-        infos = self.store.find_engines()
-        if not infos:
+        # Most verbs ask this for a hint alone: nothing heavy is loaded where there are none.
+        if not self.store.find_engines():
             return []
-        from edgecron.engine.liveness import KernelLiveness
+        from edgecron.engine.peers import find_states
 
-        liveness = KernelLiveness(state_dir(self.path), boot_id=self._clock.boot_id())
-        return [
-            EngineState(info=info, is_alive=liveness.engine_is_alive(info.key)) for info in infos
-        ]
+        return find_states(self.store, state_dir(self.path), boot_id=self._clock.boot_id())
 
     def has_engine(self, queue: str) -> bool:
         """Whether a living engine looks at a queue."""
@@ -419,19 +408,10 @@ class Scheduler:
 
         Else what has long ended would still look like a run that goes on.
         """
-        if not self.store.count_active() or any(state.is_alive for state in self.engines()):
-            return
-        from edgecron.engine.liveness import KernelLiveness
-        from edgecron.engine.recovery import recover
+        if self.store.count_active() and not any(state.is_alive for state in self.engines()):
+            from edgecron.engine.peers import take_over_ends
 
-        recover(
-            self.store,
-            KernelLiveness(state_dir(self.path), boot_id=self._clock.boot_id()),
-            engine_id=0,  # of nobody: there is no row that is ours
-            supervisor_id="",
-            live={},
-            now_ms=self._clock.now_ms,
-        )
+            take_over_ends(self.store, state_dir(self.path), clock=self._clock)
 
     def _ring(self) -> None:
         from edgecron.engine.wake import ring_engines

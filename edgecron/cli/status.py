@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 from edgecron.cli.session import Session
 
 if TYPE_CHECKING:
-    from edgecron.api import EngineState, Scheduler
+    from edgecron.api import Scheduler
+    from edgecron.engine.peers import EngineState
     from edgecron.model import Execution
     from edgecron.upcoming import UpcomingFire
 
@@ -44,16 +45,17 @@ def run(cli: Session, args: Namespace) -> int:
 
 
 def _put(cli: Session, scheduler: Scheduler) -> None:
-    from edgecron.cli.phrases import count_words, near_time, status_words
+    from edgecron.cli.phrases import count_words, is_overdue, near_time, status_words
     from edgecron.cli.screen import distance, paint
     from edgecron.model import Status
 
     now, zone = scheduler.now(), cli.zone()
     is_colored = cli.use_color(sys.stdout)
+    lines: list[str] = []  # all of it, or nothing where the database can't be read
 
     def line(label: str, text: str, style: str | None = None) -> None:
         shown = paint(_clean(text), style, is_on=is_colored)
-        cli.put(f"{paint(f'{label:<13}', 'dim', is_on=is_colored)}{shown}")
+        lines.append(f"{paint(f'{label:<13}', 'dim', is_on=is_colored)}{shown}")
 
     line("database", f"{scheduler.path}, {_size_words(scheduler.path)}")
     states = scheduler.engines()
@@ -73,13 +75,15 @@ def _put(cli: Session, scheduler: Scheduler) -> None:
     running, queued = counts.get(Status.RUNNING, 0), counts.get(Status.QUEUED, 0)
     line("runs", f"{running} running, {queued} queued", "cyan" if running else None)
     for execution in _running(scheduler):
-        start = execution.started_at or execution.plan_at
-        line("", f"{execution.schedule}, run {execution.id}, since {distance(start, now)}")
+        start = near_time(execution.started_at or execution.plan_at, zone=zone, now=now)
+        left = "" if alive else "; its engine has gone, and the next one takes its end over"
+        line("", f"{execution.schedule}, run {execution.id}, since {start}{left}")
     fire = _next_fire(scheduler)
     coming = "nothing to come"
     if fire is not None:
         time = near_time(fire.due_at, zone=zone, now=now)
-        coming = f"{fire.schedule} at {time}, {distance(fire.due_at, now)}"
+        word = "overdue since" if is_overdue(fire.due_at, now) else "at"
+        coming = f"{fire.schedule} {word} {time}, {distance(fire.due_at, now)}"
     line("next", coming)
     failure = _last_failure(scheduler)
     if failure is not None:
@@ -90,6 +94,8 @@ def _put(cli: Session, scheduler: Scheduler) -> None:
             f"{failure.schedule}, run {failure.id}, {when}, {status_words(failure)}{more}",
             "red",
         )
+    for text in lines:
+        cli.put(text)
     if not alive:
         cli.say(f"start an engine: {cli.command('daemon')}")
 
