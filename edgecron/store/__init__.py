@@ -239,7 +239,7 @@ class SqliteStore:
         return schedules.find_schedule(self._database, name)
 
     def find_removed(self, name: str) -> tuple[int, int] | None:
-        return schedules.find_removed(self._database, name)
+        return history.find_removed(self._database, name)
 
     def find_schedules(self) -> list[Schedule]:
         return schedules.find_schedules(self._database)

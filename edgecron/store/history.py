@@ -1,4 +1,7 @@
-"""Reading executions: one, or pages of them, newest first. Keyset pages, never OFFSET."""
+"""Reading executions: one, or pages of them, newest first. Keyset pages, never OFFSET.
+
+Those of removed schedules as well.
+"""
 
 from __future__ import annotations
 
@@ -46,6 +49,16 @@ def last_execution_of(database: Database, schedule_id: int) -> Execution | None:
         {"schedule": schedule_id},
     )
     return None if row is None else execution_of(row)
+
+
+def find_removed(database: Database, name: str) -> tuple[int, int] | None:
+    """(id, deleted_at) of the newest removed schedule of this name, or None."""
+    row = database.row(
+        """SELECT id, deleted_at FROM schedules WHERE name = :name AND deleted_at IS NOT NULL
+           ORDER BY id DESC LIMIT 1""",
+        {"name": name},
+    )
+    return None if row is None else (row[0], row[1])
 
 
 def count_active(database: Database) -> dict[Status, int]:

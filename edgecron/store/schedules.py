@@ -188,16 +188,6 @@ def find_schedules(database: Database) -> list[Schedule]:
     return _find(database, " WHERE deleted_at IS NULL ORDER BY name", {})
 
 
-def find_removed(database: Database, name: str) -> tuple[int, int] | None:
-    """(id, deleted_at) of the newest removed schedule of this name, or None."""
-    row = database.row(
-        """SELECT id, deleted_at FROM schedules WHERE name = :name AND deleted_at IS NOT NULL
-           ORDER BY id DESC LIMIT 1""",
-        {"name": name},
-    )
-    return None if row is None else (row[0], row[1])
-
-
 def find_names(database: Database) -> list[str]:
     """The names of all schedules."""
     return [row[0] for row in database.rows("SELECT name FROM schedules WHERE deleted_at IS NULL")]
