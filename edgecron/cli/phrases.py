@@ -24,6 +24,11 @@ def near_time(instant: datetime, *, zone: tzinfo, now: datetime) -> str:
     return local.strftime(pattern)
 
 
+def is_overdue(instant: datetime, now: datetime) -> bool:
+    """Whether a time should have been taken by an engine by now."""
+    return (now - instant).total_seconds() >= _OVERDUE_S
+
+
 def next_words(schedule: Schedule, *, zone: tzinfo, now: datetime) -> str:
     """When a schedule may start next, or why it will not."""
     if schedule.trigger_error is not None:
@@ -33,7 +38,7 @@ def next_words(schedule: Schedule, *, zone: tzinfo, now: datetime) -> str:
     if schedule.next_run_at is None:
         return "at boot" if "on boot" in schedule.spec.triggers else "nothing to come"
     time = near_time(schedule.next_run_at, zone=zone, now=now)
-    if (now - schedule.next_run_at).total_seconds() >= _OVERDUE_S:
+    if is_overdue(schedule.next_run_at, now):
         return f"overdue since {time}"
     held = "paused, " if schedule.paused_until is not None and schedule.paused_until > now else ""
     return f"{held}{time}, {distance(schedule.next_run_at, now)}"
@@ -43,8 +48,27 @@ def next_sentence(schedule: Schedule, *, zone: tzinfo, now: datetime) -> str:
     """The next time in full, local and how far away."""
     if schedule.next_run_at is None:
         return f"next: {next_words(schedule, zone=zone, now=now)}"
-    time = local_time(schedule.next_run_at, zone=zone)
-    return f"next {time} ({distance(schedule.next_run_at, now)})"
+    time = full_time(schedule.next_run_at, schedule.spec.timezone, zone=zone)
+    word = "overdue since" if is_overdue(schedule.next_run_at, now) else "next"
+    return f"{word} {time} ({distance(schedule.next_run_at, now)})"
+
+
+def full_time(instant: datetime, timezone: str | None, *, zone: tzinfo) -> str:
+    """A time in full: of a schedule whose clocks differ from ours, in its zone and in ours."""
+    from edgecron.errors import UnknownTimezone
+    from edgecron.triggers import load_zone
+
+    here = local_time(instant, zone=zone)
+    try:
+        there = instant.astimezone(load_zone(timezone))
+    except UnknownTimezone:
+        return here
+    local = instant.astimezone(zone)
+    if there.utcoffset() == local.utcoffset():
+        return here
+    if there.date() == local.date():
+        here = local.strftime("%H:%M:%S")
+    return f"{there.strftime('%Y-%m-%d %H:%M:%S %Z')}, {here} here"
 
 
 def last_words(schedule: Schedule, *, now: datetime) -> str:

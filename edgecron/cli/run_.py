@@ -41,6 +41,10 @@ def run(cli: Session, args: Namespace) -> int:
     queue = scheduler.schedule(args.name).spec.queue
     if not args.wait:
         _put(cli, executions)
+        for execution in executions:
+            words = _blocking_words(cli, execution)
+            if execution.status is Status.SKIPPED and words is not None:
+                cli.say(f"edgecron: run {execution.id} was skipped: {words}")
         if any(execution.status is Status.QUEUED for execution in executions):
             cli.warn_without_engine(scheduler, queue=queue)
         return 1 if all(execution.status is Status.SKIPPED for execution in executions) else 0
@@ -86,6 +90,8 @@ def _wait(cli: Session, execution_id: int, queue: str) -> Execution:
             if looks == 0:
                 cli.warn("it was started by an engine that has gone; waiting for the next one")
         looks += 1
+        if looks == _LOOKS_PER_CHECK:
+            _say_blocked(cli, execution)
         time.sleep(_LOOK_S)
 
 
@@ -118,9 +124,14 @@ def _drive(
     from edgecron.model import ACTIVE
 
     turns = None if at_most_s is None else round(at_most_s / _LOOK_S)
+    has_looked = False
     while True:
         host.engine.step()
         execution = cli.scheduler().execution(execution_id)
+        if not has_looked:
+            # Nothing else starts here: what holds it back now stays until another engine takes it.
+            _say_blocked(cli, execution)
+            has_looked = True
         if execution.status not in ACTIVE or turns == 0:
             return execution
         turns = None if turns is None else turns - 1
@@ -129,12 +140,43 @@ def _drive(
         poller.poll(_LOOK_S * 1000)
 
 
+def _blocking_words(cli: Session, execution: Execution) -> str | None:
+    """Which earlier run of its schedule keeps a run from its start, and what to do; or None."""
+    from edgecron.model import ACTIVE, COMMAND_QUEUE, Status
+
+    scheduler = cli.scheduler()
+    before = [
+        other
+        for other in scheduler.history(execution.schedule, statuses=tuple(ACTIVE))
+        if other.id < execution.id
+        and (other.scope_kind, other.scope_id) == (execution.scope_kind, execution.scope_id)
+    ]
+    running = [other for other in before if other.status is Status.RUNNING]
+    if not before or (execution.status is Status.QUEUED and not running):
+        return None  # What is queued before it keeps back what would be queued, and nothing else.
+    words = f"run {running[-1].id} still runs" if running else f"run {before[-1].id} is queued"
+    if not scheduler.has_engine(COMMAND_QUEUE):
+        return f"{words}, and no engine is alive: start one with {cli.command('daemon')}"
+    if execution.status is Status.SKIPPED:
+        wait = cli.command(f"edit {execution.schedule} --overlap queue")
+        return f"{words}; to let one wait for it: {wait}"
+    return words
+
+
+def _say_blocked(cli: Session, execution: Execution) -> None:
+    from edgecron.model import Status
+
+    words = _blocking_words(cli, execution) if execution.status is Status.QUEUED else None
+    if words is not None:
+        cli.say(f"edgecron: run {execution.id} waits: {words}")
+
+
 def _show_end(cli: Session, execution: Execution) -> int:
     """Print what a run printed and how it ended, where that is no exit code; our exit code."""
     from edgecron.cli.logs import put_output
     from edgecron.cli.options import OWN_ERROR
     from edgecron.cli.phrases import status_words
-    from edgecron.model import Status
+    from edgecron.model import Reason, Status
 
     if not cli.is_json:
         output = cli.scheduler().output(execution.id)
@@ -144,7 +186,14 @@ def _show_end(cli: Session, execution: Execution) -> int:
         return execution.exit_code or 0
     if execution.status is not Status.FAILED or execution.exit_code is None:
         more = f": {execution.error_msg}" if execution.error_msg else ""
+        if execution.status is Status.SKIPPED:
+            more = f": {_blocking_words(cli, execution) or 'its schedule had an earlier run'}"
         cli.say(f"edgecron: run {execution.id} of {execution.schedule} was not completed:"
                 f" {status_words(execution)}{more}")  # fmt: skip
         return OWN_ERROR
+    if execution.reason is not Reason.EXIT:
+        # 143 alone would not tell a timeout from an exit code of the job's own.
+        more = f" ({execution.error_msg})" if execution.error_msg else ""
+        how = f"{status_words(execution)}{more}"
+        cli.say(f"edgecron: run {execution.id} of {execution.schedule} ended early: {how}")
     return execution.exit_code

@@ -53,7 +53,14 @@ def run(cli: Session, args: Namespace) -> int:
 def _lines(
     cli: Session, scheduler: Scheduler, schedule: Schedule, upcoming: list[UpcomingFire]
 ) -> list[tuple[str, str]]:
-    from edgecron.cli.phrases import count_words, job_words, last_words, next_words
+    from edgecron.cli.phrases import (
+        count_words,
+        full_time,
+        is_overdue,
+        job_words,
+        last_words,
+        next_words,
+    )
     from edgecron.cli.screen import distance, local_time
 
     now, zone = scheduler.now(), cli.zone()
@@ -79,9 +86,13 @@ def _lines(
         lines.append(("scopes", ", ".join(f"{kind}:{id_}" for kind, id_ in spec.scopes)))
     lines.append(("policies", _policy_words(spec.policies)))
     if upcoming:
-        for number, fire in enumerate(upcoming):
-            time = local_time(fire.due_at, zone=zone)
-            lines.append(("next" if number == 0 else "", f"{time}  {distance(fire.due_at, now)}"))
+        before = None
+        for fire in upcoming:
+            time = full_time(fire.due_at, spec.timezone, zone=zone)
+            label = "due since" if is_overdue(fire.due_at, now) else "next"
+            shown = "" if label == before else label
+            lines.append((shown, f"{time}  {distance(fire.due_at, now)}"))
+            before = label
     else:
         lines.append(("next", next_words(schedule, zone=zone, now=now)))
     lines.append(("last", last_words(schedule, now=now)))

@@ -171,6 +171,7 @@ def test_a_file_that_is_no_database_is_named_and_left(edgecron: Edgecron, databa
     for words in (("list",), ("add", "x", *WHEN, *COMMAND), ("daemon",), ("status",)):
         said = edgecron(*words)
         assert said.code == 5, words
+        assert said.out == ""
         assert said.err.count("\n") == 1
         assert str(database) in said.err
     assert database.read_text().startswith("dear diary")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 from pathlib import Path
 
 import pytest
@@ -89,6 +90,29 @@ def test_run_with_wait_exits_as_the_job_did(edgecron: Edgecron, line: str, code:
     assert edgecron("run", "x", "--wait").code == code
 
 
+@pytest.mark.parametrize(
+    ("options", "line", "word"),
+    [((), "kill -TERM $$", "SIGTERM"), (("--timeout", "100ms"), "sleep 60", "timeout")],
+)
+def test_run_with_wait_says_when_the_job_did_not_end_by_itself(
+    edgecron: Edgecron, options: tuple[str, ...], line: str, word: str
+) -> None:
+    add(edgecron, "x", line, *options)
+
+    said = edgecron("run", "x", "--wait")
+
+    assert said.code == 143
+    assert said.err.startswith("edgecron: run 1 of x ended early: failed")
+    assert word in said.err
+    assert said.err.count("\n") == 1
+
+
+def test_run_with_wait_is_silent_about_an_exit_code(edgecron: Edgecron) -> None:
+    add(edgecron, "x", "exit 7")
+
+    assert edgecron("run", "x", "--wait").err == ""
+
+
 def test_run_with_wait_exits_with_125_for_errors_of_our_own(edgecron: Edgecron) -> None:
     edgecron("add", "gone", "--every", "1h", "--", "/no/such/command")
 
@@ -122,8 +146,10 @@ def test_a_second_run_is_skipped_by_overlap_and_says_so(edgecron: Edgecron, back
 
     assert said.code == 1
     assert "skipped: overlap" in said.out
+    assert "run 2 was skipped: run 1 is queued, and no engine is alive" in said.err
     assert waited.code == 125
-    assert "overlap" in waited.err
+    assert "overlap: run 1 is queued" in waited.err
+    assert "edgecron daemon" in waited.err
 
 
 def test_history_has_the_fields_of_the_contract_in_order(edgecron: Edgecron, backup: str) -> None:
@@ -277,3 +303,48 @@ def test_status_tells_of_schedules_runs_and_the_missing_engine(
     assert found["next"]["schedule"] in ("bad", backup)
     assert found["size_bytes"] > 0
     json.dumps(found)
+
+
+def _make_overdue(database: Path, name: str) -> None:
+    connection = sqlite3.connect(database)
+    connection.execute(
+        "UPDATE schedules SET next_plan_at = created_at - 9000000,"
+        " next_run_at = created_at - 9000000 WHERE name = ?",
+        (name,),
+    )
+    connection.commit()
+    connection.close()
+
+
+def test_a_time_that_has_passed_is_not_called_the_next(
+    edgecron: Edgecron, backup: str, database: Path
+) -> None:
+    _make_overdue(database, backup)
+
+    shown = edgecron("show", backup).out
+    changed = edgecron("edit", backup, "--description", "x").out
+    status = edgecron("status").out
+
+    labels = [line.split("  ")[1] for line in shown.splitlines() if " ago" in line]
+    assert labels == ["due since", *[""] * (len(labels) - 1)]
+    assert "\n  next" in shown
+    assert "overdue since" in changed
+    assert "backup overdue since" in status
+
+
+def test_status_tells_of_runs_whose_engine_has_gone(
+    edgecron: Edgecron, backup: str, database: Path
+) -> None:
+    edgecron("run", backup)
+    connection = sqlite3.connect(database)
+    connection.execute(
+        "UPDATE executions SET status = 'running', claimed_at = due_at, heartbeat_at = due_at,"
+        " started_at = due_at, lease_token = 'x', supervisor_id = 's', engine_id = 1"
+    )
+    connection.commit()
+    connection.close()
+
+    line = next(line for line in edgecron("status").out.splitlines() if "run 1" in line)
+
+    assert "its engine has gone, and the next one takes its end over" in line
+    assert " ago" not in line

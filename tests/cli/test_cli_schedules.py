@@ -33,6 +33,21 @@ def test_add_says_in_words_what_it_made_and_when_it_comes(edgecron: Edgecron) ->
     assert "(in " in said.out
 
 
+def test_a_time_is_told_in_the_schedule_s_zone_where_that_is_another_one(
+    edgecron: Edgecron,
+) -> None:
+    added = edgecron("add", "x", "--cron", "0 2 * * *", "--tz", "Asia/Tokyo", "--", "true").out
+    edited = edgecron("edit", "x", "--cron", "30 2 * * *").out
+    shown = edgecron("show", "x").out
+    same = edgecron("edit", "x", "--tz", "Etc/UTC").out
+
+    assert " 02:00:00 JST, 20" in added
+    assert " 17:00:00 here (in " in added
+    assert " 02:30:00 JST, 20" in edited
+    assert shown.count(" 02:30:00 JST, 20") == 5
+    assert "here" not in same
+
+
 def test_add_without_an_engine_says_how_to_start_one(edgecron: Edgecron, database: Path) -> None:
     said = edgecron("add", "backup", "--every", "5m", "--", "true")
     named = edgecron("--db", str(database), "run", "backup")
