@@ -195,6 +195,7 @@ def outcome_of(
         error_code=record.error_code,
         error_msg=None if is_success else record.error_msg or _end_in_words(record),
         flags=flags,
+        result=record.result,
         output=output if record.started_ms is not None else None,
     )
 

@@ -7,7 +7,8 @@ In this order, a later one over an earlier one:
    XDG_RUNTIME_DIR and DBUS_SESSION_BUS_ADDRESS, so that a desktop's jobs reach the desktop
 2. `env_file`, read when the run starts
 3. the schedule's own variables
-4. EDGECRON_*: what runs, and why
+4. EDGECRON_*: what runs, and why. The supervisor adds EDGECRON_RESULT, the file where the run may
+   leave a small JSON result, unless it runs as another user, to whom that folder is closed
 
 So LD_LIBRARY_PATH of a bundled program, NOTIFY_SOCKET, INVOCATION_ID and the like stay outside.
 """

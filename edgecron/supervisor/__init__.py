@@ -9,7 +9,7 @@ output.py     what a run prints             groups.py     process groups
 ledger.py     ends not acknowledged yet     journal.py    starts and exits on record
 files.py      names, locks                  verdicts.py   what became of a run of a dead one
 remains.py    what dead ones left           deadlines.py  times to act at
-guardian.py   its parent, which ends its runs where it dies
+guardian.py   its parent, ends orphans      results.py    the result that a run leaves
 """
 
 from edgecron.supervisor.files import lock_is_held, lock_path

@@ -54,6 +54,11 @@ def spool_name(token: str) -> str:
     return f"run-{token}.out"
 
 
+def result_name(token: str) -> str:
+    """The file beside the journal where a run may leave its result."""
+    return f"run-{token}.result"
+
+
 def open_private(path: Path | str, flags: int) -> int:
     """A descriptor of a file 0600 whatever the umask, no symlink followed, closed on exec."""
     return os.open(path, flags | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)

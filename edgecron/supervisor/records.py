@@ -30,6 +30,8 @@ class Flag(StrEnum):
     SPAWN_RETRIED = "spawn_retried"  # the system had no process or descriptor left at first
     NOT_STARTED = "not_started"  # surely never started: it may be queued again
     KILLED = "killed"  # it did not end on TERM within its grace
+    RESULT_TOO_BIG = "result_too_big"  # it left a result of more than 64 KiB
+    RESULT_INVALID = "result_invalid"  # what it left as its result is no file of JSON
     CORE_DUMPED = "core_dumped"  # the system wrote a core file
 
 
@@ -112,7 +114,8 @@ class ExitRecord:
 
     `exit_code` is 128+N where signal N (`signal`) ended it, None where it never started; then
     `started_ms` and `duration_ms` are None too. `*_ms` instants are wall time, `duration_ms` is
-    monotonic. `output` is what `edgecron.supervisor.output.load_output` reads.
+    monotonic. `result` is the JSON text that it left. `output` is what
+    `edgecron.supervisor.output.load_output` reads.
     """
 
     token: str
@@ -126,6 +129,7 @@ class ExitRecord:
     error_code: str | None = None
     error_msg: str | None = None
     flags: tuple[str, ...] = ()
+    result: str | None = None
     output: Mapping[str, Any] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
@@ -153,5 +157,6 @@ _RECORD_FIELDS = (
     "error_code",
     "error_msg",
     "flags",
+    "result",
     "output",
 )

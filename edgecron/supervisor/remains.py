@@ -9,9 +9,11 @@ from edgecron.supervisor.files import (
     journal_path,
     lock_is_held,
     lock_path,
+    result_name,
     spool_name,
 )
 from edgecron.supervisor.journal import read_journal
+from edgecron.supervisor.results import remove_result
 
 
 def find_dead(state_dir: Path) -> list[str]:
@@ -21,23 +23,19 @@ def find_dead(state_dir: Path) -> list[str]:
     return [key for key in keys if is_key(key) and not lock_is_held(lock_path(state_dir, key))]
 
 
-def forget(state_dir: Path, key: str, *, spools: tuple[str, ...] = ()) -> bool:
+def forget(state_dir: Path, key: str) -> bool:
     """Remove the files of a dead supervisor, once all it knew was taken over.
 
-    `spools` are the output files that its journal names; without them they are read from it.
     False, and nothing is removed, where it is alive. A traceback is left for a person to read.
     """
     if lock_is_held(lock_path(state_dir, key)):
         return False
     journal = journal_path(state_dir, key)
-    for name in spools or _spools_of(state_dir, key):
-        (state_dir / name).unlink(missing_ok=True)
+    for token in read_journal(state_dir, key).traces:
+        (state_dir / spool_name(token)).unlink(missing_ok=True)
+        remove_result(state_dir / result_name(token))
     journal.with_suffix(".journal.new").unlink(missing_ok=True)
     journal.unlink(missing_ok=True)
     # Last: whoever is interrupted here finds the lock file, and comes back to the rest.
     lock_path(state_dir, key).unlink(missing_ok=True)
     return True
-
-
-def _spools_of(state_dir: Path, key: str) -> tuple[str, ...]:
-    return tuple(spool_name(token) for token in read_journal(state_dir, key).traces)

@@ -8,10 +8,11 @@ from pathlib import Path
 
 from edgecron.clock import Clock
 from edgecron.model import Stream
-from edgecron.supervisor.files import spool_name
+from edgecron.supervisor.files import result_name, spool_name
 from edgecron.supervisor.groups import group_has_members, signal_group
 from edgecron.supervisor.output import OutputKeeper
 from edgecron.supervisor.records import EndCause, ExitRecord, Flag, StartRequest
+from edgecron.supervisor.results import take_result
 from edgecron.supervisor.spawn import Spawned
 from edgecron.timetext import format_duration_ms
 
@@ -43,6 +44,7 @@ class LiveRun:
         self._process = spawned.process
         self._clock = clock
         self._started_monotonic_ms = clock.monotonic_ms()
+        self._result_path = state_dir / result_name(self.token)
         self._unfed = memoryview((request.stdin or "").encode("utf-8", "surrogateescape"))
         self._keeper = OutputKeeper(
             cap_bytes=request.output_cap_bytes, spool=state_dir / spool_name(self.token)
@@ -130,6 +132,9 @@ class LiveRun:
         number = -code if code is not None and code < 0 else None
         if status is not None and number is not None and os.WCOREDUMP(status):
             self.flags.append(Flag.CORE_DUMPED)
+        result, unkept = take_result(self._result_path)
+        if unkept is not None:
+            self.flags.append(unkept)
         output = self._keeper.finish()
         if self._keeper.is_lost:
             self.flags.append(Flag.OUTPUT_LOST)
@@ -144,6 +149,7 @@ class LiveRun:
             pid=self.pid,
             error_msg=self._message(status),
             flags=tuple(self.flags),
+            result=result,
             output=output,
         )
 

@@ -7,6 +7,7 @@ import errno
 import os
 import resource
 import subprocess
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from edgecron.supervisor.records import StartRequest
@@ -59,14 +60,17 @@ class Spawner:
                 self._own_limit = (wanted, hard)
                 self._fill_reserve()
 
-    def spawn(self, request: StartRequest) -> Spawned:
-        """Start the command. Raises SpawnFailed, with nothing left behind."""
+    def spawn(self, request: StartRequest, *, env: Mapping[str, str]) -> Spawned:
+        """Start the command with `env` for its environment, not that of the request.
+
+        Raises SpawnFailed, with nothing left behind.
+        """
         opened: list[int] = []
         try:
             stdin_fd, feed_fd = self._stdin(request, opened)
             stdout_fd, stdout_child = _pipe(opened)
             stderr_fd, stderr_child = _pipe(opened)
-            process = self._popen(request, (stdin_fd, stdout_child, stderr_child))
+            process = self._popen(request, (stdin_fd, stdout_child, stderr_child), env=env)
         except OSError as error:
             _close_all(opened)
             raise _explain(error, request) from error
@@ -83,7 +87,9 @@ class Spawner:
     def _stdin(self, request: StartRequest, opened: list[int]) -> tuple[int, int | None]:
         return _pipe(opened) if request.stdin else (self._null_fd, None)
 
-    def _popen(self, request: StartRequest, stdio: tuple[int, int, int]) -> subprocess.Popen[bytes]:
+    def _popen(
+        self, request: StartRequest, stdio: tuple[int, int, int], *, env: Mapping[str, str]
+    ) -> subprocess.Popen[bytes]:
         who = request.identity
         with self._limit_of_commands():
             return subprocess.Popen(
@@ -92,7 +98,7 @@ class Spawner:
                 stdout=stdio[1],
                 stderr=stdio[2],
                 cwd=request.cwd,
-                env=request.env,
+                env=env,
                 # All descriptors of this process are closed by exec itself (CLOEXEC): to list
                 # them anew for each command costs as much as all else when many are live.
                 close_fds=False,

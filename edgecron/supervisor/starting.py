@@ -10,6 +10,7 @@ from edgecron.clock import Clock
 from edgecron.supervisor.deadlines import Deadlines
 from edgecron.supervisor.ledger import Ledger
 from edgecron.supervisor.records import EndCause, ExitRecord, Flag, StartRequest
+from edgecron.supervisor.results import with_result_file
 from edgecron.supervisor.run import LiveRun
 from edgecron.supervisor.spawn import Spawner, SpawnFailed
 from edgecron.timetext import format_duration_ms
@@ -98,7 +99,8 @@ class Starter:
         try:
             if request.refused is not None:
                 raise SpawnFailed(*request.refused)
-            spawned = self._spawner.spawn(request)
+            environment = with_result_file(request, self._state_dir)
+            spawned = self._spawner.spawn(request, env=environment)
         except SpawnFailed as failure:
             if failure.is_temporary and self._may_try_again(request.token):
                 return False

@@ -241,6 +241,12 @@ def test_a_command_finds_nothing_that_was_not_meant_for_it(
     assert {name for name in names - allowed if not name.startswith(("LC_", "EDGECRON_"))} == set()
 
 
+def test_a_result_is_part_of_the_outcome(runner: CommandRunner) -> None:
+    outcome = run(runner, shell("""echo '{"rows": 3}' >"$EDGECRON_RESULT" """))
+
+    assert (outcome.status, outcome.result) == (Status.SUCCESS, '{"rows": 3}')
+
+
 def test_a_cancel_is_an_outcome(runner: CommandRunner) -> None:
     one = shell("exec sleep 60")
     runner.start([one])

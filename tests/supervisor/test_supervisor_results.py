@@ -1,0 +1,114 @@
+"""What a run leaves as its result: JSON in a file, within bounds, and nothing else."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+from supervisor_bench import Bell, Bench, wait_gone
+
+from edgecron.supervisor import EndCause, Flag, Identity, StartBy, forget
+from edgecron.supervisor.files import result_name
+
+# Forked, so that what a test changes here is changed there; test runners have threads of their own.
+pytestmark = pytest.mark.filterwarnings("ignore:.*use of fork:DeprecationWarning")
+
+
+@pytest.mark.parametrize("by", list(StartBy))
+def test_a_result_comes_with_the_end_and_its_file_is_gone(tmp_path: Path, by: StartBy) -> None:
+    bench = Bench(tmp_path / "state", by=by)
+    line = """printf '{"rows": 12, "ä": null}\\n' >"$EDGECRON_RESULT"; exit 3"""
+
+    record = bench.run_shell(line)
+    trace = bench.journal().traces[record.token]
+    bench.close()
+
+    assert (record.exit_code, record.flags) == (3, ())
+    assert record.result == '{"rows": 12, "ä": null}'
+    assert trace.exit == record
+    assert [path.name for path in bench.state_dir.iterdir() if path.suffix == ".result"] == []
+
+
+def test_a_run_without_a_result_has_none_and_no_flag(bench: Bench) -> None:
+    record = bench.run_shell('test ! -e "$EDGECRON_RESULT" && dirname "$EDGECRON_RESULT"')
+
+    assert (record.result, record.flags, record.exit_code) == (None, (), 0)
+    assert bench.printed(record).decode().strip() == str(bench.state_dir)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        ': >"$EDGECRON_RESULT"',
+        'echo "{" >"$EDGECRON_RESULT"',
+        'echo NaN >"$EDGECRON_RESULT"',
+        'printf \'"\\377"\' >"$EDGECRON_RESULT"',
+        'head -c 60000 /dev/zero | tr "\\0" "[" >"$EDGECRON_RESULT"',
+        'head -c 60000 /dev/zero | tr "\\0" 9 >"$EDGECRON_RESULT"',
+        'mkfifo "$EDGECRON_RESULT"',
+        'echo 1 >/tmp/edgecron-$$; ln -s /tmp/edgecron-$$ "$EDGECRON_RESULT"',
+        'ln -s /dev/zero "$EDGECRON_RESULT"',
+    ],
+)
+def test_what_is_no_file_of_json_is_flagged_and_removed(bench: Bench, line: str) -> None:
+    record = bench.run_shell(line)
+
+    assert (record.exit_code, record.result, record.flags) == (0, None, (Flag.RESULT_INVALID,))
+    assert not os.path.lexists(bench.state_dir / result_name(record.token))
+
+
+def test_a_folder_in_place_of_a_result_is_flagged_and_does_no_harm(tmp_path: Path) -> None:
+    bench = Bench(tmp_path)
+    record = bench.run_shell('mkdir "$EDGECRON_RESULT"')
+    bench.close()
+
+    assert (record.result, record.flags) == (None, (Flag.RESULT_INVALID,))
+    assert forget(tmp_path, bench.link.supervisor_id)
+
+
+@pytest.mark.parametrize(("size", "is_kept"), [(65_536, True), (65_537, False), (10**8, False)])
+def test_a_result_has_64_kibibytes_at_most(bench: Bench, size: int, is_kept: bool) -> None:
+    fill = f"""head -c {size - 2} /dev/zero | tr '\\0' x; printf '"'"""
+
+    record = bench.run_shell(f"""(printf '"'; {fill}) >"$EDGECRON_RESULT" """)
+
+    assert record.flags == (() if is_kept else (Flag.RESULT_TOO_BIG,))
+    assert (record.result is not None and len(json.loads(record.result)) == size - 2) is is_kept
+    assert not (bench.state_dir / result_name(record.token)).exists()
+
+
+def test_a_run_that_was_ended_keeps_the_result_it_had_left(bench: Bench, bell: Bell) -> None:
+    token = bench.shell(f'echo 1 >"$EDGECRON_RESULT"; echo >{bell.path}; exec sleep 60')
+    bell.wait()
+
+    bench.link.cancel([token])
+    record = bench.ended(token)
+
+    assert (record.cause, record.result) == (EndCause.CANCELLED, "1")
+
+
+def test_a_result_of_an_interrupted_run_is_cleared_away(tmp_path: Path, bell: Bell) -> None:
+    bench = Bench(tmp_path)
+    token = bench.shell(f'echo 1 >"$EDGECRON_RESULT"; echo >{bell.path}; exec sleep 60')
+    bell.wait()
+    guardian = bench.guardian()
+
+    os.kill(bench.link.pid, 9)
+    wait_gone(guardian)
+    was_there = (tmp_path / result_name(token)).exists()
+    forget(tmp_path, bench.link.supervisor_id)
+
+    assert was_there
+    assert list(tmp_path.iterdir()) == [bell.path]
+    bench.link.close()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root to change the user")
+def test_a_run_as_another_user_has_no_result_file(bench: Bench) -> None:
+    nobody = Identity(name="nobody", uid=65534, gid=65534, groups=(65534,))
+
+    record = bench.run_shell('echo "${EDGECRON_RESULT-none}"', identity=nobody)
+
+    assert bench.printed(record) == b"none\n"
