@@ -25,7 +25,11 @@ _MOST_ID = 2**63 - 1
 
 def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("name", nargs="?", metavar="NAME")
-    parser.add_argument("--status", action="append", metavar="STATUS", help="of these only")
+    from edgecron.model import Status
+
+    parser.add_argument(
+        "--status", action="append", metavar="STATUS", help=f"of these only: {', '.join(Status)}"
+    )
     parser.add_argument("-n", dest="limit", default="20", metavar="N", help="how many (20)")
     parser.add_argument("--before", metavar="RUN", help="runs older than this one")
 

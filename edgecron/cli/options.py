@@ -3,22 +3,44 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Iterable
 from importlib import import_module
 from types import ModuleType
 from typing import NoReturn
 
 from edgecron.cli.session import Session
-from edgecron.cli.verbs import VERBS
+from edgecron.cli.verbs import OTHER_WORDS, VERBS
 from edgecron.errors import InvalidInput
 
 OWN_ERROR = 125  # of `run --wait`, where every other code is the job's
 _COLORS = ("auto", "always", "never")
+_GLOBALS = ("--db", "--json", "--color", "--help", "--version")
+_ALIKE = 0.65  # of two options without their dashes: jsn is json, foo is not from
 
 
 class UsageError(InvalidInput):
     """A command line that can't be understood."""
 
     code = "usage"
+
+
+class _HelpFormatter(argparse.HelpFormatter):
+    """Prose wrapped to the terminal; examples, the second paragraph, indented and as they are."""
+
+    def _fill_text(self, text: str, width: int, indent: str) -> str:
+        from textwrap import dedent, fill
+        from textwrap import indent as indented
+
+        paragraphs = text.strip().split("\n\n")
+        for number, paragraph in enumerate(paragraphs):
+            if number == 1:
+                paragraphs[number] = indented(dedent(paragraph), "    ")
+            else:
+                words = " ".join(paragraph.split())
+                paragraphs[number] = fill(
+                    words, width, break_long_words=False, break_on_hyphens=False
+                )
+        return indented("\n\n".join(paragraphs), indent)
 
 
 class Parser(argparse.ArgumentParser):
@@ -31,7 +53,7 @@ class Parser(argparse.ArgumentParser):
             prog=prog,
             usage=usage,
             description=description,
-            formatter_class=argparse.RawDescriptionHelpFormatter,
+            formatter_class=_HelpFormatter,
             allow_abbrev=False,
             add_help=True,
         )
@@ -59,13 +81,10 @@ class Parser(argparse.ArgumentParser):
         return args
 
     def _refuse(self, word: str) -> NoReturn:
-        from difflib import get_close_matches
-
+        if word[:1] != "-":
+            raise UsageError(f"argument {word!r} is not known", hint=f"see: {self.prog} --help")
         known = [option for action in self._actions for option in action.option_strings]
-        close = get_close_matches(word.partition("=")[0], known, n=1) if word[:1] == "-" else []
-        what = "option" if word[:1] == "-" else "argument"
-        hint = f"did you mean {close[0]}?" if close else f"see: {self.prog} --help"
-        raise UsageError(f"{what} {word!r} is not known", hint=hint)
+        _refuse_option(word, known, prog=self.prog)
 
 
 def parse(session: Session, argv: list[str]) -> tuple[ModuleType, argparse.Namespace]:
@@ -161,10 +180,22 @@ def _describe_globals(parser: Parser) -> None:
     group.add_argument("--color", choices=_COLORS, help="colours: auto, always or never")
 
 
+def _refuse_option(word: str, known: Iterable[str], *, prog: str) -> NoReturn:
+    from difflib import get_close_matches
+
+    by_name = {option.lstrip("-"): option for option in known}
+    name = word.partition("=")[0].lstrip("-")
+    close = get_close_matches(name, by_name, n=1, cutoff=_ALIKE)
+    hint = f"did you mean {by_name[close[0]]}?" if close else f"see: {prog} --help"
+    raise UsageError(f"option {word!r} is not known", hint=hint)
+
+
 def _refuse_verb(verb: str) -> NoReturn:
     from difflib import get_close_matches
 
-    close = get_close_matches(verb, VERBS, n=1)
+    if verb[:1] == "-":
+        _refuse_option(verb, _GLOBALS, prog="edgecron")
+    close = [OTHER_WORDS[verb]] if verb in OTHER_WORDS else get_close_matches(verb, VERBS, n=1)
     hint = f"did you mean {close[0]!r}?" if close else "see: edgecron --help"
     raise UsageError(f"{verb!r} is not a verb of edgecron", hint=hint)
 
@@ -200,8 +231,8 @@ def _show_help(words: list[str]) -> NoReturn:
     lines += [
         "",
         "edgecron VERB --help tells more of each.",
-        "exit codes: 0 ok, 1 failed, 2 bad usage or input, 3 no such thing, 4 already there,",
-        "            5 database unusable",
+        "exit codes: 0 ok, 1 failed, 2 bad usage or input, 3 no such thing,",
+        "            4 already there, 5 database unusable",
     ]
     print("\n".join(lines))
     raise SystemExit(0)

@@ -55,6 +55,14 @@ def glyph(letter: str, plain: str) -> str:
     return letter
 
 
+def wrapped(text: str) -> str:
+    """A line in as many as the terminal needs, broken between words."""
+    from textwrap import fill
+
+    width = shutil.get_terminal_size((100, 24)).columns
+    return fill(text, width, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
+
+
 def table(
     headings: Sequence[str],
     rows: Sequence[Sequence[str]],

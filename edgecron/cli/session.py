@@ -91,8 +91,13 @@ class Session:
         print(clean(text, keep="\n"), file=sys.stderr)
 
     def warn(self, text: str) -> None:
-        """A warning for a person, on stderr, in one line."""
-        self.say(f"edgecron: warning: {text}")
+        """A warning for a person, on stderr: one line, wrapped on a terminal."""
+        line = f"edgecron: warning: {text}"
+        if sys.stderr.isatty():
+            from edgecron.cli.screen import wrapped
+
+            line = wrapped(line)
+        self.say(line)
 
     def show_error(self, error: EdgecronError) -> None:
         """One clear line on stderr, or the error as JSON."""

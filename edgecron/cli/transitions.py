@@ -122,7 +122,7 @@ def _notes(event: Event) -> list[str]:
 
 def _reason_words(reason: str, details: Mapping[str, object]) -> str:
     words = {
-        "overlap": "the one before still runs",
+        "overlap": "one still runs",
         "misfire": "missed",
         "shutdown": "stopped with the engine",
         "request": "asked for",

@@ -31,3 +31,10 @@ VERBS: dict[str, Verb] = {
     "check": Verb("check", "a trigger in plain words, with its next times", "Help"),
     "demo": Verb("demo", "see it work, in a throw-away database", "Help"),
 }
+
+# What people say instead, because other programs call it so.
+OTHER_WORDS = {
+    "remove": "rm", "delete": "rm", "del": "rm", "ls": "list", "log": "logs", "output": "logs",
+    "start": "daemon", "serve": "daemon", "engine": "daemon", "create": "add", "new": "add",
+    "change": "edit", "stop": "pause", "unpause": "resume", "trigger": "run", "info": "show",
+}  # fmt: skip

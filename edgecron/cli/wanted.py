@@ -54,7 +54,9 @@ def add_arguments(parser: ArgumentParser) -> None:
     when.add_argument("--until", dest="until_at", metavar="TIME", help="not after")
     when.add_argument("--max-runs", metavar="N", help="so many planned runs at most")
     when.add_argument(
-        "--jitter", metavar="DURATION", help="start up to this later, always the same"
+        "--jitter",
+        metavar="DURATION",
+        help="start up to this much later, by a stable hash of name and time",
     )
     job = parser.add_argument_group("what")
     job.add_argument("--shell", metavar="LINE", help="a line for /bin/sh, instead of -- COMMAND")
@@ -67,8 +69,14 @@ def add_arguments(parser: ArgumentParser) -> None:
     how = parser.add_argument_group("policies")
     how.add_argument("--catch-up", metavar="once|skip|all", help="missed times (once)")
     how.add_argument("--grace", metavar="DURATION", help="how late is too late (24h)")
-    how.add_argument("--overlap", metavar="skip|queue|allow", help="while it still runs (skip)")
-    how.add_argument("--max-running", metavar="N", help="at the same time (1)")
+    how.add_argument(
+        "--overlap",
+        metavar="skip|queue|allow",
+        help="while it still runs (skip); queue lets one wait",
+    )
+    how.add_argument(
+        "--max-running", metavar="N", help="at the same time (1; unlimited with --overlap allow)"
+    )
     how.add_argument("--timeout", metavar="DURATION", help="end it after (none)")
     how.add_argument("--kill-grace", metavar="DURATION", help="between TERM and KILL (10s)")
     how.add_argument("--ok-codes", metavar="0,2", help="exit codes that are a success (0)")

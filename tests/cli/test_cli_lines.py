@@ -114,3 +114,10 @@ def test_no_line_of_a_log_lets_an_escape_sequence_through() -> None:
 
     for line in (logfmt(hostile), as_json(hostile), readable(zone=UTC, is_colored=False)(hostile)):
         assert line.isprintable()
+
+
+def test_a_line_of_a_skipped_run_fits_eighty_columns() -> None:
+    line = readable(zone=UTC, is_colored=False)(event(EventKind.SKIPPED, reason="overlap"))
+
+    assert "one still runs" in line
+    assert display_width(line) <= 76  # with a run of four more digits still within

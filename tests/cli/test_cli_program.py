@@ -14,6 +14,8 @@ from pathlib import Path
 
 import pytest
 
+from edgecron.cli.verbs import VERBS
+
 BOUND_S = 30.0
 PROGRAM = (sys.executable, "-m", "edgecron")
 HEAVY = [
@@ -268,6 +270,23 @@ def test_help_shows_examples_first(start: Start) -> None:
     assert out.index("edgecron add backup --cron") < out.index("usage:") < out.index("--jitter")
     assert run(start, "--help")[1].index("edgecron add") < 200
     assert run(start, "--version")[1].startswith("edgecron ")
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_help_fits_the_terminal_and_indents_its_examples(start: Start, verb: str) -> None:
+    code, out, _ = run(start, verb, "--help", COLUMNS="80")
+
+    examples = out.split("\n\n")[1].splitlines()
+    prose = out[: out.index("usage:")].split("\n\n")[2:]
+    assert code == 0
+    assert all(line.startswith("    ") and "edgecron" in line for line in examples)
+    assert all(len(line) <= 80 for part in prose for line in part.splitlines())
+
+
+def test_help_names_the_statuses(start: Start) -> None:
+    out = run(start, "history", "--help", COLUMNS="200")[1]
+
+    assert "queued, running, success, failed, skipped, cancelled, interrupted" in out
 
 
 def test_without_a_verb_it_is_status(start: Start) -> None:

@@ -326,7 +326,7 @@ def test_a_time_that_has_passed_is_not_called_the_next(
     status = edgecron("status").out
 
     labels = [line.split("  ")[1] for line in shown.splitlines() if " ago" in line]
-    assert labels == ["due since", *[""] * (len(labels) - 1)]
+    assert labels[0] == "due since"
     assert "\n  next" in shown
     assert "overdue since" in changed
     assert "backup overdue since" in status

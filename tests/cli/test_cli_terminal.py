@@ -107,3 +107,15 @@ def test_an_import_asks_whether_to_comment_out(
         read_until(outer, None)
 
     assert crontab.read_text().startswith("# moved to edgecron: ") is is_changed
+
+
+def test_a_warning_is_wrapped_between_words(environment: dict[str, str]) -> None:
+    narrow = {**environment, "COLUMNS": "40"}
+
+    with on_terminal(narrow, "add", "x", "--every", "1h", "--", "true") as outer:
+        lines = read_until(outer, None).splitlines()
+
+    warning = lines[next(i for i, line in enumerate(lines) if "warning: no engine" in line) :]
+    assert len(warning) > 1
+    assert all(len(line) <= 40 for line in warning)
+    assert all(line.startswith("  ") for line in warning[1:])
