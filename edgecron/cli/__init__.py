@@ -43,7 +43,9 @@ def run(argv: Sequence[str]) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except OSError as error:
-        session.show_error(EdgecronError(str(error)))
+        from edgecron.cli.phrases import os_words
+
+        session.show_error(EdgecronError(os_words(error)))
         return 1 if session.error_exit is None else session.error_exit
     except KeyboardInterrupt:
         return _INTERRUPTED

@@ -41,7 +41,7 @@ def run(cli: Session, args: Namespace) -> int:
     from edgecron.validity import check_name
 
     check_name(args.name, what="schedule name")
-    timezone = check_zone(args.tz or "local")
+    timezone = check_zone("local" if args.tz is None else args.tz)
     at = now(SystemClock())
     triggers = wanted.read_triggers(args, name=args.name, timezone=timezone, now=at)
     if not triggers:

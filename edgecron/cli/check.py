@@ -54,7 +54,7 @@ def run(cli: Session, args: Namespace) -> int:
     from edgecron.clock import SystemClock, now
 
     limit = read_count(args.limit, what="-n", least=0, most=_MOST)
-    timezone = args.tz or "local"
+    timezone = "local" if args.tz is None else args.tz
     at = now(SystemClock())
     start = at
     if args.from_at is not None:

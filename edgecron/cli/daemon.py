@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from edgecron.cli.session import Session
+from edgecron.timetext import format_instant
 
 if TYPE_CHECKING:
     from types import FrameType
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from edgecron.engine.events import Report
     from edgecron.engine.host import EngineHost
     from edgecron.engine.loop import Loop
+    from edgecron.upcoming import UpcomingFire
 
 USAGE = "[--max-running N] [--log-format text|json]"
 _STOPS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
@@ -51,12 +53,13 @@ def run(cli: Session, args: Namespace) -> int:
     is_json = args.log_format == "json" or cli.is_json
     line = as_json if is_json else text_line(cli)
     database = database_path(cli.database)
+    is_new = not os.path.lexists(database)
     # Before the database is opened here: the host's supervisor must be forked first.
     host = open_host(database, report=lambda event: tell(line(event)), max_running=max_running)
     tell = _teller(host.loop)
     try:
         if not is_json:
-            _say_start(cli, database)
+            _say_start(cli, database, is_new=is_new)
         stop_on_signals(host.loop)
         host.loop.run()
     finally:
@@ -68,6 +71,7 @@ def open_host(
     database: Path, *, report: Report, max_running: int | None = None, only: int | None = None
 ) -> EngineHost:
     """An engine that is ready to run. Raises DatabaseUnusable where its place is not usable."""
+    from edgecron.cli.phrases import os_words
     from edgecron.clock import SystemClock
     from edgecron.engine.host import EngineHost
     from edgecron.errors import DatabaseUnusable, SupervisorUnavailable
@@ -78,7 +82,7 @@ def open_host(
         )
     except (OSError, SupervisorUnavailable) as error:
         raise DatabaseUnusable(
-            f"no engine can run beside database {database}: {error}",
+            f"no engine can run beside database {database}: {os_words(error)}",
             hint="check the folder's owner, mode and space",
         ) from error
 
@@ -111,24 +115,44 @@ def stop_on_signals(loop: Loop) -> None:
         signal.signal(each, stop)
 
 
-def _say_start(cli: Session, database: Path) -> None:
-    """One line: what is fired from here, and what comes first."""
-    from edgecron.cli.phrases import count_words, near_time
-    from edgecron.cli.screen import distance
+def _say_start(cli: Session, database: Path, *, is_new: bool) -> None:
+    """One line on stderr: what is fired from here, and what comes first."""
+    from edgecron.cli.transitions import logfmt_pairs
 
     scheduler = cli.scheduler()
     count = len(scheduler.schedules())
     first = next(iter(scheduler.next_fires()), None)
-    coming = "nothing to come"
-    if first is not None:
-        now = scheduler.now()
-        time = near_time(first.due_at, zone=cli.zone(), now=now)
-        coming = f"next: {first.schedule} at {time} ({distance(first.due_at, now)})"
-    cli.say(
-        f"edgecron runs {database}, pid {os.getpid()}: {count_words(count, 'schedule')}; {coming}"
-    )
+    if sys.stderr.isatty():
+        _say_start_in_words(cli, database, is_new=is_new, count=count, first=first)
+    else:
+        fields: dict[str, object] = {"event": "starting", "database": database}
+        fields |= {"new_database": "true"} if is_new else {}
+        fields |= {"pid": os.getpid(), "schedules": count}
+        if first is not None:
+            fields |= {"next": first.schedule, "next_at": format_instant(first.due_at)}
+        cli.say(logfmt_pairs(fields))
     # The loop may run for months: no second connection stays open beside the engine's own.
     cli.close()
+
+
+def _say_start_in_words(
+    cli: Session, database: Path, *, is_new: bool, count: int, first: UpcomingFire | None
+) -> None:
+    from edgecron.cli.phrases import count_words, is_overdue, near_time
+    from edgecron.cli.screen import distance
+
+    coming = "nothing to come"
+    if first is not None:
+        now = cli.scheduler().now()
+        time = near_time(first.due_at, zone=cli.zone(), now=now)
+        word = "since" if is_overdue(first.due_at, now) else "at"
+        what = "overdue" if word == "since" else "next"
+        coming = f"{what}: {first.schedule} {word} {time} ({distance(first.due_at, now)})"
+    new = "new database " if is_new else ""
+    cli.say(
+        f"edgecron runs {new}{database}, pid {os.getpid()}:"
+        f" {count_words(count, 'schedule')}; {coming}"
+    )
 
 
 def _teller(loop: Loop) -> Callable[[str], None]:

@@ -35,7 +35,7 @@ def run(cli: Session, args: Namespace) -> int:
         until = read_time(args.until, what="--until", timezone="local", now=scheduler.now())
     paused = [scheduler.pause(name, until=until) for name in args.names]
     end = "" if until is None else f" until {local_time(until, zone=cli.zone())}"
-    put_changed(cli, paused, "paused", end)
+    put_changed(cli, [(schedule, f"paused {schedule.name}{end}") for schedule in paused])
     return 0
 
 
@@ -45,19 +45,19 @@ def need_all(cli: Session, names: list[str]) -> None:
         cli.scheduler().schedule(name)
 
 
-def put_changed(cli: Session, schedules: list[Schedule], what: str, more: str = "") -> None:
-    """What was done to schedules, each with its next time."""
+def put_changed(cli: Session, changed: list[tuple[Schedule, str]]) -> None:
+    """What was done to schedules, in words, each with its next time."""
     if cli.is_json:
         from edgecron.cli.objects import schedule_object
 
-        cli.put_json(schedule_object(schedule) for schedule in schedules)
+        cli.put_json(schedule_object(schedule) for schedule, _ in changed)
         return
     from edgecron.cli.phrases import next_sentence
     from edgecron.cli.screen import clean
 
     now = cli.scheduler().now()
-    for schedule in schedules:
+    for schedule, words in changed:
         when = (
             "" if not schedule.enabled else f"; {next_sentence(schedule, zone=cli.zone(), now=now)}"
         )
-        cli.put(clean(f"{what} {schedule.name}{more}{when}"))
+        cli.put(clean(f"{words}{when}"))

@@ -108,6 +108,8 @@ class Session:
             print(text, file=sys.stderr)
             return
         hint = f" ({error.hint})" if error.hint else ""
+        if error.message.endswith(")"):
+            hint = f"; {error.hint}" if error.hint else ""
         self.say(f"edgecron: {error.message}{hint}".replace("\n", " "))
 
     def command(self, words: str) -> str:

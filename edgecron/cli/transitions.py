@@ -53,7 +53,11 @@ def readable(*, zone: tzinfo, is_colored: bool, name_columns: int = _NAME_COLUMN
 
 def logfmt(event: Event) -> str:
     """`execution=41 schedule=backup outcome=failed reason=timeout after_s=30 ts=...`."""
-    fields = _fields(event)
+    return logfmt_pairs(_fields(event))
+
+
+def logfmt_pairs(fields: Mapping[str, object]) -> str:
+    """`key=value` of each field, quoted where it must be."""
     return " ".join(f"{key}={_quoted(value)}" for key, value in fields.items())
 
 

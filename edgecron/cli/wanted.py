@@ -15,7 +15,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 from edgecron.cli.options import UsageError, read_count
-from edgecron.errors import InvalidInput, InvalidTime, InvalidTrigger
+from edgecron.errors import InvalidDuration, InvalidInput, InvalidTime, InvalidTrigger
 from edgecron.model import (
     GLOBAL_SCOPE,
     CatchUp,
@@ -143,7 +143,7 @@ def read_time(
     instant = parse_when(text, timezone=timezone, now=now)
     if instant <= now and not is_past_ok:
         raise InvalidTime(
-            f"{what} is {text!r}, which is in the past ({format_instant(instant)})",
+            f"{what} is {text!r}, that is {format_instant(instant)}, which is in the past",
             hint="give a time that is still to come",
         )
     return instant
@@ -179,8 +179,19 @@ def read_policies(args: Namespace, before: Policies) -> Policies:
     for option, (name, read) in _POLICY_OPTIONS.items():
         text = getattr(args, option)
         if text is not None:
-            changes[name] = getattr(_DEFAULTS, name) if text == NONE else read(text)
+            changes[name] = (
+                getattr(_DEFAULTS, name) if text == NONE else _read_of(option, read, text)
+            )
     return replace(before, **changes) if changes else before
+
+
+def _read_of(option: str, read: Callable[[str], object], text: str) -> object:
+    """What an option's text means; a duration that can't be read is told with its option."""
+    try:
+        return read(text)
+    except InvalidDuration as error:
+        shown = option.replace("_", "-")
+        raise InvalidDuration(f"--{shown}: {error.message}", hint=error.hint) from None
 
 
 def apply_rest(spec: ScheduleSpec, args: Namespace, *, now: datetime) -> ScheduleSpec:
@@ -219,6 +230,9 @@ def find_secrets(args: Namespace) -> list[str]:
 
 def _every_text(text: str, timezone: str | None, now: datetime) -> str:
     duration, found, start = text.partition(" from ")
+    # What follows the duration is the grammar's.
+    length = re.split(r"\s+(?:from|after)\s", duration, maxsplit=1, flags=re.IGNORECASE)[0]
+    _read_of("every", parse_duration_ms, length.lower())
     if not found:
         return f"every {text}"
     instant = read_time(start, what="from", timezone=timezone, now=now, is_past_ok=True)

@@ -99,9 +99,22 @@ def test_the_daemon_runs_what_is_due_and_ends_on_term(start: Start) -> None:
     assert [engine["pid"] for engine in found["engines"] if engine["alive"]] == [daemon.pid]
     assert daemon.returncode == 0
     assert b"event=engine_stopped" in out
-    assert f"pid {daemon.pid}: 1 schedule; next: tick" in err.decode()
+    assert f"pid={daemon.pid} schedules=1 next=tick next_at=20" in err.decode()
+    assert all("=" in word for line in err.decode().splitlines() for word in line.split())
     assert run(start, "logs", "tick")[1] == "tock\n"
     assert "no engine" in run(start, "run", "tick")[2]
+
+
+def test_the_daemon_says_that_it_made_a_database(start: Start) -> None:
+    said = []
+    for _ in range(2):
+        daemon = start("daemon")
+        read_until(daemon, "engine_started")
+        daemon.send_signal(signal.SIGTERM)
+        said.append(daemon.communicate(timeout=BOUND_S)[1])
+
+    assert b"new_database=true" in said[0]
+    assert b"new_database" not in said[1]
 
 
 def test_the_log_is_json_where_that_is_asked_for(start: Start) -> None:

@@ -32,7 +32,14 @@ COMMAND = ("--", "true")
         (("add", "x", "--at", "teatime", *COMMAND), "teatime"),
         (("add", "x", *WHEN, "--tz", "Europe/Berlim", *COMMAND), "did you mean Europe/Berlin"),
         (("add", "x", *WHEN, "--timeout", "soon", *COMMAND), "soon"),
-        (("add", "x", *WHEN, "--timeout", "0s", *COMMAND), "zero"),
+        (("add", "x", *WHEN, "--timeout", "0s", *COMMAND), "--timeout: duration '0s' is zero"),
+        (("add", "x", *WHEN, "--timeout", "5 parsecs", *COMMAND), "--timeout: duration"),
+        (("edit", "backup", "--grace", "long"), "--grace: duration 'long'"),
+        (("add", "x", "--every", "-1s", *COMMAND), "--every"),
+        (("add", "x", "--every=-1s", *COMMAND), "--every: duration '-1s'"),
+        (("add", "x", *WHEN, "--tz", "", *COMMAND), "timezone ''"),
+        (("edit", "backup", "--tz", ""), "timezone ''"),
+        (("check", "@daily", "--tz", ""), "timezone ''"),
         (("add", "x", *WHEN, "--max-running", "0", *COMMAND), "--max-running is '0'"),
         (("add", "x", *WHEN, "--max-runs", "9" * 30, *COMMAND), "--max-runs"),
         (("add", "x", *WHEN, "--priority", "urgent", *COMMAND), "low, normal, high"),
@@ -92,6 +99,7 @@ def test_bad_usage_is_one_line_and_leaves_the_database(
     assert found.err.startswith("edgecron: ")
     assert found.err.count("\n") == 1
     assert said in found.err
+    assert ") (" not in found.err
     [schedule] = edgecron("list", "--json").json
     assert schedule["revision"] == before
 

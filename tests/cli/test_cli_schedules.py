@@ -212,6 +212,16 @@ def test_pause_and_resume_take_several_names(edgecron: Edgecron, backup: str) ->
     assert all(one["next_plan_at"] for one in resumed)
 
 
+def test_resume_says_what_was_not_paused(edgecron: Edgecron, backup: str) -> None:
+    edgecron("add", "held", "--every", "1h", "--", "true")
+    edgecron("pause", "held")
+
+    lines = edgecron("resume", backup, "held").out.splitlines()
+
+    assert lines[0].startswith("backup was not paused; next ")
+    assert lines[1].startswith("resumed held; next ")
+
+
 def test_pause_until_a_time_keeps_the_schedule_enabled(edgecron: Edgecron, backup: str) -> None:
     [found] = edgecron("pause", backup, "--until", "in 5h", "--json").json
 

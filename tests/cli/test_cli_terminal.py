@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import pty
 import select
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -107,6 +108,17 @@ def test_an_import_asks_whether_to_comment_out(
         read_until(outer, None)
 
     assert crontab.read_text().startswith("# moved to edgecron: ") is is_changed
+
+
+def test_the_daemon_begins_in_words_and_names_a_new_database(
+    environment: dict[str, str], tmp_path: Path
+) -> None:
+    with on_terminal(environment, "daemon") as outer:
+        line = read_until(outer, "nothing to come")
+        os.kill(int(line.split("pid ")[1].split(":")[0]), signal.SIGTERM)
+        read_until(outer, None)
+
+    assert f"edgecron runs new database {tmp_path}/edgecron.db, pid " in line
 
 
 def test_a_warning_is_wrapped_between_words(environment: dict[str, str]) -> None:
