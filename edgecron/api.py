@@ -362,6 +362,10 @@ class Scheduler:
     def last_run(self, name: str) -> Execution:
         """The newest run of a schedule, as `history` finds it, that was started, or NotFound."""
         found = self.store.last_execution_of(self._past_id(name))
+        if found is None and self.removed_at(name) is not None:
+            raise NotFound(
+                f"schedule {name!r} was removed before it ran", hint=f"see: edgecron history {name}"
+            )
         if found is None:
             raise NotFound(
                 f"schedule {name!r} has not run yet", hint=f"run it now: edgecron run {name}"

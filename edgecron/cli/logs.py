@@ -86,8 +86,9 @@ def _find_run(cli: Session, scheduler: Scheduler, word: str) -> Execution:
     if not (word.isascii() and word.isdigit()):
         from edgecron.cli.history import say_removed
 
+        execution = scheduler.last_run(word)
         say_removed(cli, scheduler, word)
-        return scheduler.last_run(word)
+        return execution
     from edgecron.cli.options import read_count
 
     return scheduler.execution(read_count(word, what="RUN", most=_MOST_ID))

@@ -223,6 +223,18 @@ def test_the_runs_of_a_removed_schedule_are_found_by_its_name(
     assert edgecron("run", backup).code == 3
 
 
+def test_a_schedule_that_was_removed_before_it_ran_has_no_output(
+    edgecron: Edgecron, backup: str
+) -> None:
+    edgecron("rm", backup)
+
+    said = edgecron("logs", backup)
+
+    assert said.code == 3
+    assert "was removed before it ran (see: edgecron history backup)" in said.err
+    assert "edgecron run" not in said.err
+
+
 def test_a_new_schedule_of_a_removed_one_s_name_has_its_own_history(
     edgecron: Edgecron, backup: str
 ) -> None:
