@@ -15,7 +15,7 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 from typing import TYPE_CHECKING
 
-from edgecron.cli import wanted
+from edgecron.cli import wanted, wantedjob
 from edgecron.cli.options import UsageError
 from edgecron.cli.phrases import next_sentence
 from edgecron.cli.screen import clean
@@ -52,7 +52,7 @@ def run(cli: Session, args: Namespace) -> int:
     spec = ScheduleSpec(
         name=args.name,
         triggers=tuple(trigger.text for trigger in triggers),
-        job=wanted.read_job(args, None),
+        job=wantedjob.read_job(args, None),
         timezone=timezone,
         policies=wanted.read_policies(args, Policies()),
     )
@@ -85,9 +85,9 @@ def warn_of(cli: Session, args: Namespace, triggers: list[Trigger], job: Job) ->
     for trigger in triggers:
         for warning in trigger.warnings:
             cli.warn(f"{trigger.text!r}: {warning}")
-    for name in wanted.find_secrets(args):
+    for name in wantedjob.find_secrets(args):
         cli.warn(f"{name} is kept readable in the database; put secrets into a file for --env-file")
-    for sentence in wanted.find_missing_paths(args):
+    for sentence in wantedjob.find_missing_paths(args):
         cli.warn(sentence)
     missing = _find_missing_command(job) if args.argv is not None else None
     if missing is not None:

@@ -15,7 +15,7 @@ from argparse import ArgumentParser, Namespace
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from edgecron.cli import wanted
+from edgecron.cli import wanted, wantedjob
 from edgecron.cli.add import warn_of
 from edgecron.cli.options import UsageError
 from edgecron.cli.phrases import next_sentence
@@ -54,7 +54,7 @@ def run(cli: Session, args: Namespace) -> int:
             spec,
             triggers=tuple(trigger.text for trigger in triggers) or spec.triggers,
             timezone=timezone,
-            job=wanted.read_job(args, spec.job),
+            job=wantedjob.read_job(args, spec.job),
             policies=wanted.read_policies(args, spec.policies),
         )
         return wanted.apply_rest(changed, args, now=now)
@@ -76,4 +76,4 @@ def _timezone(args: Namespace, spec: ScheduleSpec) -> str | None:
 
     if args.tz is None:
         return spec.timezone
-    return check_zone(None if args.tz == wanted.NONE else args.tz)
+    return check_zone(None if args.tz == wantedjob.NONE else args.tz)

@@ -1,0 +1,131 @@
+"""What `add` and `edit` are told of a job: the command, its variables, its folder."""
+
+from __future__ import annotations
+
+import os
+import re
+from argparse import Namespace
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from edgecron.cli.options import UsageError
+from edgecron.errors import InvalidInput
+from edgecron.model import Job, JobKind
+
+NONE = "none"
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
+_OWN_PREFIX = "EDGECRON_"  # of the variables that every run is given
+_SECRET_WORDS = ("PASSWORD", "PASSWD", "SECRET", "TOKEN", "API_KEY", "APIKEY", "PRIVATE_KEY")
+
+
+def read_job(args: Namespace, before: Job | None) -> Job:
+    """The job as it was, with what was given; without `before` a command must be given."""
+    if args.argv is not None and args.shell is not None:
+        raise UsageError("--shell and a command after -- are both given, expected one of them")
+    if args.argv is not None:
+        kind, argv = JobKind.COMMAND, tuple(args.argv)
+    elif args.shell is not None:
+        kind, argv = JobKind.SHELL, (args.shell,)
+    elif before is not None:
+        kind, argv = before.kind, before.argv
+    else:
+        raise UsageError(
+            "the command is missing", hint="write it after --, or give a line with --shell"
+        )
+    changes: dict[str, Any] = {}
+    for name, read in _JOB_OPTIONS.items():
+        text = getattr(args, name)
+        if text is not None:
+            changes[name] = None if text == NONE else read(text)
+    env = _read_env(args.env, dict(before.env) if before is not None else {})
+    job = Job(kind=kind, argv=argv) if before is None else before
+    return replace(job, kind=kind, argv=argv, env=env, **changes)
+
+
+def find_secrets(args: Namespace) -> list[str]:
+    """Names of variables that look like secrets, which the database would keep in the open."""
+    names = [text.partition("=")[0] for text in args.env or ()]
+    return [name for name in names if any(word in name.upper() for word in _SECRET_WORDS)]
+
+
+def find_missing_paths(args: Namespace) -> list[str]:
+    """Sentences about the folder and the file that were given and are not there yet."""
+    sentences = []
+    for option, what, exists in (
+        ("cwd", "folder", os.path.isdir),
+        ("env_file", "file", os.path.isfile),
+    ):
+        text = getattr(args, option)
+        path = None if text in (None, NONE) else _read_path(text)
+        # HOME is that of the user it runs as, which need not be ours.
+        if path is not None and not path.startswith("~") and not exists(path):
+            sentences.append(f"--{option.replace('_', '-')}: there is no {what} {path!r} yet")
+    return sentences
+
+
+def _read_env(given: list[str] | None, env: dict[str, str]) -> dict[str, str]:
+    for text in given or ():
+        if text == NONE:
+            env = {}
+            continue
+        key, equals, value = text.partition("=")
+        if not equals or not key:
+            # What stands there may be a secret by itself.
+            raise UsageError("--env is not KEY=VALUE", hint="write --env KEY=VALUE")
+        _check_variable(key)
+        env[key] = value
+    return env
+
+
+def _check_variable(key: str) -> None:
+    """Raise UsageError for a name that would not reach the job, or not as it was given."""
+    if _VARIABLE.fullmatch(key) is None:
+        raise UsageError(
+            f"--env names the variable {key[:60]!r}, which no shell could read",
+            hint="use letters, digits and _, not starting with a digit",
+        )
+    if key.startswith(_OWN_PREFIX):
+        raise UsageError(
+            f"--env names the variable {key[:60]!r}, but {_OWN_PREFIX} is reserved",
+            hint="take another name: a run's own variables would replace it",
+        )
+
+
+def _read_user(name: str) -> str:
+    import pwd
+
+    try:
+        uid = pwd.getpwnam(name).pw_uid
+    except KeyError:
+        raise InvalidInput(f"user {name!r} is not known on this machine") from None
+    if uid != os.geteuid() and os.geteuid() != 0:
+        raise InvalidInput(
+            f"--user is {name!r}, but only root can run a schedule as another user",
+            hint="add it as root, and run the engine as root",
+        )
+    return name
+
+
+def _read_path(text: str) -> str:
+    # The job starts in HOME, and a person means the folder they are in.
+    return text if text.startswith("~") else os.path.abspath(text)
+
+
+def _read_payload(text: str) -> str:
+    import json
+
+    try:
+        json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise InvalidInput(f"--payload is not JSON: {error}") from None
+    return text
+
+
+_JOB_OPTIONS: dict[str, Callable[[str], str]] = {
+    "env_file": _read_path,
+    "cwd": _read_path,
+    "user": _read_user,
+    "payload": _read_payload,
+    "stdin": str,
+}
