@@ -171,6 +171,29 @@ def test_a_run_is_waited_for_where_another_engine_runs_it(start: Start) -> None:
     assert daemon.wait(timeout=BOUND_S) == 0
 
 
+def test_a_run_that_waits_says_for_which_one(start: Start, tmp_path: Path) -> None:
+    fifo = tmp_path / "fifo"
+    os.mkfifo(fifo)
+    run(start, "add", "slow", "--every", "1h", "--overlap", "queue", "--shell", f"read x < {fifo}")
+    daemon = start("daemon")
+    read_until(daemon, "engine_started")
+    run(start, "run", "slow")
+    read_until(daemon, "event=started")
+
+    waiting = start("run", "slow", "--wait")
+    assert waiting.stderr is not None
+    assert select.select([waiting.stderr], [], [], BOUND_S)[0]
+    line = waiting.stderr.readline().decode()
+    for _ in range(2):
+        fifo.write_text("on\n")
+        read_until(daemon, "outcome=success")
+
+    assert line == "edgecron: run 2 waits: run 1 still runs\n"
+    assert waiting.wait(timeout=BOUND_S) == 0
+    daemon.send_signal(signal.SIGTERM)
+    assert daemon.wait(timeout=BOUND_S) == 0
+
+
 def test_ctrl_c_ends_a_run_that_is_run_from_here(start: Start, tmp_path: Path) -> None:
     fifo = tmp_path / "fifo"
     os.mkfifo(fifo)
