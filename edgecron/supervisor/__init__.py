@@ -10,6 +10,8 @@ ledger.py     ends not acknowledged yet     journal.py    starts and exits on re
 files.py      names, locks                  verdicts.py   what became of a run of a dead one
 remains.py    what dead ones left           deadlines.py  times to act at
 guardian.py   its parent, ends orphans      results.py    the result that a run leaves
+controls.py   its control socket            control.py    how others ask it
+addresses.py  sockets, whatever their path
 """
 
 from edgecron.supervisor.files import lock_is_held, lock_path

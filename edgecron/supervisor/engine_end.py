@@ -1,4 +1,4 @@
-"""The supervisor's end of the link: frames in and out of a socket, never waiting for the engine."""
+"""The supervisor's end of a link: frames in and out of a socket, never waiting for the other."""
 
 from __future__ import annotations
 
@@ -20,11 +20,12 @@ class EngineEnd:
         reactor: Reactor,
         *,
         on_message: Callable[[Kind, Any], None],
+        most_bytes: int = protocol.MAX_FRAME_BYTES,
     ) -> None:
         self._link = link
         self._reactor = reactor
-        self._on_message = on_message
-        self._reader = protocol.FrameReader()
+        self.on_message = on_message
+        self._reader = protocol.FrameReader(most_bytes=most_bytes)
         self._writer = protocol.FrameWriter()
         self._waits_for_room = False
         self._is_heard = True
@@ -35,6 +36,11 @@ class EngineEnd:
     @property
     def has_unsent(self) -> bool:
         return bool(self._writer)
+
+    def become_engine(self, on_message: Callable[[Kind, Any], None]) -> None:
+        """Whoever is at the other end is the engine from now on."""
+        self.on_message = on_message
+        self._reader.most_bytes = protocol.MAX_FRAME_BYTES
 
     def send(self, kind: Kind, body: Any) -> None:
         """Queue a message, or drop it where the engine has gone: the journal has it then."""
@@ -68,16 +74,17 @@ class EngineEnd:
         except OSError:
             content = b""
         if not content:
-            self._disconnect()
+            self.disconnect()
             return
         try:
             for kind, body in self._reader.feed(content):
-                self._on_message(kind, body)
+                self.on_message(kind, body)
         except (protocol.BrokenProtocol, KeyError, TypeError, ValueError):
             # The engine sees its link close; its runs go on, and the journal tells their ends.
-            self._disconnect()
+            self.disconnect()
 
-    def _disconnect(self) -> None:
+    def disconnect(self) -> None:
+        """Let go of the other side. What it was not sent yet is dropped."""
         if self.is_connected:
             self.is_connected = self._is_heard = False
             self._writer.clear()

@@ -44,6 +44,10 @@ def journal_path(state_dir: Path, key: str) -> Path:
     return state_dir / f"supervisor-{_checked(key)}.journal"
 
 
+def socket_path(state_dir: Path, key: str) -> Path:
+    return state_dir / f"supervisor-{_checked(key)}.sock"
+
+
 def crash_path(state_dir: Path, key: str) -> Path:
     """Where a supervisor that fails by a defect of its own leaves the traceback."""
     return state_dir / f"supervisor-{_checked(key)}.crash"

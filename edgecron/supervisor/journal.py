@@ -67,6 +67,13 @@ class Journal:
             self._append(b"".join(self._backlog))
             self._backlog.clear()
 
+    def find_exits(self, tokens: Collection[str]) -> list[dict[str, Any]]:
+        """The JSON of the ExitRecords of these tokens, those that wait included."""
+        lines = [*self._path.read_bytes().splitlines(keepends=True), *self._backlog]
+        entries = [decode_line(line.rstrip(b"\n")) for line in lines]
+        exits = [entry[1] for entry in entries if entry and entry[0] == "exit"]
+        return [body for body in exits if body["token"] in tokens]
+
     def shrink(self, needed: Collection[str]) -> None:
         """Drop what nobody needs any more, where that is worth a write.
 

@@ -31,7 +31,7 @@ class Ledger:
         self._state_dir = state_dir
         self._clock = clock
         self._deadlines = deadlines
-        self._engine = engine
+        self.engine = engine
         self._journal = Journal(state_dir, key, boot_id=clock.boot_id())
         self._pause_ms = RETRY_MS
         self._unacknowledged: dict[str, str | None] = {}  # token: its spool
@@ -60,7 +60,12 @@ class Ledger:
 
     def refuse(self, tokens: Sequence[str], code: str, message: str) -> None:
         """Tell the engine of tokens that were not started, and are not on record."""
-        self._engine.send(Kind.NOT_STARTED, [[token, code, message] for token in tokens])
+        self.engine.send(Kind.NOT_STARTED, [[token, code, message] for token in tokens])
+
+    def tell_unacknowledged(self) -> None:
+        """Send all ends that were not acknowledged once more, to an engine that took over."""
+        for body in self._journal.find_exits(self._unacknowledged):
+            self.engine.send(Kind.EXITED, body)
 
     def record_starts(self, runs: Iterable[LiveRun]) -> None:
         """Put what was started in this turn on record, with the next `flush`.
@@ -82,7 +87,7 @@ class Ledger:
         body = record.to_json()
         self._journal.add_exit(body)
         self._unacknowledged[record.token] = record.output.get("spool")
-        self._engine.send(Kind.EXITED, body)
+        self.engine.send(Kind.EXITED, body)
 
     def acknowledge(self, tokens: Sequence[str], *, busy: Collection[str]) -> None:
         """The engine has these ends on record. `busy` are the tokens that have not ended."""

@@ -63,6 +63,7 @@ class SupervisorLink:
             Kind.EXITED: _read_exited,
             Kind.REFUSED: self._read_refused,
         }
+        self._early: list[tuple[Kind, Any]] = []  # what came together with the hello
         self.state_dir = state_dir
         self.supervisor_id = supervisor_id
         self.pid = 0
@@ -84,7 +85,7 @@ class SupervisorLink:
             messages = self._receive_messages() if self._poll(select.POLLIN, timeout_s) else []
             if not messages:
                 raise SupervisorUnavailable("supervisor did not start, or did not answer in time")
-            kind, body = messages[0]
+            (kind, body), *self._early = messages
             if kind is Kind.REFUSED:
                 raise SupervisorUnavailable(str(body))
             if kind is Kind.HELLO and body["version"] == protocol.PROTOCOL_VERSION:
@@ -124,7 +125,8 @@ class SupervisorLink:
     def receive(self) -> list[Event]:
         """What has happened since, without waiting."""
         events: list[Event] = []
-        for kind, body in self._receive_messages():
+        early, self._early = self._early, []
+        for kind, body in [*early, *self._receive_messages()]:
             read = self._messages.get(kind)
             if read is not None:
                 events.extend(read(body))

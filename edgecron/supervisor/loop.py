@@ -15,9 +15,12 @@ from typing import Any
 
 from edgecron.clock import Clock
 from edgecron.supervisor import ledger, starting, watching
+from edgecron.supervisor.controls import Controls
 from edgecron.supervisor.deadlines import Deadlines
 from edgecron.supervisor.engine_end import EngineEnd
-from edgecron.supervisor.protocol import PROTOCOL_VERSION, Kind
+from edgecron.supervisor.files import socket_path
+from edgecron.supervisor.output import Part
+from edgecron.supervisor.protocol import PROTOCOL_VERSION, Kind, Phase
 from edgecron.supervisor.reactor import Reactor
 from edgecron.supervisor.records import EndCause, StartRequest
 from edgecron.supervisor.run import LiveRun
@@ -49,6 +52,24 @@ class Supervisor:
             ledger=self._ledger,
             on_started=self._on_started,
         )
+        self._hello = {
+            "version": PROTOCOL_VERSION,
+            "pid": os.getpid(),
+            "boot_id": clock.boot_id(),
+        }
+        self._controls = Controls(
+            socket_path(state_dir, key),
+            self._reactor,
+            hello=self._hello,
+            answers={
+                Kind.STATUS: lambda _: self._status(),
+                Kind.CANCEL: self._cancel,
+                Kind.REVOKE: self._revoke,
+            },
+            read=self._read_output,
+            adopt=self._be_adopted,
+        )
+        self._revoked: set[str] = set()
         self._started: list[LiveRun] = []  # to be put on record and told in this turn
         self._is_stopping = False
         self._leave_at_ms: int | None = None
@@ -68,10 +89,7 @@ class Supervisor:
     def serve(self) -> None:
         """Until the engine has gone, or TERM came, and the last run has ended."""
         self._watch_signals()
-        self._engine.send(
-            Kind.HELLO,
-            {"version": PROTOCOL_VERSION, "pid": os.getpid(), "boot_id": self._clock.boot_id()},
-        )
+        self._engine.send(Kind.HELLO, self._hello)
         self._engine.flush()
         while not self._is_done():
             self._reactor.turn(self._sleep_s())
@@ -90,6 +108,8 @@ class Supervisor:
             # First the journal, then the engine: what it was told must be on record.
             self._ledger.flush()
             self._engine.flush()
+            self._controls.flush()
+        self._controls.close()
 
     @property
     def _busy(self) -> list[str]:
@@ -130,6 +150,9 @@ class Supervisor:
         fresh = {
             request.token: request for request in requests if not self._is_known(request.token)
         }
+        for token in self._revoked & fresh.keys():
+            del fresh[token]
+            self._ledger.refuse([token], "ECANCELED", "it was revoked")
         if self._is_stopping:
             self._ledger.refuse(list(fresh), "ESHUTDOWN", "the supervisor was told to end")
         elif self._ledger.open_tokens(list(fresh)):
@@ -149,6 +172,57 @@ class Supervisor:
                 self._watch.end(run, cause)
             else:
                 self._starter.withdraw(token, cause)
+
+    def _phase(self, token: str) -> Phase:
+        if token in self._watch.live:
+            return Phase.RUNNING
+        if token in self._starter:
+            return Phase.WAITING
+        if self._ledger.knows(token):
+            return Phase.ENDED
+        return Phase.REVOKED if token in self._revoked else Phase.UNKNOWN
+
+    def _status(self) -> list[Any]:
+        return [
+            [(run.token, run.pid, run.started_ms) for run in self._watch.live.values()],
+            self._starter.tokens,
+            self._engine.is_connected,
+        ]
+
+    def _cancel(self, tokens: list[str]) -> dict[str, Phase]:
+        phases = {token: self._phase(token) for token in tokens}
+        self._end(tokens, EndCause.CANCELLED)
+        return phases
+
+    def _revoke(self, tokens: list[str]) -> dict[str, Phase]:
+        phases = {token: self._phase(token) for token in tokens}
+        dropped = [token for token in phases if self._starter.drop(token)]
+        # An engine that lives keeps its books; it has lost the lease, or is about to.
+        self._ledger.refuse(dropped, "ECANCELED", "it was revoked before its start")
+        unheard = [token for token, phase in phases.items() if phase is Phase.UNKNOWN]
+        self._revoked.update(dropped, unheard)
+        return phases
+
+    def _read_output(self, token: str, position: int) -> tuple[Phase, Part]:
+        run = self._watch.live.get(token)
+        if run is None:
+            return self._phase(token), Part(position=position)
+        return Phase.RUNNING, run.read_output(position)
+
+    def _be_adopted(self, end: EngineEnd) -> str | None:
+        """Serve another engine from now on; why not, where that can't be."""
+        if self._engine.is_connected:
+            return "the engine of this supervisor is alive"
+        if self._is_stopping:
+            return "this supervisor was told to end"
+        end.become_engine(self._on_message)
+        self._engine = self._ledger.engine = end
+        self._leave_at_ms = None
+        end.send(Kind.HELLO, self._hello)
+        runs = self._watch.live.values()
+        end.send(Kind.STARTED, [(run.token, run.pid, run.started_ms) for run in runs])
+        self._ledger.tell_unacknowledged()
+        return None
 
     def _watch_signals(self) -> None:
         woken_fd, waker_fd = os.pipe()

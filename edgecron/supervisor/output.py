@@ -10,7 +10,9 @@ from __future__ import annotations
 import base64
 import os
 import struct
+from bisect import bisect_right
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -20,20 +22,41 @@ from edgecron.supervisor.files import open_private
 MEMORY_BYTES = 16 * 1024
 PENDING_BYTES = 4 * 1024
 COALESCE_MS = 100
+PART_BYTES = 64 * 1024  # about so much is read at once while a run lives
 MAX_CHUNKS = 4096  # of a region: two streams that alternate byte by byte stay bounded too
 
 _HEADER = struct.Struct("<BqI")  # stream, milliseconds since 1970, bytes of content
 
 
-class _Region:
-    """Records one after the other, in memory or in the spool file from `base` on."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """A stretch of output. Positions count the bytes that a run printed, on both streams.
 
-    __slots__ = ("base", "content_bytes", "count", "limit", "memory", "size")
+    It starts behind what was asked for where that was dropped, or could not be kept.
+    """
+
+    position: int
+    chunks: tuple[OutputChunk, ...] = ()
+
+    @property
+    def next_position(self) -> int:
+        return self.position + sum(len(chunk.content) for chunk in self.chunks)
+
+
+class _Region:
+    """Records one after the other, in memory or in the spool file from `base` on.
+
+    `marks` are places to read from: bytes of content before them, bytes of records before them.
+    Between two of them nothing is missing.
+    """
+
+    __slots__ = ("base", "content_bytes", "count", "limit", "marks", "memory", "size")
 
     def __init__(self, *, base: int, limit: int) -> None:
         self.base = base
         self.limit = limit
         self.memory = bytearray()
+        self.marks = [(0, 0)]
         self.size = self.content_bytes = self.count = 0
 
     @property
@@ -42,7 +65,14 @@ class _Region:
 
     def reset(self) -> None:
         self.memory.clear()
+        self.marks = [(0, 0)]
         self.size = self.content_bytes = self.count = 0
+
+    def mark(self) -> None:
+        """The next record can be read without those before it."""
+        if self.marks[-1][1] == self.size:
+            self.marks.pop()
+        self.marks.append((self.content_bytes, self.size))
 
 
 class OutputKeeper:
@@ -61,6 +91,7 @@ class OutputKeeper:
         self._older = _Region(base=tail_base, limit=tail_limit)
         self._newer = _Region(base=tail_base + tail_limit + overhead, limit=tail_limit)
         self._printed = {Stream.STDOUT: 0, Stream.STDERR: 0}
+        self._passed_bytes = 0  # of what was printed: all but what is pending
         self._pending = bytearray()
         self._pending_stream = Stream.STDOUT
         self._pending_ms = 0
@@ -84,6 +115,54 @@ class OutputKeeper:
             self._pending_ms = at_ms
         else:
             self._keep(stream, at_ms, memoryview(content))
+
+    @property
+    def end_position(self) -> int:
+        """Behind the last byte that was printed."""
+        return self._passed_bytes + len(self._pending)
+
+    def read(self, position: int) -> Part:
+        """What is kept from a position on, a part of it at a time; empty at the end."""
+        end = self._passed_bytes
+        head, older, newer = self._head, self._older, self._newer
+        newer_at = end - newer.content_bytes
+        tail_at = max(newer_at - older.content_bytes, end - self._tail_limit)
+        # Region, where its content starts, and what of it counts as kept.
+        spans = (
+            (head, 0, 0, head.content_bytes),
+            (older, newer_at - older.content_bytes, tail_at, newer_at),
+            (newer, newer_at, max(tail_at, newer_at), end),
+        )
+        for region, base, first, last in spans:
+            position = max(position, first)
+            while position < last:
+                offset, chunks = self._load(region, position - base)
+                position = base + offset
+                if chunks:
+                    return Part(position=position, chunks=chunks)
+        content = bytes(self._pending[position - end :])
+        if not content:
+            return Part(position=position)
+        chunk = OutputChunk(stream=self._pending_stream, at_ms=self._pending_ms, content=content)
+        return Part(position=position, chunks=(chunk,))
+
+    def _load(self, region: _Region, offset: int) -> tuple[int, tuple[OutputChunk, ...]]:
+        """Content of a region up to its next mark; where that is lost, the place of the mark."""
+        index = bisect_right(region.marks, offset, key=lambda mark: mark[0])
+        content_at, first = region.marks[index - 1]
+        is_last = index == len(region.marks)
+        next_at, last = (region.content_bytes, region.size) if is_last else region.marks[index]
+        records = self._records(region, first, last)
+        chunks = tuple(_without_first(_chunks(records), offset - content_at))
+        return (offset if chunks else next_at), chunks
+
+    def _records(self, region: _Region, first: int, last: int) -> bytes:
+        if self._spool_fd is None:
+            return bytes(region.memory[first:last])
+        try:
+            return os.pread(self._spool_fd, last - first, region.base + first)
+        except OSError:
+            return b""  # told to a person by a gap
 
     def finish(self) -> dict[str, Any]:
         """What was kept, as JSON: inline where it is small, else by the spool's name."""
@@ -109,6 +188,7 @@ class OutputKeeper:
             self._pending.clear()
 
     def _keep(self, stream: Stream, at_ms: int, content: memoryview) -> None:
+        self._passed_bytes += len(content)
         if room := self._head.room:
             self._append(self._head, stream, at_ms, content[:room])
             content = content[room:]
@@ -126,6 +206,8 @@ class OutputKeeper:
             content = content[room:]
 
     def _append(self, region: _Region, stream: Stream, at_ms: int, content: memoryview) -> None:
+        if region.content_bytes - region.marks[-1][0] >= PART_BYTES:
+            region.mark()
         record = _HEADER.pack(stream, at_ms, len(content)) + content
         if self._spool_fd is None and not self._fits_in_memory(len(record)):
             self._spill()
@@ -144,6 +226,7 @@ class OutputKeeper:
     def _lose(self, region: _Region, content: memoryview) -> None:
         # Counted as taken: a head that can't be written must still give way to the tail.
         region.content_bytes += len(content)
+        region.mark()
         self.is_lost = True
 
     def _fits_in_memory(self, more: int) -> bool:
@@ -232,7 +315,10 @@ def _chunks(region: bytes) -> list[OutputChunk]:
 
 
 def _last_bytes(chunks: list[OutputChunk], limit: int) -> list[OutputChunk]:
-    excess = sum(len(chunk.content) for chunk in chunks) - limit
+    return _without_first(chunks, sum(len(chunk.content) for chunk in chunks) - limit)
+
+
+def _without_first(chunks: list[OutputChunk], excess: int) -> list[OutputChunk]:
     kept = []
     for chunk in chunks:
         if excess >= len(chunk.content):

@@ -38,6 +38,21 @@ class Kind(StrEnum):
     STARTED = "started"  # to the engine: (token, pid, started_ms) of each command started
     NOT_STARTED = "not_started"  # to the engine: (token, error_code, message), nothing was run
     EXITED = "exited"  # to the engine: one exit record
+    # On the control socket, `cancel` and these; the answer to each is of its own kind.
+    STATUS = "status"  # null -> runs as (token, pid, started_ms), tokens that wait, has_engine
+    OUTPUT = "output"  # token, position, follow -> phase, position, chunks as (stream, ms, base64)
+    REVOKE = "revoke"  # tokens -> what each of them was, by token
+    ADOPT = "adopt"  # null -> this connection is the engine's link, from a hello on; or refused
+
+
+class Phase(StrEnum):
+    """Where a token is, as the supervisor knows it."""
+
+    UNKNOWN = "unknown"  # never heard of, or its end was acknowledged long ago
+    WAITING = "waiting"  # to be started
+    RUNNING = "running"
+    ENDED = "ended"  # its end is on record, and was not acknowledged yet
+    REVOKED = "revoked"  # it will never start
 
 
 class BrokenProtocol(Exception):
@@ -55,7 +70,8 @@ def encode(kind: Kind, body: Any) -> bytes:
 class FrameReader:
     """Bytes in, messages out; keeps what is not complete yet."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, most_bytes: int = MAX_FRAME_BYTES) -> None:
+        self.most_bytes = most_bytes
         self._buffer = bytearray()
 
     def feed(self, content: bytes) -> list[tuple[Kind, Any]]:
@@ -65,8 +81,9 @@ class FrameReader:
         position = 0
         while len(self._buffer) - position >= _LENGTH.size:
             (length,) = _LENGTH.unpack_from(self._buffer, position)
-            if length > MAX_FRAME_BYTES:
-                raise BrokenProtocol(f"frame of {length} bytes, expected {MAX_FRAME_BYTES} at most")
+            if length > self.most_bytes:
+                most = self.most_bytes
+                raise BrokenProtocol(f"frame of {length} bytes, expected {most} at most")
             end = position + _LENGTH.size + length
             if len(self._buffer) < end:
                 break

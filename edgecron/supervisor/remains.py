@@ -10,6 +10,7 @@ from edgecron.supervisor.files import (
     lock_is_held,
     lock_path,
     result_name,
+    socket_path,
     spool_name,
 )
 from edgecron.supervisor.journal import read_journal
@@ -36,6 +37,7 @@ def forget(state_dir: Path, key: str) -> bool:
         remove_result(state_dir / result_name(token))
     journal.with_suffix(".journal.new").unlink(missing_ok=True)
     journal.unlink(missing_ok=True)
+    socket_path(state_dir, key).unlink(missing_ok=True)
     # Last: whoever is interrupted here finds the lock file, and comes back to the rest.
     lock_path(state_dir, key).unlink(missing_ok=True)
     return True

@@ -10,7 +10,7 @@ from edgecron.clock import Clock
 from edgecron.model import Stream
 from edgecron.supervisor.files import result_name, spool_name
 from edgecron.supervisor.groups import group_has_members, signal_group
-from edgecron.supervisor.output import OutputKeeper
+from edgecron.supervisor.output import OutputKeeper, Part
 from edgecron.supervisor.records import EndCause, ExitRecord, Flag, StartRequest
 from edgecron.supervisor.results import take_result
 from edgecron.supervisor.spawn import Spawned
@@ -49,6 +49,10 @@ class LiveRun:
         self._keeper = OutputKeeper(
             cap_bytes=request.output_cap_bytes, spool=state_dir / spool_name(self.token)
         )
+
+    def read_output(self, position: int) -> Part:
+        """What is kept of its output from a position on, a part of it at a time."""
+        return self._keeper.read(position)
 
     def read(self, fd: int) -> bool:
         """Take what a pipe holds, at most one read; False at its end."""

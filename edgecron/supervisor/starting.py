@@ -72,6 +72,14 @@ class Starter:
             self._withdrawn.setdefault(token, cause)
             self._deadlines.clear(WAKE_SPAWN)
 
+    def drop(self, token: str) -> bool:
+        """Forget it before its start; False where it does not wait."""
+        if self._waiting.pop(token, None) is None:
+            return False
+        self._withdrawn.pop(token, None)
+        self._retried.discard(token)
+        return True
+
     def start_some(self) -> None:
         """Start what a short while allows."""
         until_ms = self._clock.monotonic_ms() + SLICE_MS

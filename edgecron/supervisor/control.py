@@ -1,0 +1,225 @@
+"""Asking a supervisor that may not be ours, over its control socket: status, cancel, output, ..."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from edgecron.errors import SupervisorUnavailable
+from edgecron.model import Output, OutputChunk, Stream
+from edgecron.supervisor import addresses, protocol
+from edgecron.supervisor.files import socket_path
+from edgecron.supervisor.link import SupervisorLink
+from edgecron.supervisor.output import Part
+from edgecron.supervisor.protocol import Kind, Phase
+
+TIMEOUT_S = 5.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LiveState:
+    """A command that runs."""
+
+    token: str
+    pid: int
+    started_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SupervisorState:
+    """What a supervisor is busy with: what runs, tokens that wait, whether its engine is there."""
+
+    running: tuple[LiveState, ...]
+    waiting: tuple[str, ...]
+    has_engine: bool
+
+
+class Control:
+    """A connection to a supervisor. For one thread; every call waits `timeout_s` at most.
+
+    All raise SupervisorUnavailable where the supervisor has gone or does not answer: then its
+    journal tells what became of its runs.
+    """
+
+    def __init__(
+        self, state_dir: Path, supervisor_id: str, *, timeout_s: float = TIMEOUT_S
+    ) -> None:
+        self._state_dir = state_dir
+        self._supervisor_id = supervisor_id
+        self._reader = protocol.FrameReader()
+        self._messages: list[tuple[Kind, Any]] = []
+        try:
+            self._link = addresses.connect(
+                socket_path(state_dir, supervisor_id), timeout_s=timeout_s
+            )
+        except OSError as error:
+            raise self._gone(str(error)) from error
+        try:
+            hello = self._receive(Kind.HELLO)
+            if hello["version"] != protocol.PROTOCOL_VERSION:
+                known = protocol.PROTOCOL_VERSION
+                raise self._gone(f"it speaks version {hello['version']}, expected {known}")
+        except BaseException:
+            self._link.close()
+            raise
+        self.pid: int = hello["pid"]
+
+    def __enter__(self) -> Control:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self._link.close()
+
+    def fileno(self) -> int:
+        """Readable when `follow` has something, while it is being read."""
+        return self._link.fileno()
+
+    def status(self) -> SupervisorState:
+        running, waiting, has_engine = self._ask(Kind.STATUS, None)
+        return SupervisorState(
+            running=tuple(
+                LiveState(token=token, pid=pid, started_ms=started_ms)
+                for token, pid, started_ms in running
+            ),
+            waiting=tuple(waiting),
+            has_engine=has_engine,
+        )
+
+    def cancel(self, tokens: Sequence[str]) -> dict[str, Phase]:
+        """Have runs ended: TERM, grace, KILL, in due course. What each of them was before."""
+        return _phases(self._ask(Kind.CANCEL, list(tokens)))
+
+    def revoke(self, tokens: Sequence[str]) -> dict[str, Phase]:
+        """Have tokens never started. What each of them was before.
+
+        What was waiting, unknown or revoked will never start; what was running or has ended is
+        as it was.
+        """
+        return _phases(self._ask(Kind.REVOKE, list(tokens)))
+
+    def output(self, token: str, position: int = 0) -> tuple[Phase, Part]:
+        """The phase of a run, and while it runs a part of what is kept from a position on.
+
+        Empty at the end. What has ended is read from its exit record: see `rest_of`.
+        """
+        body = {"token": token, "position": position, "follow": False}
+        return _part(self._ask(Kind.OUTPUT, body))
+
+    def follow(
+        self, token: str, position: int = 0, *, timeout_s: float | None = None
+    ) -> Iterator[tuple[Phase, Part]]:
+        """What a run prints, as it comes, until a part that is empty: it runs no longer then.
+
+        The rest is in its exit record, from the position of that last part on: see `rest_of`.
+        `timeout_s` is how long a silence may last, None without end. While it is read nothing
+        else can be asked.
+        """
+        body = {"token": token, "position": position, "follow": True}
+        self._send(Kind.OUTPUT, body)
+        before = self._link.gettimeout()
+        self._link.settimeout(timeout_s)
+        while True:
+            phase, part = _part(self._receive(Kind.OUTPUT))
+            if phase not in (Phase.WAITING, Phase.RUNNING):
+                self._link.settimeout(before)
+                yield phase, part
+                return
+            yield phase, part
+
+    def adopt(self) -> SupervisorLink:
+        """Become its engine, where its own has gone. The link then has all that is not settled:
+        a start for each run, an end for each that was not acknowledged: `receive` at once.
+
+        This connection is the link's from then on. Raises SupervisorUnavailable with the reason
+        where the supervisor refuses.
+        """
+        self._send(Kind.ADOPT, None)
+        link = SupervisorLink(self._link.dup(), self._state_dir, supervisor_id=self._supervisor_id)
+        self._link.close()
+        try:
+            link.wait_hello(TIMEOUT_S)
+        except SupervisorUnavailable:
+            link.close()
+            raise
+        return link
+
+    def _ask(self, kind: Kind, body: Any) -> Any:
+        self._send(kind, body)
+        return self._receive(kind)
+
+    def _send(self, kind: Kind, body: Any) -> None:
+        try:
+            self._link.sendall(protocol.encode(kind, body), protocol.SEND_FLAGS)
+        except OSError as error:
+            raise self._gone(str(error)) from error
+
+    def _receive(self, expected: Kind) -> Any:
+        while not self._messages:
+            try:
+                content = self._link.recv(protocol.READ_BYTES)
+                self._messages = self._reader.feed(content)
+            except TimeoutError as error:
+                raise self._gone("it did not answer in time") from error
+            except (OSError, protocol.BrokenProtocol) as error:
+                raise self._gone(str(error)) from error
+            if not content:
+                raise self._gone("it has gone")
+        kind, body = self._messages.pop(0)
+        if kind is not expected:
+            raise self._gone(f"it answered {kind} {body!r}, expected {expected}")
+        return body
+
+    def _gone(self, why: str) -> SupervisorUnavailable:
+        return SupervisorUnavailable(f"supervisor {self._supervisor_id} can't be asked: {why}")
+
+
+def rest_of(output: Output, position: int) -> Part:
+    """What a run printed from a position on, of the output of its exit record.
+
+    One stretch: ask again from its end on, until it is empty. It starts later than asked for
+    where that was dropped.
+    """
+    kept: list[OutputChunk] = []
+    at = first = 0
+    for number, chunk in enumerate(output.chunks):
+        if number == output.dropped_after and output.dropped_bytes:
+            if kept:
+                break
+            at += output.dropped_bytes
+        skipped = max(position - at, 0)
+        if skipped < len(chunk.content):
+            if not kept:
+                first = at + skipped
+            content = chunk.content[skipped:]
+            kept.append(OutputChunk(stream=chunk.stream, at_ms=chunk.at_ms, content=content))
+        at += len(chunk.content)
+    if kept:
+        return Part(position=first, chunks=tuple(kept))
+    return Part(position=max(position, output.stdout_bytes + output.stderr_bytes))
+
+
+def _phases(body: Mapping[str, str]) -> dict[str, Phase]:
+    return {token: Phase(phase) for token, phase in body.items()}
+
+
+def _part(body: Sequence[Any]) -> tuple[Phase, Part]:
+    phase, position, chunks = body
+    return Phase(phase), Part(
+        position=position,
+        chunks=tuple(
+            OutputChunk(stream=Stream(stream), at_ms=at_ms, content=base64.b64decode(content))
+            for stream, at_ms, content in chunks
+        ),
+    )

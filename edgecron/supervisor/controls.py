@@ -1,0 +1,141 @@
+"""The supervisor's control socket: questions and orders of anybody of its user, engine or not."""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import errno
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from edgecron.supervisor import addresses
+from edgecron.supervisor.engine_end import EngineEnd
+from edgecron.supervisor.output import Part
+from edgecron.supervisor.protocol import Kind, Phase
+from edgecron.supervisor.reactor import Reactor
+
+MOST_CONNECTIONS = 64
+MOST_REQUEST_BYTES = 4 * 1024 * 1024
+
+Read = Callable[[str, int], tuple[Phase, Part]]
+
+
+class Controls:
+    """Listens, answers, and tells followers what a run prints.
+
+    `answers` maps a request's kind to what answers its body; `read` gives the phase of a token
+    and its output from a position on; `adopt` takes a connection over, or says why not.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        reactor: Reactor,
+        *,
+        hello: Mapping[str, Any],
+        answers: Mapping[Kind, Callable[[Any], Any]],
+        read: Read,
+        adopt: Callable[[EngineEnd], str | None],
+    ) -> None:
+        self._path = path
+        self._reactor = reactor
+        self._hello = hello
+        self._answers = answers
+        self._read = read
+        self._adopt = adopt
+        self._connections: set[EngineEnd] = set()
+        self._followers: dict[EngineEnd, tuple[str, int]] = {}  # token and position
+        self._spare_fd = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
+        self._listener = addresses.listen(path)
+        reactor.watch(self._listener.fileno(), self._on_connection)
+
+    def flush(self) -> None:
+        """Tell followers what is new, and give each socket what it takes now."""
+        for end, (token, position) in list(self._followers.items()):
+            # As much as the socket takes: who does not read costs no memory.
+            while not end.has_unsent and self._tell(end, token, position, is_asked=False):
+                if end not in self._followers:
+                    break
+                position = self._followers[end][1]
+                end.flush()
+        for end in list(self._connections):
+            end.flush()
+            if not end.is_connected:
+                self._forget(end)
+
+    def close(self) -> None:
+        """Say what there still is to say, and remove the socket."""
+        self.flush()
+        self._path.unlink(missing_ok=True)
+
+    def _on_connection(self) -> None:
+        try:
+            link, _ = self._listener.accept()
+        except OSError as error:
+            if error.errno in (errno.EMFILE, errno.ENFILE):
+                self._turn_away()
+            return
+        if addresses.peer_uid(link) not in (0, os.geteuid()):
+            link.close()
+            return
+        if len(self._connections) >= MOST_CONNECTIONS:
+            link.close()
+            return
+        end = EngineEnd(
+            link,
+            self._reactor,
+            on_message=lambda kind, body: self._on_message(end, kind, body),
+            most_bytes=MOST_REQUEST_BYTES,
+        )
+        self._connections.add(end)
+        end.send(Kind.HELLO, self._hello)
+
+    def _turn_away(self) -> None:
+        # It would stay ready for ever, and keep this process from sleeping.
+        os.close(self._spare_fd)
+        with contextlib.suppress(OSError):
+            self._listener.accept()[0].close()
+        self._spare_fd = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
+
+    def _on_message(self, end: EngineEnd, kind: Kind, body: Any) -> None:
+        if kind is Kind.OUTPUT:
+            self._on_output(end, body)
+        elif kind is Kind.ADOPT:
+            refusal = self._adopt(end)
+            if refusal is None:
+                self._forget(end)
+            else:
+                end.send(Kind.REFUSED, refusal)
+        else:
+            end.send(kind, self._answers[kind](body))
+
+    def _on_output(self, end: EngineEnd, body: Mapping[str, Any]) -> None:
+        token, position = str(body["token"]), int(body["position"])
+        if position < 0:
+            raise ValueError("position is below 0")
+        if body["follow"]:
+            self._followers[end] = (token, position)
+        else:
+            self._tell(end, token, position, is_asked=True)
+
+    def _tell(self, end: EngineEnd, token: str, position: int, *, is_asked: bool) -> bool:
+        phase, part = self._read(token, position)
+        is_over = phase not in (Phase.WAITING, Phase.RUNNING)
+        if not (is_asked or is_over or part.chunks):
+            return False
+        chunks = [
+            (chunk.stream, chunk.at_ms, base64.b64encode(chunk.content).decode("ascii"))
+            for chunk in part.chunks
+        ]
+        end.send(Kind.OUTPUT, [phase, part.position, chunks])
+        if is_over:
+            self._followers.pop(end, None)
+        elif not is_asked:
+            self._followers[end] = (token, part.next_position)
+        return True
+
+    def _forget(self, end: EngineEnd) -> None:
+        self._connections.discard(end)
+        self._followers.pop(end, None)

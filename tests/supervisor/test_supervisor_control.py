@@ -1,0 +1,344 @@
+"""The control socket: what anybody may ask of a supervisor, with its engine or without."""
+
+from __future__ import annotations
+
+import os
+import socket
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from supervisor_bench import Bell, Bench, Gate, wait_gone
+
+from edgecron.errors import SupervisorUnavailable
+from edgecron.model import Output, OutputChunk, Stream
+from edgecron.supervisor import EndCause, Exited, Flag, StartBy, Started, addresses
+from edgecron.supervisor.control import Control, rest_of
+from edgecron.supervisor.files import socket_path
+from edgecron.supervisor.output import OutputKeeper, Part
+from edgecron.supervisor.protocol import Kind, Phase, encode
+
+# Forked, so that what a test changes here is changed there; test runners have threads of their own.
+pytestmark = pytest.mark.filterwarnings("ignore:.*use of fork:DeprecationWarning")
+
+
+@pytest.fixture
+def control(bench: Bench) -> Iterator[Control]:
+    with Control(bench.state_dir, bench.link.supervisor_id) as made:
+        yield made
+
+
+def text(part: Part) -> bytes:
+    return b"".join(chunk.content for chunk in part.chunks)
+
+
+@pytest.mark.parametrize("by", list(StartBy))
+def test_anybody_can_see_what_runs(tmp_path: Path, by: StartBy) -> None:
+    bench = Bench(tmp_path / "state", by=by)
+    started = bench.started(bench.start("/bin/sleep", "60"))
+
+    with Control(bench.state_dir, bench.link.supervisor_id) as control:
+        state = control.status()
+        pid = control.pid
+    bench.close()
+
+    [live] = state.running
+    assert (live.token, live.pid, live.started_ms) == (
+        started.token, started.pid, started.started_ms
+    )  # fmt: skip
+    assert (state.waiting, state.has_engine, pid) == ((), True, bench.link.pid)
+
+
+def test_the_socket_is_private_and_gone_with_the_supervisor(tmp_path: Path) -> None:
+    before = os.umask(0)
+    try:
+        bench = Bench(tmp_path / "state", by=StartBy.FORK)
+    finally:
+        os.umask(before)
+    path = socket_path(bench.state_dir, bench.link.supervisor_id)
+    seen = path.stat()
+
+    bench.close()
+
+    assert stat.S_ISSOCK(seen.st_mode)
+    assert seen.st_mode & 0o777 == 0o600
+    assert not path.exists()
+    with pytest.raises(SupervisorUnavailable, match="can't be asked"):
+        Control(bench.state_dir, bench.link.supervisor_id)
+
+
+@pytest.mark.parametrize("has_proc", [True, False])
+def test_a_socket_can_be_reached_whatever_the_length_of_its_path(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, has_proc: bool
+) -> None:
+    if not has_proc:
+        monkeypatch.setattr("edgecron.supervisor.addresses._FDS", "/no/such/folder")
+    bench = Bench(tmp_path / ("x" * 120) / ("y" * 120), by=StartBy.FORK)
+
+    with Control(bench.state_dir, bench.link.supervisor_id) as control:
+        state = control.status()
+    bench.close()
+
+    assert state.running == ()
+
+
+def test_who_is_at_the_other_end_is_known() -> None:
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        assert addresses.peer_uid(ours) == os.geteuid()
+
+
+def test_a_stranger_is_turned_away(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("edgecron.supervisor.addresses.peer_uid", lambda link: 12345)
+    bench = Bench(tmp_path / "state", by=StartBy.FORK)
+    try:
+        with pytest.raises(SupervisorUnavailable, match="can't be asked"):
+            Control(bench.state_dir, bench.link.supervisor_id)
+        assert bench.run("/bin/true").exit_code == 0
+    finally:
+        bench.close()
+
+
+def test_a_cancel_needs_no_engine(tmp_path: Path, bell: Bell) -> None:
+    bench = Bench(tmp_path)
+    token = bench.shell(f"trap 'exit 9' TERM; echo >{bell.path}; while :; do sleep 0.01; done")
+    bell.wait()
+    bench.link.close()
+
+    with Control(tmp_path, bench.link.supervisor_id) as control:
+        has_engine = control.status().has_engine
+        phases = control.cancel([token, "unheard-of"])
+    wait_gone(bench.link.pid)
+    record = bench.journal().traces[token].exit
+
+    assert not has_engine
+    assert phases == {token: Phase.RUNNING, "unheard-of": Phase.UNKNOWN}
+    assert record is not None
+    assert (record.cause, record.exit_code) == (EndCause.CANCELLED, 9)
+
+
+def test_what_was_printed_can_be_read_while_it_runs(
+    bench: Bench, control: Control, bell: Bell, gate: Gate
+) -> None:
+    token = bench.shell(f"echo out; echo err >&2; echo >{bell.path}; read go <{gate.path}")
+    bell.wait()
+
+    chunks: list[OutputChunk] = []
+    phases = set()
+    position = 0
+    while position < 8:  # a part at a time, and the bell may be faster than the pipes
+        phase, part = control.output(token, position)
+        phases.add(phase)
+        chunks += part.chunks
+        position = part.next_position
+    rest = control.output(token, 6)
+    end = control.output(token, 8)
+    gate.open()
+    bench.ended(token)
+
+    assert phases == {Phase.RUNNING}
+    assert {(chunk.stream, chunk.content) for chunk in chunks} == {
+        (Stream.STDOUT, b"out\n"), (Stream.STDERR, b"err\n")
+    }  # fmt: skip
+    assert (text(rest[1]), rest[1].position) == (chunks[-1].content[2:], 6)
+    assert end == (Phase.RUNNING, Part(position=8))
+    assert control.output(token) == (Phase.ENDED, Part(position=0))
+    assert control.output("unheard-of")[0] is Phase.UNKNOWN
+
+
+def test_what_a_run_prints_can_be_followed_to_its_end(
+    bench: Bench, control: Control, bell: Bell, gate: Gate
+) -> None:
+    line = f"head -c 150000 /dev/zero; echo >{bell.path}; read go <{gate.path}; echo more; exit 3"
+    token = bench.shell(line)
+    bell.wait()
+
+    content = b""
+    phases = []
+    for phase, part in control.follow(token, timeout_s=20):
+        phases.append(phase)
+        content += text(part)
+        if len(content) == 150_000:
+            gate.open()
+        position = part.next_position
+    record = bench.ended(token)
+    content += text(rest_of(bench.output(record), position))
+
+    assert content == bytes(150_000) + b"more\n"
+    assert set(phases[:-1]) == {Phase.RUNNING}
+    assert phases[-1] is Phase.ENDED
+    assert control.status().running == ()
+
+
+def test_who_follows_and_does_not_read_costs_nothing(bench: Bench, control: Control) -> None:
+    token = bench.shell("yes | head -c 30000000", output_cap_bytes=20_000_000)
+    control._send(Kind.OUTPUT, {"token": token, "position": 0, "follow": True})
+
+    record = bench.ended(token)
+
+    assert bench.output(record).stdout_bytes == 30_000_000
+    status = Path(f"/proc/{bench.link.pid}/status").read_text(encoding="ascii")
+    assert int(status.split("VmHWM:")[1].split()[0]) < 40_000
+
+
+def test_a_token_that_was_revoked_never_starts(bench: Bench, control: Control) -> None:
+    running = bench.start("/bin/sleep", "60")
+    ended = bench.run("/bin/true").token
+    bench.started(running)
+    late = bench.request("/bin/true")
+
+    phases = control.revoke([running, ended, late.token])
+    again = control.revoke([late.token])
+    bench.link.start([late])
+    bench.wait_for(lambda: bool(bench.not_started()), "the refusal")
+
+    assert phases == {
+        running: Phase.RUNNING, ended: Phase.ENDED, late.token: Phase.UNKNOWN
+    }  # fmt: skip
+    assert again == {late.token: Phase.REVOKED}
+    assert bench.not_started()[late.token].error_code == "ECANCELED"
+    assert [live.token for live in control.status().running] == [running]
+    assert late.token not in bench.journal().traces
+
+
+def test_a_token_that_waits_is_withdrawn_by_a_revocation(bench: Bench, control: Control) -> None:
+    requests = [bench.request("/bin/true") for _ in range(1000)]
+    bench.link.start(requests)
+    tokens = [request.token for request in requests]
+
+    phases = control.revoke(tokens)
+    started = {token for token in tokens if phases[token] in (Phase.RUNNING, Phase.ENDED)}
+    bench.wait_for(
+        lambda: len(bench.exits()) + len(bench.not_started()) == 1000, "an answer for each"
+    )
+
+    assert bench.exits().keys() == started
+    assert bench.not_started().keys() == set(tokens) - started
+    assert len(started) < 1000
+
+
+def test_a_supervisor_without_an_engine_can_be_adopted(
+    tmp_path: Path, bell: Bell, gate: Gate
+) -> None:
+    bench = Bench(tmp_path / "state")
+    running = bench.shell(f"echo $$ >{bell.path}; read go <{gate.path}; exit 4")
+    ended = bench.run_shell("exit 3")
+    acknowledged = bench.run_shell("exit 2")
+    bench.link.acknowledge([acknowledged.token])
+    pid = int(bell.wait())
+    bench.link.close()
+
+    with Control(bench.state_dir, bench.link.supervisor_id) as control:
+        bench.link = control.adopt()
+    bench.events = bench.link.receive()
+    bench.wait_for(lambda: ended.token in bench.exits(), "the end that nobody had")
+    gate.open()
+    code = bench.ended(running).exit_code
+    fresh = bench.run_shell("exit 5").exit_code
+    events = list(bench.events)
+    bench.close()
+
+    assert [e.pid for e in events if isinstance(e, Started) and e.token == running] == [pid]
+    assert next(e.record for e in events if isinstance(e, Exited)) == ended
+    assert (code, fresh) == (4, 5)
+    assert acknowledged.token not in bench.exits()
+
+
+def test_a_supervisor_is_not_taken_from_an_engine_that_lives(
+    bench: Bench, control: Control
+) -> None:
+    with pytest.raises(SupervisorUnavailable, match="is alive"):
+        control.adopt()
+
+    assert bench.run("/bin/true").exit_code == 0
+
+
+@pytest.mark.parametrize(
+    "frame", [b"\x00\x00\x00\x03???", b"\xff\xff\xff\xff", encode(Kind.START, []), b"\0\0"]
+)
+def test_who_talks_nonsense_is_left_alone(bench: Bench, control: Control, frame: bytes) -> None:
+    path = socket_path(bench.state_dir, bench.link.supervisor_id)
+    with addresses.connect(path, timeout_s=5) as link:
+        link.sendall(frame)
+        link.shutdown(socket.SHUT_WR)
+        while link.recv(4096):
+            pass
+
+    assert control.status().has_engine
+    assert bench.run("/bin/true").exit_code == 0
+
+
+def test_more_connections_than_may_be_are_closed(bench: Bench) -> None:
+    path = socket_path(bench.state_dir, bench.link.supervisor_id)
+    links = [addresses.connect(path, timeout_s=5) for _ in range(70)]
+    greeted = [bool(link.recv(4096)) for link in links]
+    for link in links:
+        link.close()
+
+    assert sum(greeted) == 64
+    assert bench.run("/bin/true").exit_code == 0
+    with Control(bench.state_dir, bench.link.supervisor_id) as control:
+        assert control.status().has_engine
+
+
+@pytest.mark.parametrize("cap", [0, 1, 10, 1000, 100_000])
+def test_what_is_read_live_is_what_is_kept(tmp_path: Path, cap: int) -> None:
+    """Whatever sizes come, and wherever the reader is: the right byte stands in each place."""
+    keeper = OutputKeeper(cap_bytes=cap, spool=tmp_path / "spool")
+    printed = b""
+    follower = 0
+    for number, size in enumerate([1, 7, 5000, 3, 70_000, 200, 9, 65_536, 40_000, 2] * 3):
+        content = bytes((len(printed) + place) % 251 for place in range(size))
+        keeper.add(Stream(1 + number % 2), number, content)
+        printed += content
+        assert keeper.end_position == len(printed)
+        for position in (0, follower, len(printed) - 1, len(printed) // 2):
+            follower = check_all_from(keeper, position, printed)
+        assert follower == len(printed)
+
+    head, tail = cap // 2, cap - cap // 2
+    if cap > 1:
+        assert text(keeper.read(0))[: min(head, 100)] == printed[: min(head, 100)]
+        assert keeper.read(len(printed) - tail).position == len(printed) - tail
+
+
+def check_all_from(keeper: OutputKeeper, position: int, printed: bytes) -> int:
+    while True:
+        part = keeper.read(position)
+        assert part.position >= position
+        assert text(part) == printed[part.position : part.next_position]
+        if not part.chunks:
+            return part.position
+        position = part.next_position
+
+
+def test_what_was_lost_on_a_full_disk_is_a_gap_and_no_other_bytes(tmp_path: Path) -> None:
+    keeper = OutputKeeper(cap_bytes=100_000, spool=tmp_path / "no" / "such" / "folder")
+    printed = b""
+    for number in range(40):
+        content = bytes((len(printed) + place) % 251 for place in range(5000 - number * 100))
+        keeper.add(Stream.STDOUT, number, content)
+        printed += content
+
+    assert check_all_from(keeper, 0, printed) == len(printed)
+    assert keeper.is_lost
+    assert Flag.OUTPUT_LOST == "output_lost"
+
+
+def test_the_rest_of_an_output_starts_behind_what_was_dropped() -> None:
+    def chunk(content: bytes) -> OutputChunk:
+        return OutputChunk(stream=Stream.STDOUT, at_ms=0, content=content)
+
+    output = Output(
+        chunks=(chunk(b"abc"), chunk(b"de"), chunk(b"xyz")),
+        stdout_bytes=18,
+        stderr_bytes=0,
+        dropped_bytes=10,
+        dropped_after=2,
+    )
+
+    parts = [rest_of(output, position) for position in (0, 4, 5, 9, 16, 18)]
+    found = [(part.position, text(part)) for part in parts]
+
+    assert found == [(0, b"abcde"), (4, b"e"), (15, b"xyz"), (15, b"xyz"), (16, b"yz"), (18, b"")]
