@@ -16,6 +16,7 @@ in this list, never from below; `tests/test_house.py` holds it.
     supervisor            the process that starts and watches commands, and its journal
     runners               take a claim, give an outcome; never see the database
     engine                step(): one pass; run(): sleeping and waking
+    following             what a run prints, while it prints it
     api                   Scheduler: the embedding face, and the only wiring
     crontab               crontabs in
     cli                   one module per verb

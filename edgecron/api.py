@@ -16,7 +16,16 @@ from typing import TYPE_CHECKING
 
 from edgecron.clock import Clock, SystemClock
 from edgecron.errors import Conflict, InvalidInput, NotFound
-from edgecron.model import Cause, Execution, Output, Reason, Schedule, ScheduleSpec, Status
+from edgecron.model import (
+    Cause,
+    Execution,
+    Output,
+    OutputChunk,
+    Reason,
+    Schedule,
+    ScheduleSpec,
+    Status,
+)
 from edgecron.paths import database_path, state_dir
 from edgecron.timetext import from_ms, to_ms
 
@@ -282,6 +291,31 @@ class Scheduler:
                 return [self.execution(one.execution_id) for one in decided]
         raise Conflict(f"schedule {name!r} is being changed by others", hint="try again")
 
+    def cancel(self, execution_id: int) -> Execution:
+        """End a run: withdraw a queued one, or have a running one's process group ended.
+
+        A running one gets TERM, its grace, then KILL; its row says `cancelled` once its engine,
+        or the next one, has written the end. Raises NotFound, Conflict where it has ended
+        already, SupervisorUnavailable where nobody is left to end it.
+        """
+        from edgecron.engine.peers import end_run
+
+        for _ in range(_TRIES):
+            now_ms = self._clock.now_ms()
+            execution = self.execution(execution_id)
+            if execution.status is Status.QUEUED:
+                if self.store.cancel_queued(execution_id, now_ms=now_ms):
+                    self._ring()
+                    return self.execution(execution_id)
+            elif execution.status is Status.RUNNING:
+                row = self.store.request_cancel(execution_id, now_ms=now_ms)
+                if row is not None:
+                    end_run(row, state_dir(self.path))
+                    return self.execution(execution_id)
+            else:
+                raise Conflict(f"run {execution_id} has ended already: {execution.status}")
+        raise Conflict(f"run {execution_id} is being changed by others", hint="try again")
+
     def _change(self, name: str, once: Callable[[Schedule, int], bool]) -> Schedule:
         for _ in range(_TRIES):
             schedule = self.store.get_schedule(name)
@@ -389,6 +423,18 @@ class Scheduler:
     def output(self, execution_id: int) -> Output | None:
         """What a run printed, or None where it printed nothing or has not ended."""
         return self.store.find_output(execution_id)
+
+    def output_so_far(self, execution: Execution) -> list[OutputChunk]:
+        """What a running run has printed, as far as it is kept."""
+        from edgecron.following import output_so_far
+
+        return output_so_far(self.store, execution)
+
+    def follow(self, execution_id: int) -> Iterator[OutputChunk]:
+        """What a run prints, as it comes, from its beginning to its end."""
+        from edgecron.following import follow_run
+
+        return follow_run(self.store, execution_id)
 
     def active_counts(self) -> dict[Status, int]:
         """How many runs are queued and running."""

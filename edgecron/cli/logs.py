@@ -2,6 +2,7 @@
 
     edgecron logs backup
     edgecron logs 41 --stream stderr
+    edgecron logs -f backup                 as it comes, until the run has ended
     edgecron logs backup > backup.log       the very bytes
 
 On a terminal, what it would obey is shown and not sent.
@@ -19,25 +20,30 @@ if TYPE_CHECKING:
     from edgecron.api import Scheduler
     from edgecron.model import Execution, Output, OutputChunk
 
-USAGE = "RUN|NAME [--stream stdout|stderr] [--json]"
+USAGE = "RUN|NAME [-f] [--stream stdout|stderr] [--json]"
 _MOST_ID = 2**63 - 1
 _STREAMS = ("stdout", "stderr")
 
 
 def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("run", metavar="RUN|NAME", help="a run's number, or a schedule")
+    parser.add_argument("-f", "--follow", action="store_true", help="go on until the run has ended")
     parser.add_argument("--stream", metavar="stdout|stderr", help="one of them only")
 
 
 def run(cli: Session, args: Namespace) -> int:
     from edgecron.cli.options import UsageError
-    from edgecron.model import ACTIVE
+    from edgecron.model import ACTIVE, Output, Status
 
     if args.stream is not None and args.stream not in _STREAMS:
         raise UsageError(f"--stream is {args.stream!r}, expected stdout or stderr")
     scheduler = cli.scheduler(must_exist=True)
     execution = _find_run(cli, scheduler, args.run)
+    if args.follow:
+        return _follow(cli, scheduler, execution, stream=args.stream)
     output = scheduler.output(execution.id)
+    if output is None and execution.status is Status.RUNNING:
+        output = Output(chunks=tuple(scheduler.output_so_far(execution)))
     if cli.is_json:
         chunks = () if output is None else _chosen(output, args.stream)
         cli.put_json(_chunk_object(execution.id, chunk) for _, chunk in chunks)
@@ -50,35 +56,56 @@ def run(cli: Session, args: Namespace) -> int:
 
 def put_output(cli: Session, output: Output, *, stream: str | None = None) -> None:
     """A run's output on stdout, as it came: cleaned on a terminal, else the very bytes."""
-    sys.stdout.flush()
-    if not sys.stdout.isatty():
-        for is_after_gap, chunk in _chosen(output, stream):
-            if is_after_gap:
-                _say_dropped(cli, output)
-            sys.stdout.buffer.write(chunk.content)
-        sys.stdout.buffer.flush()
-        return
-    _put_cleaned(cli, output, stream)
-
-
-def _put_cleaned(cli: Session, output: Output, stream: str | None) -> None:
-    from codecs import getincrementaldecoder
-
-    from edgecron.cli.screen import clean
-
-    # A chunk may end within a letter: each stream has a decoder that keeps the rest.
-    decoders = {number: getincrementaldecoder("utf-8")("replace") for number in (1, 2)}
-    text = ""
+    printer = Printer()
     for is_after_gap, chunk in _chosen(output, stream):
         if is_after_gap:
             _say_dropped(cli, output)
-        text = clean(
-            decoders[chunk.stream].decode(chunk.content).replace("\r\n", "\n"), keep="\n\t"
-        )
-        sys.stdout.write(text)
-    if text and not text.endswith("\n"):
-        sys.stdout.write("\n")
-    sys.stdout.flush()
+        printer.put(chunk)
+    printer.end()
+
+
+def _follow(cli: Session, scheduler: Scheduler, execution: Execution, *, stream: str | None) -> int:
+    from edgecron.cli.options import UsageError
+
+    if cli.is_json:
+        raise UsageError("logs -f gives no JSON", hint="leave out -f or --json")
+    printer = Printer()
+    for chunk in scheduler.follow(execution.id):
+        if stream is None or chunk.stream.name.lower() == stream:
+            printer.put(chunk)
+    printer.end()
+    return 0
+
+
+class Printer:
+    """Chunks of output on stdout, as they come: cleaned on a terminal, else the very bytes."""
+
+    def __init__(self) -> None:
+        from codecs import getincrementaldecoder
+
+        self._is_cleaned = sys.stdout.isatty()
+        # A chunk may end within a letter: each stream has a decoder that keeps the rest.
+        self._decoders = {number: getincrementaldecoder("utf-8")("replace") for number in (1, 2)}
+        self._last = ""
+
+    def put(self, chunk: OutputChunk) -> None:
+        if not self._is_cleaned:
+            sys.stdout.flush()
+            sys.stdout.buffer.write(chunk.content)
+            sys.stdout.buffer.flush()
+            return
+        from edgecron.cli.screen import clean
+
+        text = self._decoders[chunk.stream].decode(chunk.content).replace("\r\n", "\n")
+        self._last = clean(text, keep="\n\t") or self._last
+        sys.stdout.write(clean(text, keep="\n\t"))
+        sys.stdout.flush()
+
+    def end(self) -> None:
+        """End the last line, on a terminal."""
+        if self._last and not self._last.endswith("\n"):
+            sys.stdout.write("\n")
+        sys.stdout.flush()
 
 
 def _find_run(cli: Session, scheduler: Scheduler, word: str) -> Execution:
@@ -99,7 +126,7 @@ def _state_words(execution: Execution) -> str:
     from edgecron.model import Status
 
     if execution.status is Status.RUNNING:
-        return "is still running; its output can be read when it has ended"
+        return "is still running: -f goes on until it has ended"
     if execution.status is Status.QUEUED:
         return "has not started yet"
     more = f"; {execution.error_msg}" if execution.error_msg else ""

@@ -26,6 +26,7 @@ VERBS: dict[str, Verb] = {
     "run": Verb("run_", "run a schedule now", "Runs"),
     "history": Verb("history", "what has run", "Runs"),
     "logs": Verb("logs", "what a run printed", "Runs"),
+    "cancel": Verb("cancel", "end a run, or withdraw one that waits", "Runs"),
     "daemon": Verb("daemon", "the engine, in the foreground", "Engine"),
     "status": Verb("status", "engines alive, runs in progress", "Engine"),
     "check": Verb("check", "a trigger in plain words, with its next times", "Help"),

@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from edgecron.clock import Clock
 from edgecron.engine.liveness import KernelLiveness
 from edgecron.engine.recovery import recover
+from edgecron.errors import Conflict
 from edgecron.model import EngineInfo
-from edgecron.store.contract import Store
+from edgecron.store.contract import RunningRow, Store
+from edgecron.supervisor.control import Control
+from edgecron.supervisor.output import Part
+from edgecron.supervisor.protocol import Phase
+
+_TRIES = 40
+_PAUSE_S = 0.05
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,6 +36,46 @@ def find_states(store: Store, state_dir: Path, *, boot_id: str) -> list[EngineSt
         EngineState(info=info, is_alive=liveness.engine_is_alive(info.key))
         for info in store.find_engines()
     ]
+
+
+def end_run(row: RunningRow, state_dir: Path) -> None:
+    """Ask the supervisor of a running execution to end it: TERM, its grace, KILL.
+
+    The end is written by its engine, or by the next one. Raises SupervisorUnavailable where the
+    supervisor has gone, Conflict where it has not been told of the run yet.
+    """
+    with Control(state_dir, row.supervisor_id) as control:
+        for _ in range(_TRIES):
+            phase = control.cancel([row.lease_token])[row.lease_token]
+            if phase is not Phase.UNKNOWN:
+                return
+            # Claimed an instant ago, and on its way to the supervisor.
+            time.sleep(_PAUSE_S)
+    raise Conflict(f"run {row.execution_id} is just being started", hint="try again")
+
+
+def printed_so_far(row: RunningRow, state_dir: Path, *, position: int = 0) -> Iterator[Part]:
+    """What is kept of a running execution's output, from a position on.
+
+    Raises SupervisorUnavailable.
+    """
+    with Control(state_dir, row.supervisor_id) as control:
+        while True:
+            _, part = control.output(row.lease_token, position)
+            if not part.chunks:
+                return
+            yield part
+            position = part.next_position
+
+
+def follow_output(row: RunningRow, state_dir: Path, *, position: int = 0) -> Iterator[Part]:
+    """What a running execution prints, as it comes, until it runs no longer.
+
+    Raises SupervisorUnavailable.
+    """
+    with Control(state_dir, row.supervisor_id) as control:
+        for _, part in control.follow(row.lease_token, position):
+            yield part
 
 
 def take_over_ends(store: Store, state_dir: Path, *, clock: Clock) -> None:

@@ -264,6 +264,15 @@ class SqliteStore:
                 now_ms=now_ms,
             )
 
+    def cancel_queued(self, execution_id: int, *, now_ms: int) -> bool:
+        return ending.cancel_queued(self._database, execution_id, now_ms=now_ms)
+
+    def request_cancel(self, execution_id: int, *, now_ms: int) -> RunningRow | None:
+        return ending.request_cancel(self._database, execution_id, now_ms=now_ms)
+
+    def find_running_row(self, execution_id: int) -> RunningRow | None:
+        return ending.find_running_row(self._database, execution_id)
+
     def find_execution(self, execution_id: int) -> Execution | None:
         return history.find_execution(self._database, execution_id)
 

@@ -52,7 +52,8 @@ def find_running(database: Database) -> list[RunningRow]:
 def requeue(database: Database, row: RunningRow, *, now_ms: int) -> bool:
     """Queue a row that was claimed but never started; its token is gone for good.
 
-    Where its schedule was removed meanwhile, it is cancelled like all that was queued then.
+    Where its schedule was removed meanwhile, it is cancelled like all that was queued then; where
+    its end was asked for, it has it.
     """
     with database.transaction():
         schedule = database.returning(
@@ -60,16 +61,18 @@ def requeue(database: Database, row: RunningRow, *, now_ms: int) -> bool:
                    heartbeat_at = NULL, started_at = NULL, engine_id = NULL,
                    supervisor_id = NULL, lease_token = NULL
                WHERE id = :id AND lease_token = :token AND status = 'running'
-               RETURNING schedule_id,
+               RETURNING schedule_id, cancel_requested_at,
                    (SELECT deleted_at FROM schedules WHERE id = executions.schedule_id)""",
             {"id": row.execution_id, "token": row.lease_token, "now": now_ms},
         )
         if schedule is not None and schedule[1] is not None:
-            cancel_queued(database, schedule[0], now_ms=now_ms)
+            _withdraw(database, row.execution_id, now_ms)
+        elif schedule is not None and schedule[2] is not None:
+            cancel_removed(database, schedule[0], now_ms=now_ms)
     return schedule is not None
 
 
-def cancel_queued(database: Database, schedule_id: int, *, now_ms: int) -> None:
+def cancel_removed(database: Database, schedule_id: int, *, now_ms: int) -> None:
     """Cancel what is queued of a removed schedule, inside the caller's transaction."""
     cancelled = database.change(
         """UPDATE executions SET status = 'cancelled', reason = 'removed', finished_at = :now
@@ -80,6 +83,43 @@ def cancel_queued(database: Database, schedule_id: int, *, now_ms: int) -> None:
         "UPDATE schedules SET cancelled_count = cancelled_count + :count WHERE id = :id",
         {"id": schedule_id, "count": cancelled},
     )
+
+
+def cancel_queued(database: Database, execution_id: int, *, now_ms: int) -> bool:
+    """Withdraw a queued execution on request; False where it is no longer queued."""
+    with database.transaction():
+        return _withdraw(database, execution_id, now_ms)
+
+
+def request_cancel(database: Database, execution_id: int, *, now_ms: int) -> RunningRow | None:
+    """Note that a running execution is to end, and say who runs it; None where none runs."""
+    with database.transaction():
+        database.change(
+            """UPDATE executions SET cancel_requested_at = :now
+               WHERE id = :id AND status = 'running' AND cancel_requested_at IS NULL""",
+            {"id": execution_id, "now": now_ms},
+        )
+    return find_running_row(database, execution_id)
+
+
+def find_running_row(database: Database, execution_id: int) -> RunningRow | None:
+    """A running execution and who runs it, or None where it is not running."""
+    return next((row for row in find_running(database) if row.execution_id == execution_id), None)
+
+
+def _withdraw(database: Database, execution_id: int, now_ms: int) -> bool:
+    row = database.returning(
+        """UPDATE executions SET status = 'cancelled', reason = 'request',
+               cancel_requested_at = coalesce(cancel_requested_at, :now), finished_at = :now
+           WHERE id = :id AND status = 'queued' RETURNING schedule_id""",
+        {"id": execution_id, "now": now_ms},
+    )
+    if row is not None:
+        database.change(
+            "UPDATE schedules SET cancelled_count = cancelled_count + 1 WHERE id = :id",
+            {"id": row[0]},
+        )
+    return row is not None
 
 
 def _finish_one(

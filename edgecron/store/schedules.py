@@ -13,7 +13,7 @@ from edgecron.errors import AlreadyExists
 from edgecron.model import Schedule, ScheduleSpec
 from edgecron.planning import Missed, NextFire
 from edgecron.store.connection import Database
-from edgecron.store.ending import cancel_queued
+from edgecron.store.ending import cancel_removed
 from edgecron.store.fires import record_missed
 from edgecron.store.rows import KEPT_COLUMNS, SPEC_COLUMNS, schedule_of, spec_columns
 from edgecron.timetext import to_ms
@@ -149,7 +149,7 @@ def remove_schedule(
             return False
         if missed is not None:
             _record_missed(database, schedule, schedule.spec, missed, now_ms)
-        cancel_queued(database, schedule.id, now_ms=now_ms)
+        cancel_removed(database, schedule.id, now_ms=now_ms)
     return True
 
 

@@ -64,7 +64,6 @@ COMMAND = ("--", "true")
         (("edit", "backup"), "nothing to change"),
         (("edit", "backup", "--name", "other"), "is not known"),
         (("pause", "backup", "--until", "2001-01-01"), "in the past"),
-        (("logs", "backup", "-f"), "is not known"),
         (("logs", "backup", "--stream", "stdin"), "--stream"),
         (("history", "--status", "great"), "--status is 'great'"),
         (("history", "-n", "0"), "-n is '0'"),

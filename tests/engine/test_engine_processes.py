@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -11,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from edgecron.api import Scheduler
+from edgecron.errors import Conflict
 from edgecron.model import Execution, Job, JobKind, Reason, ScheduleSpec, Status
 from edgecron.paths import state_dir
 from edgecron.store.connection import Database
@@ -233,6 +236,77 @@ def test_a_run_that_ended_without_an_engine_does_not_overlap_the_next(place: Pla
     first, second = place.runs("short")
     assert (first.status, first.exit_code) == (Status.FAILED, 7)
     assert (second.id, second.status) == (queued.id, Status.QUEUED)
+
+
+@pytest.mark.failure(26)
+def test_a_run_that_goes_on_is_ended_on_request(place: Place) -> None:
+    place.add("long", "@yearly", _at_the_gate(place))
+    daemon = place.daemon()
+    [run] = place.scheduler.run_now("long")
+    watch = os.pidfd_open(place.gate.wait_arrival())
+
+    cancelled = place.scheduler.cancel(run.id)
+    ended = daemon.wait_for("ended", schedule="long")
+
+    assert cancelled.cancel_requested_at is not None
+    assert (ended["outcome"], ended["reason"]) == ("cancelled", "request")
+    assert _ends(watch)
+    assert place.effects() == ["began"]
+    with pytest.raises(Conflict, match="ended already"):
+        place.scheduler.cancel(run.id)
+
+
+@pytest.mark.failure(26)
+def test_a_run_is_ended_on_request_with_no_engine_alive(place: Place) -> None:
+    place.add("long", "@yearly", _at_the_gate(place))
+    daemon = place.daemon()
+    [run] = place.scheduler.run_now("long")
+    job = place.gate.wait_arrival()
+    supervisor = os.pidfd_open(_parent_of(job))
+    daemon.kill()
+
+    place.scheduler.cancel(run.id)
+    assert _ends(supervisor)
+    place.scheduler.take_over()
+
+    [ended] = place.runs("long")
+    assert (ended.status, ended.reason) == (Status.CANCELLED, Reason.REQUEST)
+
+
+def test_output_is_read_while_a_run_goes_on_and_to_its_end(place: Place) -> None:
+    place.add("long", "@yearly", _at_the_gate(place) + "; echo never")
+    daemon = place.daemon()
+    [run] = place.scheduler.run_now("long")
+    place.gate.wait_arrival()
+
+    so_far = place.scheduler.output_so_far(place.scheduler.execution(run.id))
+    follow = place.scheduler.follow(run.id)
+    early = [next(follow), next(follow)]
+    place.gate.open()
+    late = list(follow)
+    daemon.wait_for("ended", schedule="long")
+
+    assert {chunk.content for chunk in so_far} == {b"out\n", b"err\n"}
+    assert {chunk.content for chunk in early} == {b"out\n", b"err\n"}
+    assert late == []
+    assert list(place.scheduler.follow(run.id)) == early
+
+
+def test_output_is_followed_by_the_program(place: Place) -> None:
+    place.add("short", "@yearly", place.gate.line + "; echo the end")
+    daemon = place.daemon()
+    [run] = place.scheduler.run_now("short")
+    place.gate.wait_arrival()
+    logs = subprocess.Popen(
+        [sys.executable, "-m", "edgecron", "--db", str(place.database), "logs", "-f", str(run.id)],
+        stdout=subprocess.PIPE,
+    )
+
+    place.gate.open()
+    out, _ = logs.communicate(timeout=30)
+    daemon.wait_for("ended", schedule="short")
+
+    assert (logs.returncode, out) == (0, b"the end\n")
 
 
 @pytest.mark.failure(31)

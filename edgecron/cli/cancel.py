@@ -1,0 +1,53 @@
+"""End runs, or withdraw those that wait for a place.
+
+    edgecron cancel 41
+    edgecron cancel 41 42
+
+A command gets TERM, and KILL after its grace (10 s, or --kill-grace), with all of its process
+group. It works with no engine alive, too: the end is on record as soon as one is.
+"""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+from typing import TYPE_CHECKING
+
+from edgecron.cli.session import Session
+
+if TYPE_CHECKING:
+    from edgecron.model import Execution
+
+USAGE = "RUN... [--json]"
+_MOST_ID = 2**63 - 1
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("runs", nargs="+", metavar="RUN", help="a run's number: see history")
+
+
+def run(cli: Session, args: Namespace) -> int:
+    from edgecron.cli.options import read_count
+
+    scheduler = cli.scheduler(must_exist=True)
+    numbers = [read_count(word, what="RUN", most=_MOST_ID) for word in args.runs]
+    for number in numbers:
+        scheduler.execution(number)
+    cancelled = [scheduler.cancel(number) for number in numbers]
+    if cli.is_json:
+        from edgecron.cli.objects import execution_object
+
+        cli.put_json(execution_object(execution) for execution in cancelled)
+        return 0
+    for execution in cancelled:
+        cli.put(_sentence(execution))
+    return 0
+
+
+def _sentence(execution: Execution) -> str:
+    from edgecron.cli.screen import clean
+    from edgecron.model import Status
+
+    name = clean(execution.schedule)
+    if execution.status is Status.CANCELLED and execution.started_at is None:
+        return f"withdrew run {execution.id} of {name}"
+    return f"ending run {execution.id} of {name}"

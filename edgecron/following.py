@@ -1,0 +1,53 @@
+"""Reading what a run prints while it prints it, with an engine alive or without."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from edgecron.engine.peers import follow_output, printed_so_far
+from edgecron.errors import SupervisorUnavailable
+from edgecron.model import ACTIVE, Execution, OutputChunk, Status
+from edgecron.paths import state_dir
+from edgecron.supervisor.control import rest_of
+
+if TYPE_CHECKING:
+    from edgecron.store import SqliteStore
+
+_LOOK_S = 0.1
+
+
+def output_so_far(store: SqliteStore, execution: Execution) -> list[OutputChunk]:
+    """What a running execution has printed, as far as it is kept; [] where nobody can tell."""
+    row = store.find_running_row(execution.id)
+    if row is None:
+        return []
+    with suppress(SupervisorUnavailable):  # It has ended, or died: its row will say so.
+        parts = list(printed_so_far(row, state_dir(store.path)))
+        return [chunk for part in parts for chunk in part.chunks]
+    return []
+
+
+def follow_run(store: SqliteStore, execution_id: int) -> Iterator[OutputChunk]:
+    """What a run prints, from its beginning to its end; it waits for one that has not started.
+
+    Nothing comes twice, and what was dropped in the middle is left out.
+    """
+    position = 0
+    while True:
+        execution = store.find_execution(execution_id)
+        if execution is None or execution.status not in ACTIVE:
+            break
+        row = store.find_running_row(execution_id) if execution.status is Status.RUNNING else None
+        if row is not None:
+            with suppress(SupervisorUnavailable):  # Its end, or the next engine, is waited for.
+                for part in follow_output(row, state_dir(store.path), position=position):
+                    yield from part.chunks
+                    position = part.next_position
+        time.sleep(_LOOK_S)
+    output = store.find_output(execution_id)
+    while output is not None and (part := rest_of(output, position)).chunks:
+        yield from part.chunks
+        position = part.next_position
