@@ -57,7 +57,7 @@ def guard(supervisor_pid: int, state_dir: Path, *, key: str) -> None:
     _, status = os.waitpid(supervisor_pid, 0)
     if status != 0:
         doomed = find_doomed(
-            read_journal(state_dir, key),
+            _read_journal(state_dir, key),
             list_processes(),
             guardian_pid=os.getpid(),
             supervisor_pid=supervisor_pid,
@@ -123,6 +123,13 @@ def end_sessions(sessions: set[int]) -> None:
         for seen in ours:
             with contextlib.suppress(ChildProcessError):
                 os.waitpid(seen.pid, 0)
+
+
+def _read_journal(state_dir: Path, key: str) -> JournalState:
+    try:
+        return read_journal(state_dir, key)
+    except OSError:
+        return JournalState(is_intact=False)  # Its runs are ended all the same, by whose they are.
 
 
 def _has_ended(pid: int) -> bool:

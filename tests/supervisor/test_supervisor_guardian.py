@@ -25,6 +25,7 @@ from edgecron.supervisor import (
     lock_path,
     verdict,
 )
+from edgecron.supervisor.files import journal_path
 from edgecron.supervisor.groups import Process
 from edgecron.supervisor.guardian import find_doomed
 from edgecron.supervisor.records import ExitRecord
@@ -79,6 +80,23 @@ def test_all_runs_of_a_killed_supervisor_are_ended_and_reaped(
     verdicts = [verdict(bench.state_dir, key, token, boot_id=boot_id) for token in tokens]
     assert all(isinstance(found, Interrupted) for found in verdicts)
     assert {found.reason for found in verdicts if isinstance(found, Interrupted)} == {Reason.LOST}
+
+
+@pytest.mark.parametrize("is_replaced", [False, True])
+def test_runs_are_ended_without_a_journal_too(tmp_path: Path, is_replaced: bool) -> None:
+    bench = Bench(tmp_path / "state")
+    guardian = bench.guardian()
+    pid = bench.started(bench.start("/bin/sleep", "60")).pid
+    journal = journal_path(bench.state_dir, bench.link.supervisor_id)
+    journal.unlink()
+    if is_replaced:
+        journal.symlink_to(journal)
+
+    os.kill(bench.link.pid, signal.SIGKILL)
+    wait_gone(guardian)
+
+    assert not Path(f"/proc/{pid}").exists()
+    bench.link.close()
 
 
 @pytest.mark.failure(17)
