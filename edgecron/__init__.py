@@ -13,6 +13,7 @@ in this list, never from below; `tests/test_house.py` holds it.
     timing                a schedule's words to its times, compiled when written
     upcoming              fires to come, as people see them
     store                 the only place that knows SQL
+    retiming              a schedule's times when a person changes it
     supervisor            the process that starts and watches commands, and its journal
     runners               take a claim, give an outcome; never see the database
     engine                step(): one pass; run(): sleeping and waking

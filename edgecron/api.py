@@ -31,9 +31,8 @@ from edgecron.timetext import from_ms, to_ms
 
 if TYPE_CHECKING:
     from edgecron.engine.peers import EngineState
-    from edgecron.planning import Missed, Timing
+    from edgecron.planning import Timing
     from edgecron.store import SqliteStore
-    from edgecron.store.schedules import Retiming
     from edgecron.timing import CompiledSpec
     from edgecron.triggers import Trigger
     from edgecron.upcoming import UpcomingFire
@@ -141,18 +140,21 @@ class Scheduler:
         raise Conflict(f"schedule {name!r} is being changed by others", hint="try again")
 
     def _edit_once(self, schedule: Schedule, spec: ScheduleSpec, origin: str) -> bool:
-        now_ms = self._clock.now_ms()
-        retiming = None
+        from edgecron.retiming import keep_triggers, retime
         from edgecron.timing import timing_words, trigger_words
 
+        now_ms = self._clock.now_ms()
+        retiming = None
         if schedule.trigger_error is None and trigger_words(spec) == trigger_words(schedule.spec):
             # Kept as they were expanded: a bare `every` would get another anchor.
-            compiled = self._kept_triggers(schedule, spec)
+            compiled = keep_triggers(self.store, schedule, spec)
         else:
             compiled = self.compile(spec)
         is_mended = schedule.trigger_error is not None
         if is_mended or timing_words(spec) != timing_words(schedule.spec):
-            retiming = self._retiming(schedule, compiled.timing, now_ms, Reason.EDITED)
+            retiming = retime(
+                self.store, schedule, compiled.timing, now_ms=now_ms, reason=Reason.EDITED
+            )
         return self.store.update_schedule(
             schedule,
             compiled,
@@ -162,68 +164,15 @@ class Scheduler:
             now_ms=now_ms,
         )
 
-    def _kept_triggers(self, schedule: Schedule, spec: ScheduleSpec) -> CompiledSpec:
-        from edgecron.timing import CompiledSpec, check_honoured, load_triggers, timing_of
-        from edgecron.triggers import TriggerKind
-
-        check_honoured(spec.policies)
-        text = self.store.compiled_of(schedule)
-        triggers = load_triggers(text)
-        return CompiledSpec(
-            spec=spec,
-            compiled=text,
-            on_boot=any(trigger.kind is TriggerKind.BOOT for trigger in triggers),
-            timing=timing_of(spec, triggers, seed=self.store.seed),
-            warnings=(),
-        )
-
-    def _retiming(
-        self, schedule: Schedule, timing: Timing, now_ms: int, reason: Reason
-    ) -> Retiming:
-        """What a schedule has missed by its old times, and what comes next by its new ones."""
-        from edgecron.planning import next_after_pause
-        from edgecron.store.schedules import Retiming
-
-        following = None
-        if schedule.enabled:
-            # What is decided stays decided, also where the clock went back since.
-            after_ms = max(now_ms, to_ms(schedule.decided_until))
-            following = next_after_pause(
-                timing,
-                after_ms if schedule.paused_until is None else to_ms(schedule.paused_until),
-                decided_until_ms=after_ms,
-                planned_count=schedule.planned_count,
-            )
-        return Retiming(
-            next=following,
-            decided_until_ms=now_ms,
-            missed=self._missed_until(schedule, now_ms, reason),
-        )
-
-    def _missed_until(self, schedule: Schedule, now_ms: int, reason: Reason) -> Missed | None:
-        """The times of a schedule up to now that nothing has decided, or None."""
-        from edgecron.planning import missed_until
-
-        try:
-            timing = self.timing(schedule)
-        except InvalidInput:
-            return None  # Nothing to count; it must be possible to mend or remove such a schedule.
-        is_held = not schedule.enabled or schedule.paused_until is not None
-        return missed_until(
-            timing,
-            decided_until_ms=to_ms(schedule.decided_until),
-            until_ms=now_ms,
-            reason=Reason.PAUSED if is_held else reason,
-            planned_count=schedule.planned_count,
-        )
-
     def remove(self, name: str) -> Schedule:
         """Remove a schedule: what is queued is cancelled, what runs finishes, history stays."""
+        from edgecron.retiming import missed_of
+
         return self._change(
             name,
             lambda schedule, now_ms: self.store.remove_schedule(
                 schedule,
-                missed=self._missed_until(schedule, now_ms, Reason.REMOVED),
+                missed=missed_of(self.store, schedule, now_ms=now_ms, reason=Reason.REMOVED),
                 now_ms=now_ms,
             ),
         )
@@ -253,6 +202,7 @@ class Scheduler:
 
     def resume(self, name: str) -> Schedule:
         """Let a schedule fire again; the times that passed meanwhile become one skipped range."""
+        from edgecron.retiming import retime
 
         def resume_once(schedule: Schedule, now_ms: int) -> bool:
             until = schedule.paused_until
@@ -261,7 +211,7 @@ class Scheduler:
                 return True  # The pause is over: what comes now is for the engine to decide.
             free = replace(schedule, enabled=True, paused_until=None)
             reason = Reason.PAUSED if is_held else Reason.MISFIRE
-            retiming = self._retiming(free, self.timing(schedule), now_ms, reason)
+            retiming = retime(self.store, free, self.timing(schedule), now_ms=now_ms, reason=reason)
             return self.store.resume_schedule(
                 schedule, retiming=retiming, boot_id=self._clock.boot_id(), now_ms=now_ms
             )
@@ -346,9 +296,9 @@ class Scheduler:
 
     def timing(self, schedule: Schedule) -> Timing:
         """What decides a schedule's times."""
-        from edgecron.timing import load_timing
+        from edgecron.retiming import timing_of_stored
 
-        return load_timing(schedule.spec, self.store.compiled_of(schedule), seed=self.store.seed)
+        return timing_of_stored(self.store, schedule)
 
     def next_fires(self, name: str | None = None) -> Iterator[UpcomingFire]:
         """Fires to come, in the order in which they may start: of one schedule, or of all."""

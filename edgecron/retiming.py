@@ -1,0 +1,70 @@
+"""A stored schedule's times, when a person changes it: what it missed, and what comes next."""
+
+from __future__ import annotations
+
+from edgecron.errors import InvalidInput
+from edgecron.model import Reason, Schedule, ScheduleSpec
+from edgecron.planning import Missed, Timing, missed_until, next_after_pause
+from edgecron.store import SqliteStore
+from edgecron.store.schedules import Retiming
+from edgecron.timetext import to_ms
+from edgecron.timing import CompiledSpec, check_honoured, load_timing, load_triggers, timing_of
+from edgecron.triggers import TriggerKind
+
+
+def timing_of_stored(store: SqliteStore, schedule: Schedule) -> Timing:
+    """What decides a schedule's times. Raises InvalidTrigger or UnknownTimezone."""
+    return load_timing(schedule.spec, store.compiled_of(schedule), seed=store.seed)
+
+
+def keep_triggers(store: SqliteStore, schedule: Schedule, spec: ScheduleSpec) -> CompiledSpec:
+    """A changed specification whose triggers stay as they were expanded."""
+    check_honoured(spec.policies)
+    text = store.compiled_of(schedule)
+    triggers = load_triggers(text)
+    return CompiledSpec(
+        spec=spec,
+        compiled=text,
+        on_boot=any(trigger.kind is TriggerKind.BOOT for trigger in triggers),
+        timing=timing_of(spec, triggers, seed=store.seed),
+        warnings=(),
+    )
+
+
+def retime(
+    store: SqliteStore, schedule: Schedule, timing: Timing, *, now_ms: int, reason: Reason
+) -> Retiming:
+    """What a schedule has missed by its old times, and what comes next by its new ones."""
+    following = None
+    if schedule.enabled:
+        # What is decided stays decided, also where the clock went back since.
+        after_ms = max(now_ms, to_ms(schedule.decided_until))
+        following = next_after_pause(
+            timing,
+            after_ms if schedule.paused_until is None else to_ms(schedule.paused_until),
+            decided_until_ms=after_ms,
+            planned_count=schedule.planned_count,
+        )
+    return Retiming(
+        next=following,
+        decided_until_ms=now_ms,
+        missed=missed_of(store, schedule, now_ms=now_ms, reason=reason),
+    )
+
+
+def missed_of(
+    store: SqliteStore, schedule: Schedule, *, now_ms: int, reason: Reason
+) -> Missed | None:
+    """The times of a schedule up to now that nothing has decided, or None."""
+    try:
+        timing = timing_of_stored(store, schedule)
+    except InvalidInput:
+        return None  # Nothing to count; it must be possible to mend or remove such a schedule.
+    is_held = not schedule.enabled or schedule.paused_until is not None
+    return missed_until(
+        timing,
+        decided_until_ms=to_ms(schedule.decided_until),
+        until_ms=now_ms,
+        reason=Reason.PAUSED if is_held else reason,
+        planned_count=schedule.planned_count,
+    )
