@@ -244,7 +244,7 @@ def test_a_huge_batch_and_an_engine_that_does_not_read_block_nobody(bench: Bench
 
     assert codes == {0}
     assert timed_out.duration_ms is not None
-    assert timed_out.duration_ms < 3_000
+    assert timed_out.duration_ms < 30_000  # far before its own 60 s, however slow the day
 
 
 def test_a_token_starts_once_however_often_it_is_asked_for(bench: Bench, tmp_path: Path) -> None:
