@@ -178,7 +178,7 @@ def test_a_loud_job_starves_no_other(bench: Bench) -> None:
 
     assert {bench.printed(record) for record in records} == {b"quiet\n"}
     assert timed_out.duration_ms is not None
-    assert timed_out.duration_ms < 5_000
+    assert timed_out.duration_ms < 30_000  # far before its own 60 s
 
 
 def test_a_spool_is_removed_once_its_end_is_acknowledged(bench: Bench) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-
 import pytest
 
 from edgecron.errors import InvalidTrigger
@@ -163,13 +161,10 @@ def test_a_step_beyond_its_field_is_taken_as_cron_takes_it_with_a_warning(
         "at " + "2" * 100_000,
     ],
 )
-def test_a_huge_text_is_refused_at_once_by_its_length(text: str) -> None:
-    started = time.perf_counter()
-
+def test_a_huge_text_is_refused_by_its_length_alone(text: str) -> None:
     with pytest.raises(InvalidTrigger, match=r"characters long, expected at most 256") as caught:
         parse_trigger(text)
 
-    assert time.perf_counter() - started < 0.1
     assert len(caught.value.message) < 200
 
 
