@@ -15,8 +15,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from edgecron.clock import Clock, SystemClock
-from edgecron.errors import Conflict, InvalidInput, NotFound
+from edgecron.errors import Conflict, InvalidInput, NotFound, SupervisorUnavailable
 from edgecron.model import (
+    ACTIVE,
     Cause,
     Execution,
     Output,
@@ -260,7 +261,14 @@ class Scheduler:
             elif execution.status is Status.RUNNING:
                 row = self.store.request_cancel(execution_id, now_ms=now_ms)
                 if row is not None:
-                    end_run(row, state_dir(self.path))
+                    try:
+                        end_run(row, state_dir(self.path))
+                    except SupervisorUnavailable:
+                        # It may have ended with nobody there to write it down.
+                        self.take_over()
+                        if self.execution(execution_id).status in ACTIVE:
+                            raise
+                        continue
                     return self.execution(execution_id)
             else:
                 raise Conflict(f"run {execution_id} has ended already: {execution.status}")
@@ -380,8 +388,11 @@ class Scheduler:
 
         return output_so_far(self.store, execution)
 
-    def follow(self, execution_id: int) -> Iterator[OutputChunk]:
-        """What a run prints, as it comes, from its beginning to its end."""
+    def follow(self, execution_id: int) -> Iterator[tuple[int, OutputChunk]]:
+        """What a run prints, as it comes, from its beginning to its end.
+
+        With each chunk comes the number of bytes before it that were printed and not kept.
+        """
         from edgecron.following import follow_run
 
         return follow_run(self.store, execution_id)

@@ -12,6 +12,7 @@ from edgecron.errors import SupervisorUnavailable
 from edgecron.model import ACTIVE, Execution, OutputChunk, Status
 from edgecron.paths import state_dir
 from edgecron.supervisor.control import rest_of
+from edgecron.supervisor.output import Part
 
 if TYPE_CHECKING:
     from edgecron.store import SqliteStore
@@ -30,10 +31,10 @@ def output_so_far(store: SqliteStore, execution: Execution) -> list[OutputChunk]
     return []
 
 
-def follow_run(store: SqliteStore, execution_id: int) -> Iterator[OutputChunk]:
+def follow_run(store: SqliteStore, execution_id: int) -> Iterator[tuple[int, OutputChunk]]:
     """What a run prints, from its beginning to its end; it waits for one that has not started.
 
-    Nothing comes twice, and what was dropped in the middle is left out.
+    Each chunk comes once, with the number of bytes before it that were printed and not kept.
     """
     position = 0
     while True:
@@ -44,10 +45,15 @@ def follow_run(store: SqliteStore, execution_id: int) -> Iterator[OutputChunk]:
         if row is not None:
             with suppress(SupervisorUnavailable):  # Its end, or the next engine, is waited for.
                 for part in follow_output(row, state_dir(store.path), position=position):
-                    yield from part.chunks
+                    yield from _with_gap(part, position)
                     position = part.next_position
         time.sleep(_LOOK_S)
     output = store.find_output(execution_id)
     while output is not None and (part := rest_of(output, position)).chunks:
-        yield from part.chunks
+        yield from _with_gap(part, position)
         position = part.next_position
+
+
+def _with_gap(part: Part, position: int) -> Iterator[tuple[int, OutputChunk]]:
+    for number, chunk in enumerate(part.chunks):
+        yield (part.position - position if number == 0 else 0), chunk

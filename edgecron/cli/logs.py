@@ -59,7 +59,7 @@ def put_output(cli: Session, output: Output, *, stream: str | None = None) -> No
     printer = Printer()
     for is_after_gap, chunk in _chosen(output, stream):
         if is_after_gap:
-            _say_dropped(cli, output)
+            _say_dropped(cli, output.dropped_bytes)
         printer.put(chunk)
     printer.end()
 
@@ -70,7 +70,9 @@ def _follow(cli: Session, scheduler: Scheduler, execution: Execution, *, stream:
     if cli.is_json:
         raise UsageError("logs -f gives no JSON", hint="leave out -f or --json")
     printer = Printer()
-    for chunk in scheduler.follow(execution.id):
+    for skipped, chunk in scheduler.follow(execution.id):
+        if skipped:
+            _say_dropped(cli, skipped)
         if stream is None or chunk.stream.name.lower() == stream:
             printer.put(chunk)
     printer.end()
@@ -129,6 +131,8 @@ def _state_words(execution: Execution) -> str:
         return "is still running: -f goes on until it has ended"
     if execution.status is Status.QUEUED:
         return "has not started yet"
+    if execution.status is Status.INTERRUPTED:
+        return "was interrupted, and its output was lost with its supervisor"
     more = f"; {execution.error_msg}" if execution.error_msg else ""
     return f"printed nothing ({status_words(execution)}{more})"
 
@@ -146,9 +150,9 @@ def _chosen(output: Output, stream: str | None) -> list[tuple[bool, OutputChunk]
     return chosen
 
 
-def _say_dropped(cli: Session, output: Output) -> None:
+def _say_dropped(cli: Session, dropped_bytes: int) -> None:
     sys.stdout.flush()
-    cli.say(f"[... {output.dropped_bytes:,} bytes were not kept ...]")
+    cli.say(f"[... {dropped_bytes:,} bytes were not kept ...]")
 
 
 def _chunk_object(execution_id: int, chunk: OutputChunk) -> dict[str, object]:

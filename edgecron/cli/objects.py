@@ -118,6 +118,7 @@ def execution_object(execution: Execution) -> dict[str, Any]:
         "missed_count": execution.missed_count,
         "error_msg": execution.error_msg,
         "flags": list(execution.flags),
+        "result": execution.result,
         "error_code": execution.error_code,
         "trigger_text": execution.trigger_text,
     }

@@ -287,7 +287,8 @@ def test_output_is_read_while_a_run_goes_on_and_to_its_end(place: Place) -> None
     daemon.wait_for("ended", schedule="long")
 
     assert {chunk.content for chunk in so_far} == {b"out\n", b"err\n"}
-    assert {chunk.content for chunk in early} == {b"out\n", b"err\n"}
+    assert {chunk.content for _, chunk in early} == {b"out\n", b"err\n"}
+    assert [skipped for skipped, _ in early] == [0, 0]
     assert late == []
     assert list(place.scheduler.follow(run.id)) == early
 
