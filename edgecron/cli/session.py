@@ -6,7 +6,7 @@ import json
 import os
 import sys
 from collections.abc import Iterable, Mapping
-from contextlib import suppress
+from io import TextIOWrapper
 from typing import TYPE_CHECKING, Any, TextIO
 
 if TYPE_CHECKING:
@@ -31,8 +31,8 @@ class Session:
         self._zone: tzinfo | None = None
         for stream in (sys.stdout, sys.stderr):
             # A locale that can't show a letter shows its code, and is no reason to fail.
-            with suppress(AttributeError):
-                stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
+            if isinstance(stream, TextIOWrapper):
+                stream.reconfigure(errors="backslashreplace")
 
     def scheduler(self, *, must_exist: bool = False) -> Scheduler:
         """The database that --db or EDGECRON_DB names, else this user's own."""

@@ -34,8 +34,8 @@ FIRST_CHUNK = 16  # small, so that the first starts are early
 CHUNK = 256
 _MOST_CHUNKS = 1024  # of one step: others get a turn even while a storm lasts
 _RECOVER_MS = 30_000  # how often peers are looked at while any of them runs something
-_HOLD_MS = 1_000  # how long nothing is claimed after a start was impossible
 _ORPHAN_MS = 1_000  # and while runs are alive whose engine died
+_HOLD_MS = 1_000  # how long nothing is claimed after a start was impossible
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,7 +7,7 @@ import errno
 import os
 import resource
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from edgecron.supervisor.records import StartRequest
@@ -109,7 +109,7 @@ class Spawner:
             )
 
     @contextlib.contextmanager
-    def _limit_of_commands(self):  # type: ignore[no-untyped-def]
+    def _limit_of_commands(self) -> Iterator[None]:
         """Lower our limit for the moment of the start, so that the command inherits that."""
         if self._command_limit is None:
             yield

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from datetime import datetime
 from enum import StrEnum
@@ -24,7 +25,7 @@ class TriggerKind(StrEnum):
     AFTER = "after"  # when another schedule's fire has ended
 
 
-class Trigger:
+class Trigger(ABC):
     """When a schedule fires. Frozen and hashable; equal where text, zone and meaning are equal.
 
     `text` is what `parse_trigger` reads back; `timezone` an IANA name, 'local', or None for UTC;
@@ -61,20 +62,20 @@ class Trigger:
         found_ms = self.next_after_ms(to_ms(check_aware(instant)))
         return None if found_ms is None else from_ms(found_ms)
 
+    @abstractmethod
     def next_after_ms(self, ms: int) -> int | None:
         """The first plan time strictly later than `ms`, in milliseconds since 1970, or None."""
-        raise NotImplementedError
 
+    @abstractmethod
     def count_ms(self, after_ms: int, until_ms: int) -> int:
         """How many plan times lie later than `after_ms` and not later than `until_ms`.
 
         The cost does not depend on their number.
         """
-        raise NotImplementedError
 
+    @abstractmethod
     def last_ms(self, after_ms: int, until_ms: int) -> int | None:
         """The latest plan time later than `after_ms` and not later than `until_ms`, or None."""
-        raise NotImplementedError
 
     def interval_hint_ms(self, at_ms: int) -> int | None:
         """The distance between the next two plan times after `at_ms`, or None without two."""
