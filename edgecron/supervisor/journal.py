@@ -7,6 +7,7 @@ the boot and the supervisor:
     ["token", [token, ...]]                         about to be started, one write for a batch
     ["start", token, pid, start_time, started_ms]   start_time: what the kernel says, or null
     ["exit", {record}]                              an ExitRecord, short output included
+    ["revoked", [token, ...]]                       on record before, and will never start
 
 Nothing is synced to the disk: a record outlives the process once the kernel has it, and a power
 cut means another boot, after which whatever has no exit on record is `interrupted` anyway.
@@ -60,6 +61,10 @@ class Journal:
     def add_exit(self, record: Mapping[str, Any]) -> None:
         """Keep the JSON of an ExitRecord for the next write."""
         self._backlog.append(encode_line(["exit", record]))
+
+    def add_revoked(self, tokens: Sequence[str]) -> None:
+        """Keep for the next write that tokens which are on record will never start."""
+        self._backlog.append(encode_line(["revoked", list(tokens)]))
 
     def write_backlog(self) -> None:
         """Write what waits, all at once. Raises OSError where there is no space: it waits on."""
@@ -187,6 +192,9 @@ def _note(entry: list[Any], traces: dict[str, Trace]) -> None:
         record = ExitRecord.from_json(entry[1])
         before = traces.get(record.token, Trace())
         traces[record.token] = Trace(pid=before.pid, start_time=before.start_time, exit=record)
+    elif kind == "revoked":
+        for token in entry[1]:
+            traces.pop(token, None)
     else:
         raise ValueError(f"journal entry {kind!r} is not known")
 
@@ -197,9 +205,9 @@ def _needed_lines(content: bytes, needed: Collection[str]) -> list[bytes]:
         entry = decode_line(line[:-1])
         if entry is None:
             raise OSError("the journal was damaged by somebody else")
-        if entry[0] == "token":
+        if entry[0] in ("token", "revoked"):
             if kept := [token for token in entry[1] if token in needed]:
-                lines.append(encode_line(["token", kept]))
+                lines.append(encode_line([entry[0], kept]))
         else:
             token = entry[1]["token"] if entry[0] == "exit" else entry[1]
             if token in needed:

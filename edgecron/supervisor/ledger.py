@@ -62,6 +62,15 @@ class Ledger:
         """Tell the engine of tokens that were not started, and are not on record."""
         self.engine.send(Kind.NOT_STARTED, [[token, code, message] for token in tokens])
 
+    def revoke(self, tokens: Sequence[str]) -> None:
+        """Put on record, with the next `flush`, that tokens which were open will never start.
+
+        Where their supervisor dies they may then be queued again. The engine is told.
+        """
+        if tokens:
+            self._journal.add_revoked(tokens)
+            self.refuse(tokens, "ECANCELED", "it was revoked before its start")
+
     def tell_unacknowledged(self) -> None:
         """Send all ends that were not acknowledged once more, to an engine that took over."""
         for body in self._journal.find_exits(self._unacknowledged):

@@ -198,7 +198,7 @@ class Supervisor:
         phases = {token: self._phase(token) for token in tokens}
         dropped = [token for token in phases if self._starter.drop(token)]
         # An engine that lives keeps its books; it has lost the lease, or is about to.
-        self._ledger.refuse(dropped, "ECANCELED", "it was revoked before its start")
+        self._ledger.revoke(dropped)
         unheard = [token for token, phase in phases.items() if phase is Phase.UNKNOWN]
         self._revoked.update(dropped, unheard)
         return phases

@@ -208,6 +208,7 @@ def test_a_token_that_waits_is_withdrawn_by_a_revocation(bench: Bench, control: 
     tokens = [request.token for request in requests]
 
     phases = control.revoke(tokens)
+    on_record = bench.journal().traces
     started = {token for token in tokens if phases[token] in (Phase.RUNNING, Phase.ENDED)}
     bench.wait_for(
         lambda: len(bench.exits()) + len(bench.not_started()) == 1000, "an answer for each"
@@ -216,6 +217,8 @@ def test_a_token_that_waits_is_withdrawn_by_a_revocation(bench: Bench, control: 
     assert bench.exits().keys() == started
     assert bench.not_started().keys() == set(tokens) - started
     assert len(started) < 1000
+    # Were the supervisor to die now, they could be queued again all the same.
+    assert on_record.keys() == started
 
 
 def test_a_supervisor_without_an_engine_can_be_adopted(

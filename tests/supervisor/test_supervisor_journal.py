@@ -114,6 +114,22 @@ def test_the_verdicts_of_the_table(journal: Journal, tmp_path: Path) -> None:
     assert judge("start") == Interrupted(reason=Reason.LOST, pid=12, start_time=34)
 
 
+@pytest.mark.failure(17)
+def test_what_was_revoked_may_be_queued_again(journal: Journal, tmp_path: Path) -> None:
+    journal.write_tokens(["revoked", "token"])
+    journal.add_revoked(["revoked"])
+    journal.write_backlog()
+    before = [verdict(tmp_path, KEY, token, boot_id=BOOT) for token in ("revoked", "token")]
+
+    # A shorter journal must not bring it back.
+    journal.write_tokens(["x" * 60 for _ in range(20_000)])
+    journal.shrink({"revoked", "token"})
+    after = [verdict(tmp_path, KEY, token, boot_id=BOOT) for token in ("revoked", "token")]
+
+    assert before == after == [NeverStarted(), Interrupted(reason=Reason.LOST)]
+    assert journal_path(tmp_path, KEY).stat().st_size < 1000
+
+
 @pytest.mark.failure(20)
 def test_after_another_boot_only_an_exit_is_believed(journal: Journal, tmp_path: Path) -> None:
     journal.write_tokens(["token", "start", "exit"])
