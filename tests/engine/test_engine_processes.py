@@ -6,51 +6,17 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
 from edgecron.api import Scheduler
 from edgecron.errors import Conflict
-from edgecron.model import Execution, Job, JobKind, Reason, ScheduleSpec, Status
+from edgecron.model import Reason, Status
 from edgecron.paths import state_dir
 from edgecron.store.connection import Database
-from support.processes import Daemon, Gate
-
-
-class Place:
-    """A database in a folder of its own, the jobs' own log, and the engines that were started."""
-
-    def __init__(self, folder: Path, stack: ExitStack) -> None:
-        self.database = folder / "edge.db"
-        self.log = folder / "effects.log"
-        self.gate = Gate(folder)
-        stack.callback(self.gate.close)
-        self.scheduler = stack.enter_context(Scheduler(self.database))
-        self._stack = stack
-
-    def add(self, name: str, trigger: str, line: str) -> None:
-        job = Job(kind=JobKind.SHELL, argv=(line,), env={"LOG": str(self.log)})
-        self.scheduler.add(ScheduleSpec(name=name, triggers=(trigger,), job=job))
-
-    def daemon(self, *options: str) -> Daemon:
-        daemon = Daemon(self.database, *options)
-        self._stack.callback(lambda: daemon.process.poll() is None and daemon.stop())
-        return daemon
-
-    def runs(self, name: str) -> list[Execution]:
-        return self.scheduler.history(name, limit=1000)[::-1]
-
-    def effects(self) -> list[str]:
-        return self.log.read_text().splitlines() if self.log.exists() else []
-
-
-@pytest.fixture
-def place(tmp_path: Path) -> Iterator[Place]:
-    with ExitStack() as stack:
-        yield Place(tmp_path, stack)
+from support.engines import Place
+from support.processes import Gate, ends, parent_of
 
 
 def _at_the_gate(place: Place) -> str:
@@ -125,12 +91,12 @@ def test_engine_and_supervisor_killed_leave_an_interrupted_row_and_no_process(
     watch = os.pidfd_open(job)
 
     first.kill()
-    os.kill(_parent_of(job), signal.SIGKILL)
+    os.kill(parent_of(job), signal.SIGKILL)
     second = place.daemon()
     ended = second.wait_for("ended", schedule="long")
 
     assert (ended["outcome"], ended["reason"]) == ("interrupted", "lost")
-    assert _ends(watch), "what was left of the command was not ended"
+    assert ends(watch), "what was left of the command was not ended"
     assert place.effects() == ["began"]
     place.scheduler.run_now("long")
     second.wait_for("started", schedule="long")
@@ -146,7 +112,7 @@ def test_a_killed_supervisor_is_replaced_and_its_runs_are_interrupted(place: Pla
     daemon.wait_for("started", schedule="long")
     job = place.gate.wait_arrival()
 
-    os.kill(_parent_of(job), signal.SIGKILL)
+    os.kill(parent_of(job), signal.SIGKILL)
     ended = daemon.wait_for("ended", schedule="long")
     place.add("next", "every 1s", "true")
     well = daemon.wait_for("ended", schedule="next")
@@ -225,11 +191,11 @@ def test_a_run_that_ended_without_an_engine_does_not_overlap_the_next(place: Pla
     daemon = place.daemon()
     place.scheduler.run_now("short")
     job = place.gate.wait_arrival()
-    supervisor = os.pidfd_open(_parent_of(job))
+    supervisor = os.pidfd_open(parent_of(job))
 
     daemon.kill()
     place.gate.open()
-    assert _ends(supervisor)
+    assert ends(supervisor)
     place.scheduler.take_over()
     [queued] = place.scheduler.run_now("short")
 
@@ -250,7 +216,7 @@ def test_a_run_that_goes_on_is_ended_on_request(place: Place) -> None:
 
     assert cancelled.cancel_requested_at is not None
     assert (ended["outcome"], ended["reason"]) == ("cancelled", "request")
-    assert _ends(watch)
+    assert ends(watch)
     assert place.effects() == ["began"]
     with pytest.raises(Conflict, match="ended already"):
         place.scheduler.cancel(run.id)
@@ -262,11 +228,11 @@ def test_a_run_is_ended_on_request_with_no_engine_alive(place: Place) -> None:
     daemon = place.daemon()
     [run] = place.scheduler.run_now("long")
     job = place.gate.wait_arrival()
-    supervisor = os.pidfd_open(_parent_of(job))
+    supervisor = os.pidfd_open(parent_of(job))
     daemon.kill()
 
     place.scheduler.cancel(run.id)
-    assert _ends(supervisor)
+    assert ends(supervisor)
     place.scheduler.take_over()
 
     [ended] = place.runs("long")
@@ -383,16 +349,3 @@ def _check_each_fire(place: Place) -> None:
         until = max(removed[name], *plans)
         expected = range((made[name] // 1000 + 1) * 1000, until + 1, 1000)
         assert sorted(plans) == list(expected), name
-
-
-def _parent_of(pid: int) -> int:
-    stat = Path(f"/proc/{pid}/stat").read_text()
-    return int(stat.rpartition(")")[2].split()[1])
-
-
-def _ends(watch: int) -> bool:
-    import select
-
-    poller = select.poll()
-    poller.register(watch, select.POLLIN)
-    return bool(poller.poll(10_000))

@@ -16,14 +16,18 @@ BOUND_S = 30.0
 
 
 class Daemon:
-    """`edgecron daemon` on a database, with its log as JSON."""
+    """`edgecron daemon` on a database, with its log as JSON.
 
-    def __init__(self, database: Path, *options: str) -> None:
+    `program` is the folder that the package is taken from, None for the one that is tested.
+    """
+
+    def __init__(self, database: Path, *options: str, program: Path | None = None) -> None:
         self.process = subprocess.Popen(
             [
                 sys.executable, "-m", "edgecron", "--db", str(database), "daemon",
                 "--log-format", "json", *options,
             ],
+            cwd=program,  # the first place that `-m` looks at
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
         )  # fmt: skip
@@ -119,3 +123,16 @@ class Gate:
 
     def close(self) -> None:
         os.close(self._fd)
+
+
+def parent_of(pid: int) -> int:
+    """The process id of a process's parent."""
+    stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
+    return int(stat.rpartition(")")[2].split()[1])
+
+
+def ends(pidfd: int, *, bound_s: float = BOUND_S) -> bool:
+    """Whether a process ends within a bound."""
+    poller = select.poll()
+    poller.register(pidfd, select.POLLIN)
+    return bool(poller.poll(bound_s * 1000))

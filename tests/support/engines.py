@@ -1,0 +1,37 @@
+"""A database in a folder of its own, and real engines on it."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from pathlib import Path
+
+from edgecron.api import Scheduler
+from edgecron.model import Execution, Job, JobKind, ScheduleSpec
+from support.processes import Daemon, Gate
+
+
+class Place:
+    """A database in a folder of its own, the jobs' own log, and the engines that were started."""
+
+    def __init__(self, folder: Path, stack: ExitStack) -> None:
+        self.database = folder / "edge.db"
+        self.log = folder / "effects.log"
+        self.gate = Gate(folder)
+        stack.callback(self.gate.close)
+        self.scheduler = stack.enter_context(Scheduler(self.database))
+        self._stack = stack
+
+    def add(self, name: str, trigger: str, line: str) -> None:
+        job = Job(kind=JobKind.SHELL, argv=(line,), env={"LOG": str(self.log)})
+        self.scheduler.add(ScheduleSpec(name=name, triggers=(trigger,), job=job))
+
+    def daemon(self, *options: str, program: Path | None = None) -> Daemon:
+        daemon = Daemon(self.database, *options, program=program)
+        self._stack.callback(lambda: daemon.process.poll() is None and daemon.stop())
+        return daemon
+
+    def runs(self, name: str) -> list[Execution]:
+        return self.scheduler.history(name, limit=1000)[::-1]
+
+    def effects(self) -> list[str]:
+        return self.log.read_text().splitlines() if self.log.exists() else []
