@@ -1,0 +1,333 @@
+"""Fifty runs that print on both streams outlive their engine, of any version; or end with their
+supervisor, and with the boot."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import select
+import shutil
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import edgecron
+from edgecron.clock import SystemClock
+from edgecron.engine.host import EngineHost
+from edgecron.engine.peers import take_over_ends
+from edgecron.errors import SupervisorUnavailable
+from edgecron.model import Reason, Status, Stream
+from edgecron.paths import state_dir
+from edgecron.store.connection import Database
+from edgecron.supervisor import lock_is_held, lock_path
+from edgecron.supervisor.control import Control
+from support.engines import Place
+from support.processes import BOUND_S, Daemon, ends, parent_of
+
+# Forked, also where the test runner has threads of its own.
+pytestmark = pytest.mark.filterwarnings("ignore:.*use of fork:DeprecationWarning")
+
+COUNT = 50
+LINES = 900  # about 20 KB per stream, before the gate and after: more than memory holds
+FEW = 9  # as every fifth run prints: it needs no spool
+
+
+class Crowd:
+    """Fifty schedules. A run prints, comes to a gate of its own, prints again, and exits with its
+    number. A child of each sleeps meanwhile."""
+
+    def __init__(self, place: Place, folder: Path) -> None:
+        self._place = place
+        self._arrivals = folder / "crowd"
+        os.mkfifo(self._arrivals)
+        self._arrivals_fd = os.open(self._arrivals, os.O_RDWR | os.O_NONBLOCK)
+        self._gates = []
+        self.pids: dict[int, tuple[int, int]] = {}  # of the job and of its child
+        self.jobs: dict[int, int] = {}  # pidfds
+        self.children: dict[int, int] = {}
+        for number in range(COUNT):
+            gate = folder / f"gate-{number}"
+            os.mkfifo(gate)
+            self._gates.append(os.open(gate, os.O_RDWR | os.O_NONBLOCK))
+            place.add(name_of(number), "@yearly", self._line(number, gate))
+
+    def _line(self, number: int, gate: Path) -> str:
+        return f"""
+            echo began-{number} >>"$LOG"
+            {printing(number, "before")}
+            sleep 600 </dev/null >/dev/null 2>&1 &
+            echo {number} $$ $! >{self._arrivals}
+            read go <{gate}
+            {{ kill $!; wait $!; }} 2>/dev/null
+            {printing(number, "after")}
+            echo went-{number} >>"$LOG"
+            exit {number}"""
+
+    def run(self) -> None:
+        """Have all of them run, and wait until each is at its gate."""
+        for number in range(COUNT):
+            self._place.scheduler.run_now(name_of(number))
+        rest = b""
+        while len(self.jobs) < COUNT:
+            ready, _, _ = select.select([self._arrivals_fd], [], [], BOUND_S)
+            assert ready, f"only these have come: {sorted(self.jobs)}"
+            *whole, rest = (rest + os.read(self._arrivals_fd, 65536)).split(b"\n")
+            for line in whole:
+                number, job, child = map(int, line.split())
+                self.pids[number] = (job, child)
+                self.jobs[number] = os.pidfd_open(job)
+                self.children[number] = os.pidfd_open(child)
+
+    @property
+    def supervisor(self) -> int:
+        """The process id of the one supervisor of all of them."""
+        [found] = {parent_of(job) for job, _ in self.pids.values()}
+        return found
+
+    def let_through(self, numbers: range) -> None:
+        for number in numbers:
+            os.write(self._gates[number], b"go\n")
+
+    def processes(self) -> list[int]:
+        """A pidfd for each job and each of their children."""
+        return [*self.jobs.values(), *self.children.values()]
+
+    def close(self) -> None:
+        for pidfd in self.processes():
+            # A descriptor can't mean anybody else, as a number can.
+            with contextlib.suppress(ProcessLookupError):
+                signal.pidfd_send_signal(pidfd, signal.SIGKILL)
+            os.close(pidfd)
+        for fd in (self._arrivals_fd, *self._gates):
+            os.close(fd)
+
+
+@pytest.fixture
+def crowd(place: Place, tmp_path: Path) -> Iterator[Crowd]:
+    made = Crowd(place, tmp_path)
+    yield made
+    made.close()
+
+
+@pytest.mark.failure(19)
+@pytest.mark.failure(43)
+@pytest.mark.parametrize(
+    ("how", "version", "protocol"),
+    [
+        (signal.SIGKILL, None, None),
+        (signal.SIGTERM, "0.0.9", None),
+        (signal.SIGKILL, "0.0.9", None),
+        (signal.SIGTERM, "9.9.9", 99),
+    ],
+)
+def test_fifty_runs_outlive_their_engine_whole(
+    place: Place,
+    crowd: Crowd,
+    tmp_path: Path,
+    how: signal.Signals,
+    version: str | None,
+    protocol: int | None,
+) -> None:
+    program = copied_program(tmp_path, version=version, protocol=protocol) if version else None
+    first = place.daemon("--max-running", "60", program=program)
+    crowd.run()
+    supervisor, key = os.pidfd_open(crowd.supervisor), supervisor_key(place)
+    early, late = range(0, COUNT, 2), range(1, COUNT, 2)
+
+    end(first, how)
+    crowd.let_through(early)
+    assert all(ends(crowd.jobs[number]) for number in early)
+    assert speaks_another_protocol(place, key) is (protocol is not None)
+    second = place.daemon("--max-running", "60")
+    second.wait_for("engine_started")
+    crowd.let_through(late)
+    for _ in range(COUNT):
+        second.wait_for("ended")
+    assert ends(supervisor), "the supervisor of an engine that has gone stays without work"
+
+    check_each_run_was_whole(place)
+    check_only_the_living_have_files(place)
+    assert versions(place) == {version or edgecron.__version__, edgecron.__version__}
+
+
+@pytest.mark.failure(18)
+@pytest.mark.failure(35)
+def test_all_that_a_killed_supervisor_ran_ends_with_it(place: Place, crowd: Crowd) -> None:
+    daemon = place.daemon("--max-running", "60")
+    crowd.run()
+
+    os.kill(crowd.supervisor, signal.SIGKILL)
+
+    assert all(ends(pidfd) for pidfd in crowd.processes())
+    check_each_is_interrupted(place, daemon, Reason.LOST)
+
+
+@pytest.mark.failure(17)
+@pytest.mark.failure(19)
+def test_all_that_ran_is_interrupted_when_engine_and_supervisor_were_killed(
+    place: Place, crowd: Crowd
+) -> None:
+    first = place.daemon("--max-running", "60")
+    crowd.run()
+
+    first.kill()
+    os.kill(crowd.supervisor, signal.SIGKILL)
+    second = place.daemon("--max-running", "60")
+
+    assert all(ends(pidfd) for pidfd in crowd.processes())
+    check_each_is_interrupted(place, second, Reason.LOST)
+
+
+class AnotherBoot(SystemClock):
+    """The machine's clocks after it has started anew."""
+
+    def boot_id(self) -> str:
+        return "another boot"
+
+
+@pytest.mark.failure(20)
+def test_after_a_reboot_runs_are_interrupted_and_their_process_ids_belong_to_others(
+    place: Place, crowd: Crowd
+) -> None:
+    first = place.daemon("--max-running", "60")
+    crowd.run()
+    supervisor = crowd.supervisor
+    guardian = parent_of(supervisor)
+    watches = [os.pidfd_open(supervisor), os.pidfd_open(guardian)]
+
+    # A power cut asks nobody. What still lives afterwards stands for the processes of the new
+    # boot, which by chance have the very numbers and start times that the journal knows.
+    first.kill()
+    os.kill(guardian, signal.SIGKILL)
+    os.kill(supervisor, signal.SIGKILL)
+    assert all(ends(pidfd) for pidfd in watches)
+    host = EngineHost(place.database, clock=AnotherBoot(), report=lambda event: None)
+    host.engine.step()
+    host.close()
+
+    runs = [run for number in range(COUNT) for run in place.runs(name_of(number))]
+    assert [(run.status, run.reason) for run in runs] == [
+        (Status.INTERRUPTED, Reason.REBOOT)
+    ] * COUNT
+    assert not any(has_ended(pidfd) for pidfd in crowd.processes())
+    assert set(place.effects()) == {f"began-{number}" for number in range(COUNT)}
+
+
+def name_of(number: int) -> str:
+    return f"job-{number}"
+
+
+def printing(number: int, part: str) -> str:
+    """Shell for numbered lines on stdout, then on stderr."""
+    count = lines_of(number)
+    return "; ".join(
+        f"seq -f '{number} {stream.name} {part} %05g' {count} >&{stream.value}" for stream in Stream
+    )
+
+
+def printed(number: int, stream: Stream) -> bytes:
+    """All that the shell prints on a stream."""
+    return "".join(
+        f"{number} {stream.name} {part} {line:05}\n"
+        for part in ("before", "after")
+        for line in range(1, lines_of(number) + 1)
+    ).encode()
+
+
+def lines_of(number: int) -> int:
+    return FEW if number % 5 == 0 else LINES
+
+
+def copied_program(folder: Path, *, version: str, protocol: int | None) -> Path:
+    """A folder with a copy of the package that is of another version, and speaks another protocol
+    where one is given."""
+    package = folder / "program" / "edgecron"
+    shutil.copytree(Path(edgecron.__file__).parent, package)
+    replace(package / "__init__.py", r'__version__ = ".*"', f'__version__ = "{version}"')
+    if protocol is not None:
+        place = package / "supervisor" / "protocol.py"
+        replace(place, r"PROTOCOL_VERSION = \d+", f"PROTOCOL_VERSION = {protocol}")
+    return package.parent
+
+
+def replace(path: Path, pattern: str, text: str) -> None:
+    changed, count = re.subn(f"^{pattern}$", text, path.read_text("utf-8"), flags=re.MULTILINE)
+    assert count == 1, f"{pattern} is {count} times in {path}"
+    path.write_text(changed, "utf-8")
+
+
+def end(daemon: Daemon, how: signal.Signals) -> None:
+    if how is signal.SIGKILL:
+        daemon.kill()
+    else:
+        assert daemon.stop() == 0
+
+
+def living_supervisors(place: Place) -> list[str]:
+    folder = state_dir(place.database)
+    keys = [path.stem.removeprefix("supervisor-") for path in folder.glob("supervisor-*.lock")]
+    return [key for key in keys if lock_is_held(lock_path(folder, key))]
+
+
+def supervisor_key(place: Place) -> str:
+    [key] = living_supervisors(place)
+    return key
+
+
+def speaks_another_protocol(place: Place, key: str) -> bool:
+    """Whether an engine of this version can't talk to a supervisor that lives."""
+    try:
+        Control(state_dir(place.database), key).close()
+    except SupervisorUnavailable as error:
+        return "it speaks version" in error.message
+    return False
+
+
+def versions(place: Place) -> set[str]:
+    database = Database(place.database)
+    found = {version for [version] in database.rows("SELECT version FROM engines")}
+    database.close()
+    return found
+
+
+def check_each_run_was_whole(place: Place) -> None:
+    """One run per schedule, with its own end, all it printed in order, and one body."""
+    for number in range(COUNT):
+        [run] = place.runs(name_of(number))
+        status, reason = (Status.FAILED, Reason.EXIT) if number else (Status.SUCCESS, None)
+        assert (run.status, run.reason, run.exit_code) == (status, reason, number)
+        output = place.scheduler.output(run.id)
+        assert output is not None
+        assert output.dropped_bytes == 0
+        for stream in Stream:
+            chunks = [chunk.content for chunk in output.chunks if chunk.stream is stream]
+            assert b"".join(chunks) == printed(number, stream), f"{stream.name} of job {number}"
+    words = ("began", "went")
+    assert sorted(place.effects()) == sorted(f"{w}-{n}" for w in words for n in range(COUNT))
+
+
+def check_only_the_living_have_files(place: Place) -> None:
+    """What is left in the state folder belongs to the engine that is alive."""
+    # The last end may have been taken over an instant before its supervisor went: any engine, and
+    # any look for ends, clears that away.
+    take_over_ends(place.scheduler.store, state_dir(place.database), clock=SystemClock())
+    [engine] = [state.info for state in place.scheduler.engines() if state.is_alive]
+    files = {path.name for path in state_dir(place.database).iterdir()}
+    own = {f"supervisor-{supervisor_key(place)}.{kind}" for kind in ("lock", "journal", "sock")}
+    assert files == own | {f"engine-{engine.key}.lock", f"engine-{engine.key}.fifo"}
+
+
+def check_each_is_interrupted(place: Place, daemon: Daemon, reason: Reason) -> None:
+    ended = [daemon.wait_for("ended") for _ in range(COUNT)]
+    assert {(end["outcome"], end["reason"]) for end in ended} == {("interrupted", reason.value)}
+    assert {end["schedule"] for end in ended} == {name_of(number) for number in range(COUNT)}
+    runs = [run for number in range(COUNT) for run in place.runs(name_of(number))]
+    assert [run.status for run in runs] == [Status.INTERRUPTED] * COUNT
+    assert set(place.effects()) == {f"began-{number}" for number in range(COUNT)}
+
+
+def has_ended(pidfd: int) -> bool:
+    return ends(pidfd, bound_s=0)
