@@ -402,24 +402,24 @@ class Scheduler:
         return self.store.count_active()
 
     def engines(self) -> list[EngineState]:
-        """The engines of this database that have not said goodbye, and which of them live."""
+        """The engines of this database that have not said goodbye, and how each of them does."""
         # Most verbs ask this for a hint alone: nothing heavy is loaded where there are none.
         if not self.store.find_engines():
             return []
         from edgecron.engine.peers import find_states
 
-        return find_states(self.store, state_dir(self.path), boot_id=self._clock.boot_id())
+        return find_states(self.store, state_dir(self.path), clock=self._clock)
 
     def has_engine(self, queue: str) -> bool:
-        """Whether a living engine looks at a queue."""
-        return any(state.is_alive and queue in state.info.queues for state in self.engines())
+        """Whether an engine that is alive and not stalled looks at a queue."""
+        return any(state.is_working and queue in state.info.queues for state in self.engines())
 
     def take_over(self) -> None:
-        """Write the ends that dead engines left, where no living one does it.
+        """Write the ends that dead engines left, where no engine at work does it.
 
         Else what has long ended would still look like a run that goes on.
         """
-        if self.store.count_active() and not any(state.is_alive for state in self.engines()):
+        if self.store.count_active() and not any(state.is_working for state in self.engines()):
             from edgecron.engine.peers import take_over_ends
 
             take_over_ends(self.store, state_dir(self.path), clock=self._clock)

@@ -6,4 +6,5 @@ wake.py        FIFOs that wake engines    catalogue.py schedules, compiled once
 recovery.py    what dead engines left     liveness.py  who is alive
 events.py      what was done, as values   telling.py   and how it is reported
 handover.py    from a grant to a claim    peers.py     engines, seen by who is none
+health.py      alive, silent or stalled
 """

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from edgecron.clock import Clock
-from edgecron.engine.liveness import KernelLiveness
+from edgecron.engine.health import PATIENCE_S, EngineHealth, diagnose
+from edgecron.engine.liveness import KernelLiveness, engine_lock_path
 from edgecron.engine.recovery import recover
 from edgecron.errors import Conflict
 from edgecron.model import EngineInfo
@@ -20,23 +21,60 @@ from edgecron.supervisor.protocol import Phase
 _TRIES = 40
 _PAUSE_S = 0.05
 _SILENCE_S = 3.0
+_OVERDUE_MS = 2_000  # an engine that is awake has begun what is due long before
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EngineState:
-    """An engine and whether its process lives, as the kernel says."""
+    """An engine and how it does; `why` says in words how that shows, where it is not plain."""
 
     info: EngineInfo
-    is_alive: bool
+    health: EngineHealth
+    why: str = ""
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether its lock is held: then nobody else touches its runs."""
+        return self.health is not EngineHealth.GONE
+
+    @property
+    def is_stalled(self) -> bool:
+        """Whether it is alive and surely makes no progress."""
+        return self.health is EngineHealth.STALLED
+
+    @property
+    def is_working(self) -> bool:
+        """Whether it can be counted on to run what is due."""
+        return self.is_alive and not self.is_stalled
 
 
-def find_states(store: Store, state_dir: Path, *, boot_id: str) -> list[EngineState]:
+def find_states(store: Store, state_dir: Path, *, clock: Clock) -> list[EngineState]:
     """The engines that have not said goodbye, oldest first."""
-    liveness = KernelLiveness(state_dir, boot_id=boot_id)
     return [
-        EngineState(info=info, is_alive=liveness.engine_is_alive(info.key))
+        find_state(info, store, state_dir, clock=clock, patience_s=PATIENCE_S)
         for info in store.find_engines()
     ]
+
+
+def find_state(
+    info: EngineInfo, store: Store, state_dir: Path, *, clock: Clock, patience_s: float
+) -> EngineState:
+    """How one engine does; a silence of less than `patience_s` is none."""
+
+    def is_overdue() -> bool:
+        now_ms = clock.now_ms()
+        due_ms = store.next_due_ms(info.queues, now_ms=now_ms)
+        return due_ms is not None and due_ms < now_ms - _OVERDUE_MS
+
+    diagnosis = diagnose(
+        info.pid,
+        info.key,
+        state_dir=state_dir,
+        lock=engine_lock_path(state_dir, info.key),
+        is_overdue=is_overdue,
+        patience_s=patience_s,
+    )
+    return EngineState(info=info, health=diagnosis.health, why=diagnosis.why)
 
 
 def end_run(row: RunningRow, state_dir: Path) -> None:

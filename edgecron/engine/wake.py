@@ -8,8 +8,11 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import fcntl
 import os
 import stat
+import sys
+import termios
 from pathlib import Path
 
 _PATTERN = "engine-*.fifo"
@@ -22,7 +25,7 @@ class Doorbell:
     """The reading end of an engine's FIFO: readable when somebody rang."""
 
     def __init__(self, state_dir: Path, key: str) -> None:
-        self._path = state_dir / f"engine-{key}.fifo"
+        self._path = _bell_path(state_dir, key)
         os.mkfifo(self._path, 0o600)
         # O_RDWR: with only a reader the descriptor hangs up, and spins, after each writer left.
         self._fd = os.open(self._path, os.O_RDWR | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
@@ -51,21 +54,56 @@ class Doorbell:
 
 def ring_engines(state_dir: Path) -> int:
     """Wake every engine of a database, after a commit; how many were there to hear it."""
-    heard = 0
-    for path in state_dir.glob(_PATTERN):
-        try:
-            fd = os.open(path, os.O_WRONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
-        except OSError as error:
-            if error.errno in _NO_BELL:
-                continue
-            raise
-        try:
-            if stat.S_ISFIFO(os.fstat(fd).st_mode):
-                with contextlib.suppress(BlockingIOError):  # Full: it will wake anyway.
-                    os.write(fd, b"\0")
-                heard += 1
-        except BrokenPipeError:
-            continue  # It died between our open and our write.
-        finally:
-            os.close(fd)
-    return heard
+    return sum(_ring(path) for path in state_dir.glob(_PATTERN))
+
+
+def ring_engine(state_dir: Path, key: str) -> bool:
+    """Wake one engine; whether it was there to hear it."""
+    return _ring(_bell_path(state_dir, key))
+
+
+def count_unheard(state_dir: Path, key: str) -> int | None:
+    """How many rings lie in an engine's FIFO; None where it has none.
+
+    One that is awake takes them out within milliseconds.
+    """
+    fd = _open_bell(_bell_path(state_dir, key), os.O_RDONLY)
+    if fd is None:
+        return None
+    try:
+        waiting = fcntl.ioctl(fd, termios.FIONREAD, bytes(4))
+    finally:
+        os.close(fd)
+    return int.from_bytes(waiting, sys.byteorder)
+
+
+def _bell_path(state_dir: Path, key: str) -> Path:
+    return state_dir / f"engine-{key}.fifo"
+
+
+def _ring(path: Path) -> bool:
+    fd = _open_bell(path, os.O_WRONLY)
+    if fd is None:
+        return False
+    try:
+        with contextlib.suppress(BlockingIOError):  # Full: it will wake anyway.
+            os.write(fd, b"\0")
+    except BrokenPipeError:
+        return False  # It died between our open and our write.
+    finally:
+        os.close(fd)
+    return True
+
+
+def _open_bell(path: Path, direction: int) -> int | None:
+    """A FIFO for reading or writing; None where there is none of ours, or nobody reads it."""
+    try:
+        fd = os.open(path, direction | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError as error:
+        if error.errno in _NO_BELL:
+            return None
+        raise
+    if stat.S_ISFIFO(os.fstat(fd).st_mode):
+        return fd
+    os.close(fd)
+    return None

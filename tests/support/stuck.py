@@ -1,0 +1,77 @@
+"""Engines that are stopped, stuck or at rest, as real processes."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+from edgecron.api import Scheduler
+from edgecron.paths import state_dir
+from edgecron.supervisor.files import prepare_state_dir
+
+_SCRIPT = """
+import sys
+from pathlib import Path
+from edgecron.engine.liveness import take_engine_lock
+from edgecron.engine.wake import Doorbell
+folder, key = Path(sys.argv[1]), sys.argv[2]
+lock, doorbell = take_engine_lock(folder, key), Doorbell(folder, key)
+print("ready", flush=True)
+"""
+SLEEPS = "sys.stdin.read()"  # as in a write to a log that nobody reads
+SPINS = "while True: pass"
+KEY = "0123456789abcdef"
+
+
+class StuckEngine:
+    """A process that is an engine of a database by all signs, and then does what it is told."""
+
+    def __init__(self, scheduler: Scheduler, then: str, *, pid: int | None = None) -> None:
+        """`pid` is what the database says of it, where that is not the truth."""
+        self.state_dir: Path = prepare_state_dir(state_dir(scheduler.path))
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", _SCRIPT + then, str(self.state_dir), KEY],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+        )
+        assert self.process.stdout is not None
+        assert self.process.stdout.readline() == b"ready\n"
+        self.engine_id = scheduler.store.register_engine(
+            key=KEY,
+            pid=self.process.pid if pid is None else pid,
+            boot_id=scheduler.clock.boot_id(),
+            queues=("command",),
+            now_ms=scheduler.clock.now_ms(),
+        )
+
+    def end(self) -> None:
+        self.process.kill()
+        self.process.communicate()
+
+
+def stop(process: subprocess.Popen[bytes]) -> None:
+    """SIGSTOP to a child of ours, until it has stopped."""
+    process.send_signal(signal.SIGSTOP)
+    os.waitid(os.P_PID, process.pid, os.WSTOPPED)
+
+
+def resume(process: subprocess.Popen[bytes]) -> None:
+    """SIGCONT to a child of ours, until it goes on."""
+    process.send_signal(signal.SIGCONT)
+    os.waitid(os.P_PID, process.pid, os.WCONTINUED)
+
+
+def wait_for_rest(pid: int) -> None:
+    """Wait, bounded, until a process has not taken a turn between a hundred looks at it."""
+    looks, last = 0, ""
+    for _ in range(100_000):
+        lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+        now = "".join(line for line in lines if "ctxt_switches" in line or "State" in line)
+        looks = looks + 1 if now == last and "S (sleeping)" in now else 0
+        last = now
+        if looks == 100:
+            return
+    raise AssertionError(f"process {pid} does not come to rest")
