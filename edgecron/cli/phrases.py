@@ -9,6 +9,9 @@ from typing import TYPE_CHECKING
 from edgecron.cli.screen import distance, local_time
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from edgecron.engine.peers import EngineState
     from edgecron.model import Execution, Schedule, ScheduleSpec
 
 
@@ -131,6 +134,14 @@ def note_words(execution: Execution, *, zone: tzinfo, now: datetime) -> str:
     if execution.error_msg:
         notes.append(execution.error_msg)
     return ", ".join(notes)
+
+
+def stalled_words(states: Sequence[EngineState]) -> str:
+    """That there are engines, and that all of them are stalled."""
+    if len(states) == 1:
+        return f"the only engine, pid {states[0].info.pid}, is stalled: {states[0].why}"
+    pids = ", ".join(str(state.info.pid) for state in states)
+    return f"all {len(states)} engines are stalled (pids {pids})"
 
 
 def count_words(count: int, what: str) -> str:

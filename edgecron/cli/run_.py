@@ -5,7 +5,7 @@
 
 With --wait, its output is printed when it has ended, and the exit code is the job's own: 128+N
 where signal N ended it, 125 for every error of edgecron's, also where it was skipped. Where no
-engine is alive, it is run from here. Ctrl-C ends a run that is run from here.
+engine is alive, or all are stalled, it is run from here. Ctrl-C ends a run that is run from here.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import time
 from argparse import ArgumentParser, Namespace
 from typing import TYPE_CHECKING
 
-from edgecron.cli.session import Session
+from edgecron.cli.session import Session, find_living
 
 if TYPE_CHECKING:
     from edgecron.engine.host import EngineHost
@@ -69,30 +69,50 @@ def _put(cli: Session, executions: list[Execution]) -> None:
 
 
 def _wait(cli: Session, execution_id: int, queue: str) -> Execution:
-    """Wait for the end of a run; where no engine is alive, run it here."""
+    """Wait for the end of a run; where no engine is alive and at work, run it here.
+
+    A stalled engine that wakes finds the row claimed; what it has claimed itself is left to it.
+    """
     from edgecron.errors import NotSupported
     from edgecron.model import ACTIVE, COMMAND_QUEUE, Status
 
     looks = 0
+    said: str | None = None
     while True:
         scheduler = cli.scheduler()
         execution = scheduler.execution(execution_id)
         if execution.status not in ACTIVE:
             return execution
-        if looks % _LOOKS_PER_CHECK == 0 and not scheduler.has_engine(queue):
+        if looks % _LOOKS_PER_CHECK == 0 and execution.status is Status.RUNNING:
+            words = _abandoned_words(cli, execution)
+            if words is not None and said is None:
+                cli.warn(words)
+            said = words
+        elif looks % _LOOKS_PER_CHECK == 0 and not scheduler.has_engine(queue):
             if queue != COMMAND_QUEUE:
                 raise NotSupported(
                     f"run {execution_id} is for the program of queue {queue!r}, which does not run",
                     hint="start that program; the run stays queued",
                 )
-            if execution.status is Status.QUEUED:
-                return _run_here(cli, execution_id)
-            if looks == 0:
-                cli.warn("it was started by an engine that has gone; waiting for the next one")
+            return _run_here(cli, execution_id)
         looks += 1
         if looks == _LOOKS_PER_CHECK:
             _say_blocked(cli, execution)
         time.sleep(_LOOK_S)
+
+
+def _abandoned_words(cli: Session, execution: Execution) -> str | None:
+    """Who does not look after a running run, and what it waits for; None where all is well."""
+    states = [state for state in cli.scheduler().engines() if state.is_alive]
+    own = next((state for state in states if state.info.id == execution.engine_id), None)
+    if own is not None and own.is_stalled:
+        return (
+            f"its engine, pid {own.info.pid}, is stalled: {own.why};"
+            f" waiting until it goes on; see: {cli.command('doctor')}"
+        )
+    if own is None and not any(state.is_working and state.info.queues for state in states):
+        return "it was started by an engine that has gone; waiting for the next one"
+    return None
 
 
 def _run_here(cli: Session, execution_id: int) -> Execution:
@@ -142,6 +162,7 @@ def _drive(
 
 def _blocking_words(cli: Session, execution: Execution) -> str | None:
     """Which earlier run of its schedule keeps a run from its start, and what to do; or None."""
+    from edgecron.cli.phrases import stalled_words
     from edgecron.model import ACTIVE, COMMAND_QUEUE, Status
 
     scheduler = cli.scheduler()
@@ -155,8 +176,11 @@ def _blocking_words(cli: Session, execution: Execution) -> str | None:
     if not before or (execution.status is Status.QUEUED and not running):
         return None  # What is queued before it keeps back what would be queued, and nothing else.
     words = f"run {running[-1].id} still runs" if running else f"run {before[-1].id} is queued"
-    if not scheduler.has_engine(COMMAND_QUEUE):
+    states = find_living(scheduler, COMMAND_QUEUE)
+    if not states:
         return f"{words}, and no engine is alive: start one with {cli.command('daemon')}"
+    if all(state.is_stalled for state in states):
+        return f"{words}, and {stalled_words(states)}; see {cli.command('doctor')}"
     if execution.status is Status.SKIPPED:
         wait = cli.command(f"edit {execution.schedule} --overlap queue")
         return f"{words}; to let one wait for it: {wait}"

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from datetime import tzinfo
 
     from edgecron.api import Scheduler
+    from edgecron.engine.peers import EngineState
     from edgecron.errors import EdgecronError
 
 
@@ -121,12 +122,25 @@ class Session:
         return f"edgecron --db {quote(self.database)} {words}"
 
     def warn_without_engine(self, scheduler: Scheduler, *, queue: str = "command") -> None:
-        """Say that nothing will fire, and what to do, where no engine is alive."""
-        if not scheduler.has_engine(queue):
+        """Say that nothing will fire, and what to do, where no engine is alive and at work."""
+        states = find_living(scheduler, queue)
+        if not states:
             self.warn(
                 "no engine is running, so nothing will be run yet;"
                 f" start one: {self.command('daemon')}"
             )
+        elif all(state.is_stalled for state in states):
+            from edgecron.cli.phrases import stalled_words
+
+            self.warn(
+                f"{stalled_words(states)}; nothing will be run yet; see: {self.command('doctor')}"
+            )
+
+
+def find_living(scheduler: Scheduler, queue: str) -> list[EngineState]:
+    """The engines that are alive and look at a queue, stalled ones included."""
+    states = scheduler.engines()
+    return [state for state in states if state.is_alive and queue in state.info.queues]
 
 
 def _is_utf8(stream: TextIO) -> bool:

@@ -60,23 +60,19 @@ def _put(cli: Session, scheduler: Scheduler) -> None:
     line("database", f"{scheduler.path}, {_size_words(scheduler.path)}")
     states = scheduler.engines()
     alive = [state for state in states if state.is_alive]
-    for number, state in enumerate(alive):
-        info = state.info
-        since = f"since {near_time(info.started_at, zone=zone, now=now)}"
-        text = f"pid {info.pid}, version {info.version}, {since}"
-        line("engines" if number == 0 else "", text, "green")
     if not alive:
         line("engines", "none alive: nothing is being run", "red")
-    for state in states:
-        if not state.is_alive:
-            line("", f"pid {state.info.pid} has died; the next engine clears up", "yellow")
+    for number, state in enumerate(sorted(states, key=lambda state: not state.is_alive)):
+        since = f"since {near_time(state.info.started_at, zone=zone, now=now)}"
+        text, style = _engine_words(cli, state, since=since)
+        line("engines" if alive and number == 0 else "", text, style)
     line("schedules", count_words(len(scheduler.schedules()), "schedule"))
     counts = scheduler.active_counts()
     running, queued = counts.get(Status.RUNNING, 0), counts.get(Status.QUEUED, 0)
     line("runs", f"{running} running, {queued} queued", "cyan" if running else None)
     for execution in _running(scheduler):
         start = near_time(execution.started_at or execution.plan_at, zone=zone, now=now)
-        left = "" if alive else "; its engine has gone, and the next one takes its end over"
+        left = _left_words(execution, states)
         line("", f"{execution.schedule}, run {execution.id}, since {start}{left}")
     fire = _next_fire(scheduler)
     coming = "nothing to come"
@@ -98,6 +94,28 @@ def _put(cli: Session, scheduler: Scheduler) -> None:
         cli.put(text)
     if not alive:
         cli.say(f"start an engine: {cli.command('daemon')}")
+
+
+def _engine_words(cli: Session, state: EngineState, *, since: str) -> tuple[str, str]:
+    """How an engine does, and its style."""
+    from edgecron.engine.health import EngineHealth
+
+    info, see = state.info, f"see {cli.command('doctor')}"
+    if state.health is EngineHealth.STALLED:
+        return f"pid {info.pid} is stalled: {state.why}; its runs go on; {see}", "yellow"
+    if state.health is EngineHealth.GONE:
+        return f"pid {info.pid} has died; the next engine clears up", "yellow"
+    more = f"; {state.why}" if state.why else ""
+    return f"pid {info.pid}, version {info.version}, {since}{more}", "green"
+
+
+def _left_words(execution: Execution, states: list[EngineState]) -> str:
+    """What is to be said of a run whose engine does not look after it now."""
+    if any(state.is_stalled and state.info.id == execution.engine_id for state in states):
+        return "; its engine is stalled"
+    if any(state.is_alive for state in states):
+        return ""
+    return "; its engine has gone, and the next one takes its end over"
 
 
 def _object(scheduler: Scheduler) -> dict[str, Any]:
@@ -145,6 +163,7 @@ def _engine_object(state: EngineState) -> dict[str, Any]:
         "queues": list(state.info.queues),
         "started_at": instant(state.info.started_at),
         "alive": state.is_alive,
+        "stalled": state.is_stalled,
     }
 
 

@@ -1,0 +1,146 @@
+"""What the verbs say and do while an engine is stopped."""
+
+from __future__ import annotations
+
+import select
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from edgecron.api import Scheduler
+from support.cli import Edgecron
+from support.processes import BOUND_S, Daemon, Gate
+from support.stuck import SLEEPS, StuckEngine, resume, stop
+
+
+@pytest.fixture
+def stopped(edgecron: Edgecron, database: Path, backup: str) -> Iterator[Daemon]:
+    """A real engine that has run `backup` once, and was then stopped."""
+    daemon = Daemon(database)
+    edgecron("run", backup)
+    daemon.wait_for("ended", schedule=backup)
+    stop(daemon.process)
+    yield daemon
+    if daemon.process.poll() is None:
+        daemon.kill()
+
+
+@pytest.mark.failure(23)
+def test_status_says_that_an_engine_is_stalled(edgecron: Edgecron, stopped: Daemon) -> None:
+    pid = stopped.process.pid
+
+    said, coloured = edgecron("status"), edgecron("status", "--color", "always")
+    [status] = edgecron("status", "--json").json
+
+    line = (
+        f"engines      pid {pid} is stalled: it is stopped (SIGSTOP or Ctrl-Z);"
+        " its runs go on; see edgecron doctor"
+    )
+    assert line in said.out.splitlines()
+    assert said.err == ""
+    assert f"\x1b[33mpid {pid} is stalled" in coloured.out
+    [engine] = status["engines"]
+    assert (engine["pid"], engine["alive"], engine["stalled"]) == (pid, True, True)
+
+
+def test_status_says_nothing_of_the_kind_when_it_goes_on(
+    edgecron: Edgecron, stopped: Daemon
+) -> None:
+    resume(stopped.process)
+
+    [status] = edgecron("status", "--json").json
+
+    assert [(one["alive"], one["stalled"]) for one in status["engines"]] == [(True, False)]
+    assert "stalled" not in edgecron("status").out
+
+
+@pytest.mark.parametrize(
+    "words", [("run", "backup"), ("add", "new", "--every", "1h", "--", "true")]
+)
+def test_who_counts_on_a_stalled_engine_is_warned(
+    edgecron: Edgecron, stopped: Daemon, words: tuple[str, ...]
+) -> None:
+    said = edgecron(*words)
+
+    assert said.code == 0
+    assert said.err == (
+        f"edgecron: warning: the only engine, pid {stopped.process.pid}, is stalled: it is"
+        " stopped (SIGSTOP or Ctrl-Z); nothing will be run yet; see: edgecron doctor\n"
+    )
+
+
+def test_several_stalled_engines_are_all_named(
+    edgecron: Edgecron, stopped: Daemon, database: Path
+) -> None:
+    with Scheduler(database) as scheduler:
+        stuck = StuckEngine(scheduler, SLEEPS)
+    said = edgecron("run", "backup")
+    stuck.end()
+
+    pids = f"{stopped.process.pid}, {stuck.process.pid}"
+    assert f"all 2 engines are stalled (pids {pids})" in said.err
+
+
+@pytest.mark.failure(23)
+def test_a_run_is_run_here_where_all_engines_are_stalled_and_once(
+    edgecron: Edgecron, stopped: Daemon, tmp_path: Path
+) -> None:
+    log = tmp_path / "effects"
+    edgecron("add", "x", "--every", "1h", "--shell", f"echo ran >>{log}; exit 7")
+
+    said = edgecron("run", "x", "--wait")
+    resume(stopped.process)
+    edgecron("run", "backup")
+    stopped.wait_for("ended", schedule="backup")
+
+    assert said.code == 7
+    assert log.read_text() == "ran\n"
+    [run] = edgecron("history", "x", "--json").json
+    assert (run["status"], run["exit_code"]) == ("failed", 7)
+
+
+def test_a_run_that_a_stalled_engine_has_claimed_is_left_to_it(
+    edgecron: Edgecron, stopped: Daemon, tmp_path: Path
+) -> None:
+    resume(stopped.process)
+    edgecron("add", "long", "--every", "1h", "--overlap", "skip", "--shell", "exec sleep 600")
+    edgecron("run", "long")
+    stopped.wait_for("started", schedule="long")
+    stop(stopped.process)
+
+    skipped = edgecron("run", "long", "--wait")
+    status = edgecron("status").out
+    [_, first] = edgecron("history", "long", "--json").json
+    cancelled = edgecron("cancel", str(first["id"]))
+
+    assert skipped.code == 125
+    assert "still runs, and the only engine, pid" in skipped.err
+    assert first["status"] == "running"
+    assert "; its engine is stalled" in status
+    assert cancelled.code == 0
+
+
+def test_who_waits_for_a_run_of_a_stalled_engine_is_told(
+    edgecron: Edgecron, stopped: Daemon, database: Path, tmp_path: Path
+) -> None:
+    resume(stopped.process)
+    gate = Gate(tmp_path)
+    edgecron("add", "long", "--every", "1h", "--shell", f"{gate.line}; exit 5")
+    command = [sys.executable, "-m", "edgecron", "run", "long", "--wait"]
+    waiting = subprocess.Popen(command, stderr=subprocess.PIPE, bufsize=0)
+    assert waiting.stderr is not None
+    gate.wait_arrival()
+
+    stop(stopped.process)
+    assert select.select([waiting.stderr], [], [], BOUND_S)[0]
+    line = waiting.stderr.readline().decode()
+    resume(stopped.process)
+    gate.open()
+
+    assert waiting.wait(BOUND_S) == 5
+    waiting.stderr.close()
+    gate.close()
+    assert f"its engine, pid {stopped.process.pid}, is stalled" in line
