@@ -9,6 +9,7 @@ from typing import Protocol
 from edgecron.model import Outcome
 from edgecron.runners.command import outcome_of
 from edgecron.store.contract import RunningRow
+from edgecron.supervisor.cgroups import end_left_cgroup
 from edgecron.supervisor.files import lock_is_held, lock_path, take_lock
 from edgecron.supervisor.groups import end_left_group
 from edgecron.supervisor.journal import read_journal
@@ -37,7 +38,7 @@ class Liveness(Protocol):
         """The outcome that the dead supervisor recorded for a row."""
 
     def end_what_is_left(self, verdict: Interrupted) -> None:
-        """End the process group of an interrupted run, if it is still the one that was started."""
+        """End an interrupted run, if it is still the one that was started, and its cgroup."""
 
     def forget_engine(self, key: str) -> None:
         """Clear away the files of a dead engine."""
@@ -78,6 +79,8 @@ class KernelLiveness:
     def end_what_is_left(self, verdict: Interrupted) -> None:
         if verdict.pid is not None:
             end_left_group(verdict.pid, verdict.start_time)
+        if verdict.cgroup is not None:
+            end_left_cgroup(verdict.cgroup)
 
     def forget_engine(self, key: str) -> None:
         (self._state_dir / f"engine-{key}.fifo").unlink(missing_ok=True)

@@ -11,9 +11,12 @@ files.py      names, locks                  verdicts.py   what became of a run o
 remains.py    what dead ones left           deadlines.py  times to act at
 guardian.py   its parent, ends orphans      results.py    the result that a run leaves
 controls.py   its control socket            control.py    how others ask it
-addresses.py  sockets, whatever their path
+addresses.py  sockets, whatever their path  members.py    what a run has started
+cgroups.py    a cgroup for each run         delegation.py where cgroups may be made
+looks.py      looks at all processes
 """
 
+from edgecron.supervisor.cgroups import end_left_cgroup
 from edgecron.supervisor.files import lock_is_held, lock_path
 from edgecron.supervisor.groups import LeftGroup, end_left_group
 from edgecron.supervisor.journal import JournalState, Trace, read_journal
@@ -49,6 +52,7 @@ __all__ = [
     "SupervisorLink",
     "Trace",
     "Verdict",
+    "end_left_cgroup",
     "end_left_group",
     "forget",
     "judge",

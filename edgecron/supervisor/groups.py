@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -89,9 +91,11 @@ def end_left_group(pid: int, start_time: int | None) -> LeftGroup:
     try:
         if os.getpgid(pid) != pid:
             return LeftGroup.RECYCLED
+        others = [seen.pid for seen in list_processes() if seen.session == pid]
         os.killpg(pid, signal.SIGKILL)
     except ProcessLookupError:
         return LeftGroup.GONE
+    signal_others(others, signal.SIGKILL, leader=pid)
     return LeftGroup.ENDED
 
 
@@ -104,6 +108,27 @@ def signal_group(pgid: int, number: int) -> bool:
     except PermissionError:
         return True  # macOS: only processes that are not ours any more, or a zombie, are left
     return True
+
+
+def signal_others(pids: Iterable[int], number: int, *, leader: int) -> None:
+    """Send a signal to those of a run's processes that are not in its own group.
+
+    As a shell's are after `set -m`, or those of a daemon with a session of its own.
+    """
+    for pid in pids:
+        # Those that are gone, or another user's by now.
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            if os.getpgid(pid) != leader:
+                os.kill(pid, number)
+
+
+def sessions_of(pids: Iterable[int]) -> set[int]:
+    """The sessions that processes are in; those that are gone are in none."""
+    found = set()
+    for pid in pids:
+        with contextlib.suppress(OSError):
+            found.add(os.getsid(pid))
+    return found
 
 
 def group_has_members(pgid: int) -> bool:

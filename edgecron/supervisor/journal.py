@@ -1,9 +1,9 @@
 """The journal of a supervisor: tokens before they start, starts, exits. Append-only, checksummed.
 
 A line is eight hexadecimal digits of CRC-32, a space and a JSON array. The first names the format,
-the boot and the supervisor:
+the boot and the supervisor, and where runs have cgroups the folder that holds these:
 
-    ["edgecron-journal", 1, boot_id, key]
+    ["edgecron-journal", 1, boot_id, key]           or [..., key, cgroup]
     ["token", [token, ...]]                         about to be started, one write for a batch
     ["start", token, pid, start_time, started_ms]   start_time: what the kernel says, or null
     ["exit", {record}]                              an ExitRecord, short output included
@@ -36,9 +36,12 @@ TRUNCATE_BYTES = 16 * 1024
 class Journal:
     """Writes one supervisor's journal. Starts and exits that find no space wait in memory."""
 
-    def __init__(self, state_dir: Path, key: str, *, boot_id: str) -> None:
+    def __init__(
+        self, state_dir: Path, key: str, *, boot_id: str, cgroup: Path | None = None
+    ) -> None:
         self._path = journal_path(state_dir, key)
-        self._header = encode_line([FORMAT, FORMAT_VERSION, boot_id, key])
+        where = [] if cgroup is None else [os.fspath(cgroup)]
+        self._header = encode_line([FORMAT, FORMAT_VERSION, boot_id, key, *where])
         self._backlog: list[bytes] = []
         self._size = 0
         self._rotate_at = ROTATE_BYTES
@@ -134,10 +137,14 @@ class Trace:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JournalState:
-    """A journal as it was found. Not intact: missing, or damaged from some place on."""
+    """A journal as it was found. Not intact: missing, or damaged from some place on.
+
+    `cgroup` holds the cgroups of its runs; None where they have none.
+    """
 
     is_intact: bool
     boot_id: str | None = None
+    cgroup: Path | None = None
     traces: dict[str, Trace] = field(default_factory=dict)
 
 
@@ -151,7 +158,7 @@ def read_journal(state_dir: Path, key: str) -> JournalState:
         lines = journal.read().split(b"\n")
     entries = [decode_line(line) for line in lines[:-1]]
     header = entries[0] if entries else None
-    if not header or header[:2] != [FORMAT, FORMAT_VERSION] or header[3:] != [key]:
+    if not header or header[:2] != [FORMAT, FORMAT_VERSION] or header[3:4] != [key]:
         return JournalState(is_intact=False)
     # What follows the last newline is a line that was torn.
     is_intact = lines[-1] == b""
@@ -164,7 +171,12 @@ def read_journal(state_dir: Path, key: str) -> JournalState:
         except (ValueError, TypeError, KeyError, IndexError):
             is_intact = False
             break
-    return JournalState(is_intact=is_intact, boot_id=header[2], traces=traces)
+    return JournalState(
+        is_intact=is_intact,
+        boot_id=header[2],
+        cgroup=Path(header[4]) if len(header) > 4 else None,
+        traces=traces,
+    )
 
 
 def encode_line(entry: list[Any]) -> bytes:

@@ -15,10 +15,12 @@ from typing import Any
 
 from edgecron.clock import Clock
 from edgecron.supervisor import ledger, starting, watching
+from edgecron.supervisor.cgroups import RunCgroups
 from edgecron.supervisor.controls import Controls
 from edgecron.supervisor.deadlines import Deadlines
 from edgecron.supervisor.engine_end import EngineEnd
 from edgecron.supervisor.files import socket_path
+from edgecron.supervisor.looks import Looks
 from edgecron.supervisor.output import Part
 from edgecron.supervisor.protocol import PROTOCOL_VERSION, Kind, Phase
 from edgecron.supervisor.reactor import Reactor
@@ -34,13 +36,26 @@ _LAST_WAIT = "last wait"
 class Supervisor:
     """One supervisor process: what the engine says, what the system says, when to go."""
 
-    def __init__(self, link: socket.socket, state_dir: Path, *, key: str, clock: Clock) -> None:
+    def __init__(
+        self,
+        link: socket.socket,
+        state_dir: Path,
+        *,
+        key: str,
+        clock: Clock,
+        cgroups: RunCgroups | None = None,
+    ) -> None:
         self._clock = clock
         self._reactor = Reactor()
         self._deadlines = Deadlines()
         self._engine = EngineEnd(link, self._reactor, on_message=self._on_message)
         self._ledger = ledger.Ledger(
-            state_dir, key=key, clock=clock, deadlines=self._deadlines, engine=self._engine
+            state_dir,
+            key=key,
+            clock=clock,
+            deadlines=self._deadlines,
+            engine=self._engine,
+            cgroup=None if cgroups is None else cgroups.root,
         )
         self._watch = watching.Watch(
             self._reactor, clock=clock, deadlines=self._deadlines, ledger=self._ledger
@@ -50,6 +65,8 @@ class Supervisor:
             clock=clock,
             deadlines=self._deadlines,
             ledger=self._ledger,
+            looks=Looks(clock, turn=lambda: self._reactor.turns),
+            cgroups=cgroups,
             on_started=self._on_started,
         )
         self._hello = {

@@ -18,6 +18,8 @@ from pathlib import Path
 from edgecron.clock import Clock
 from edgecron.errors import EdgecronError, SupervisorUnavailable
 from edgecron.supervisor import files, guardian, protocol, remains
+from edgecron.supervisor.cgroups import RunCgroups, supervisor_folder
+from edgecron.supervisor.delegation import VARIABLE, Place, find_place
 from edgecron.supervisor.link import SupervisorLink
 
 START_TIMEOUT_S = 20.0
@@ -119,17 +121,19 @@ def serve_detached(link: socket.socket, folder: Path, *, key: str, clock: Clock)
     code = 70
     try:
         _detach(link)
+        place = find_place(os.environ)
         guarded_pid = _fork_guarded() if guardian.become_subreaper() else None
         if guarded_pid:
             # The link must close with the supervisor.
             link.close()
             _show_name("edgecron-guard")
-            guardian.guard(guarded_pid, folder, key=key)
+            root = None if place is None else supervisor_folder(place.folder, key)
+            guardian.guard(guarded_pid, folder, key=key, cgroup=root)
         else:
             if guarded_pid is not None:
                 os.setsid()
                 _reset_signals()
-            _serve(link, folder, key=key, clock=clock)
+            _serve(link, folder, key=key, clock=clock, place=place)
         code = 0
     except EdgecronError as error:
         _refuse(link, error.message)
@@ -155,19 +159,36 @@ def _fork_guarded() -> int:
         raise SupervisorUnavailable(f"supervisor can't be started: {error}") from error
 
 
-def _serve(link: socket.socket, folder: Path, *, key: str, clock: Clock) -> None:
+def _serve(
+    link: socket.socket, folder: Path, *, key: str, clock: Clock, place: Place | None
+) -> None:
     # Next to nothing here is a cycle, and to look for them costs a tenth of a batch of starts.
     gc.set_threshold(50_000)
     _show_name("edgecron-super")
     lock_fd = _hold_lock(files.lock_path(folder, key), above=link.fileno())
     from edgecron.supervisor.loop import Supervisor
 
+    cgroups = None if place is None else _divide(place, key)
     try:
-        supervisor = Supervisor(link, folder, key=key, clock=clock)
+        supervisor = Supervisor(link, folder, key=key, clock=clock, cgroups=cgroups)
     except OSError as error:
         raise SupervisorUnavailable(f"supervisor can't be set up: {error}") from error
     supervisor.serve()
+    if cgroups is not None:
+        cgroups.close()
     os.close(lock_fd)
+
+
+def _divide(place: Place, key: str) -> RunCgroups | None:
+    """Cgroups for runs. None where the one that was delegated to us won't have any."""
+    try:
+        return RunCgroups(supervisor_folder(place.folder, key), home=place.home)
+    except OSError as error:
+        if not place.is_asked_for:
+            return None
+        raise SupervisorUnavailable(
+            f"{VARIABLE} is '{place.folder}', and no cgroup can be used there: {error}"
+        ) from error
 
 
 def _reset_signals() -> None:

@@ -23,6 +23,7 @@ class Reactor:
     def __init__(self) -> None:
         self._poll = select.poll() if _EPOLL is None else _EPOLL()
         self._on_ready: dict[int, Callable[[], None]] = {}
+        self.turns = 0  # how many there were
 
     def watch(self, fd: int, on_ready: Callable[[], None], events: int = READ) -> None:
         self._poll.register(fd, events)
@@ -46,7 +47,9 @@ class Reactor:
         A call may come for what was just closed, or for another that has its number: whoever is
         called finds nothing to read then, and leaves it.
         """
-        for fd, _ in self._poll.poll(self._timeout(timeout_s)):
+        ready = self._poll.poll(self._timeout(timeout_s))
+        self.turns += 1
+        for fd, _ in ready:
             on_ready = self._on_ready.get(fd)
             if on_ready is not None:
                 on_ready()

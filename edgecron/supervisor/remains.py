@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from edgecron.supervisor.cgroups import clear_away
 from edgecron.supervisor.files import (
     is_key,
     journal_path,
@@ -27,12 +28,16 @@ def find_dead(state_dir: Path) -> list[str]:
 def forget(state_dir: Path, key: str) -> bool:
     """Remove the files of a dead supervisor, once all it knew was taken over.
 
-    False, and nothing is removed, where it is alive. A traceback is left for a person to read.
+    False, and nothing is removed, where it is alive; False too while what a run of it left on
+    purpose keeps a cgroup: that is then found again. A traceback is left for a person to read.
     """
     if lock_is_held(lock_path(state_dir, key)):
         return False
     journal = journal_path(state_dir, key)
-    for token in read_journal(state_dir, key).traces:
+    known = read_journal(state_dir, key)
+    if known.cgroup is not None and not clear_away(known.cgroup, key):
+        return False
+    for token in known.traces:
         (state_dir / spool_name(token)).unlink(missing_ok=True)
         remove_result(state_dir / result_name(token))
     journal.with_suffix(".journal.new").unlink(missing_ok=True)

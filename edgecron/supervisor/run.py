@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import os
-import signal
 from pathlib import Path
 
 from edgecron.clock import Clock
 from edgecron.model import Stream
 from edgecron.supervisor.files import result_name, spool_name
-from edgecron.supervisor.groups import group_has_members, signal_group
+from edgecron.supervisor.members import Members
 from edgecron.supervisor.output import OutputKeeper, Part
 from edgecron.supervisor.records import EndCause, ExitRecord, Flag, StartRequest
 from edgecron.supervisor.results import take_result
@@ -27,7 +26,13 @@ class LiveRun:
     """A started command. The loop owns when; this knows how."""
 
     def __init__(
-        self, request: StartRequest, spawned: Spawned, *, clock: Clock, state_dir: Path
+        self,
+        request: StartRequest,
+        spawned: Spawned,
+        *,
+        members: Members,
+        clock: Clock,
+        state_dir: Path,
     ) -> None:
         self.token = request.token
         self.pid = spawned.process.pid
@@ -42,6 +47,7 @@ class LiveRun:
         self.flags: list[Flag] = []
         self._ended: tuple[int, int] | None = None  # finished_ms and duration_ms, once known
         self._process = spawned.process
+        self._members = members
         self._clock = clock
         self._started_monotonic_ms = clock.monotonic_ms()
         self._result_path = state_dir / result_name(self.token)
@@ -70,14 +76,13 @@ class LiveRun:
         return bool(self._unfed)
 
     def terminate(self, cause: EndCause) -> None:
-        """Ask the group to end. A stopped process must go on to be able to."""
+        """Ask it to end, with all that it has started."""
         self.end_cause = cause
-        signal_group(self.pid, signal.SIGTERM)
-        signal_group(self.pid, signal.SIGCONT)
+        self._members.terminate()
 
     def kill(self) -> None:
         self.flags.append(Flag.KILLED)
-        signal_group(self.pid, signal.SIGKILL)
+        self._members.kill()
 
     def has_ended(self) -> bool:
         """Whether the main process has ended and is not reaped yet; False where unknown."""
@@ -108,7 +113,7 @@ class LiveRun:
         """
         if self.end_cause is not None and self.has_ended():
             # Before it is reaped, while its process id can't be anybody else's group.
-            signal_group(self.pid, signal.SIGKILL)
+            self._members.kill()
         try:
             pid, status = os.waitpid(self.pid, os.WNOHANG)
         except ChildProcessError:
@@ -130,8 +135,10 @@ class LiveRun:
         self._drain()
         if self.end_cause is None:
             self._flag_leftovers()
-        elif _WAITID is None:
-            signal_group(self.pid, signal.SIGKILL)
+        else:
+            if _WAITID is None:
+                self._members.kill()
+            self.flags += self._members.flag_escaped()
         code = None if status is None else os.waitstatus_to_exitcode(status)
         number = -code if code is not None and code < 0 else None
         if status is not None and number is not None and os.WCOREDUMP(status):
@@ -160,8 +167,7 @@ class LiveRun:
     def _flag_leftovers(self) -> None:
         if self.streams:
             self.flags.append(Flag.PIPE_HELD)
-        if group_has_members(self.pid):
-            self.flags.append(Flag.LEFT_BEHIND)
+        self.flags += self._members.flag_left()
 
     def _message(self, status: int | None) -> str | None:
         if status is None:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import errno
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from edgecron.clock import Clock
+from edgecron.supervisor.cgroups import RunCgroups
 from edgecron.supervisor.deadlines import Deadlines
 from edgecron.supervisor.ledger import Ledger
+from edgecron.supervisor.looks import Looks
+from edgecron.supervisor.members import Members
 from edgecron.supervisor.records import EndCause, ExitRecord, Flag, StartRequest
 from edgecron.supervisor.results import with_result_file
 from edgecron.supervisor.run import LiveRun
@@ -33,12 +37,16 @@ class Starter:
         clock: Clock,
         deadlines: Deadlines,
         ledger: Ledger,
+        looks: Looks,
+        cgroups: RunCgroups | None,
         on_started: Callable[[LiveRun], None],
     ) -> None:
         self._state_dir = state_dir
         self._clock = clock
         self._deadlines = deadlines
         self._ledger = ledger
+        self._looks = looks
+        self._cgroups = cgroups
         self._on_started = on_started
         self._spawner = Spawner()
         # A plain dict would look through all that it once held to find its first.
@@ -82,7 +90,13 @@ class Starter:
 
     def start_some(self) -> None:
         """Start what a short while allows."""
-        until_ms = self._clock.monotonic_ms() + SLICE_MS
+        try:
+            self._start_slice(self._clock.monotonic_ms() + SLICE_MS)
+        finally:
+            if self._cgroups is not None:
+                self._cgroups.go_home()
+
+    def _start_slice(self, until_ms: int) -> None:
         while self.is_ready:
             token, request = next(iter(self._waiting.items()))
             if not self._start(request):
@@ -107,19 +121,48 @@ class Starter:
         try:
             if request.refused is not None:
                 raise SpawnFailed(*request.refused)
-            environment = with_result_file(request, self._state_dir)
-            spawned = self._spawner.spawn(request, env=environment)
+            run = self._spawn(request)
         except SpawnFailed as failure:
             if failure.is_temporary and self._may_try_again(request.token):
                 return False
             self._record_failed(request.token, failure)
             return True
         self._scarce_since_ms = None
-        run = LiveRun(request, spawned, clock=self._clock, state_dir=self._state_dir)
         if request.token in self._retried:
             run.flags.append(Flag.SPAWN_RETRIED)
         self._on_started(run)
         return True
+
+    def _spawn(self, request: StartRequest) -> LiveRun:
+        environment = with_result_file(request, self._state_dir)
+        folder = self._enter_cgroup(request.token)
+        try:
+            spawned = self._spawner.spawn(request, env=environment)
+        except SpawnFailed:
+            if self._cgroups is not None and folder is not None:
+                self._cgroups.go_home()
+                self._cgroups.let_go(folder)
+            raise
+        members = Members(
+            spawned.process.pid,
+            environment=environment,
+            looks=self._looks,
+            owner=self._cgroups,
+            folder=folder,
+        )
+        return LiveRun(
+            request, spawned, members=members, clock=self._clock, state_dir=self._state_dir
+        )
+
+    def _enter_cgroup(self, token: str) -> Path | None:
+        if self._cgroups is None:
+            return None
+        try:
+            return self._cgroups.enter(token)
+        except OSError as error:
+            code = errno.errorcode.get(error.errno or 0, "EIO")
+            message = f"the supervisor can't leave the cgroup of another run: {error.strerror}"
+            raise SpawnFailed(code, message, is_temporary=True) from error
 
     def _may_try_again(self, token: str) -> bool:
         now_ms = self._clock.monotonic_ms()

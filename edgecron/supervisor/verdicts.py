@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from edgecron.model import Reason
+from edgecron.supervisor.cgroups import run_folder
 from edgecron.supervisor.journal import JournalState, Trace, read_journal
 from edgecron.supervisor.records import ExitRecord
 
@@ -26,12 +27,14 @@ class NeverStarted:
 class Interrupted:
     """It may have run, and its end is not known.
 
-    `reason` is lost or reboot. `pid` and `start_time` are for `end_left_group`, of this boot only.
+    `reason` is lost or reboot. `pid` and `start_time` are for `end_left_group`, `cgroup` is for
+    `end_left_cgroup`; all are of this boot only.
     """
 
     reason: Reason
     pid: int | None = None
     start_time: int | None = None
+    cgroup: Path | None = None
 
 
 Verdict = Exit | NeverStarted | Interrupted
@@ -56,4 +59,9 @@ def judge(journal: JournalState, token: str, *, boot_id: str) -> Verdict:
     if journal.boot_id is not None and not is_same_boot:
         return Interrupted(reason=Reason.REBOOT)
     known = trace or Trace()
-    return Interrupted(reason=Reason.LOST, pid=known.pid, start_time=known.start_time)
+    return Interrupted(
+        reason=Reason.LOST,
+        pid=known.pid,
+        start_time=known.start_time,
+        cgroup=None if journal.cgroup is None else run_folder(journal.cgroup, token),
+    )

@@ -1,0 +1,103 @@
+"""The processes of one run besides its main one: signals to all, and word of those that live on.
+
+With a cgroup these are all that it ever started. Without, they are its session, and of those that
+got out of that it can at most be said that they did.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Mapping
+from pathlib import Path
+
+from edgecron.supervisor import cgroups
+from edgecron.supervisor.cgroups import RunCgroups
+from edgecron.supervisor.groups import (
+    group_has_members,
+    sessions_of,
+    signal_group,
+    signal_others,
+)
+from edgecron.supervisor.looks import Looks
+from edgecron.supervisor.records import Flag
+from edgecron.supervisor.results import VARIABLE
+
+_RUN_ID = "EDGECRON_RUN_ID"
+
+
+class Members:
+    """What a run's main process (`leader`) has started. `folder` is its cgroup, if it has one."""
+
+    def __init__(
+        self,
+        leader: int,
+        *,
+        environment: Mapping[str, str],
+        looks: Looks,
+        owner: RunCgroups | None,
+        folder: Path | None,
+    ) -> None:
+        self._leader = leader
+        self._mark = _mark(environment)
+        self._looks = looks
+        self._owner = owner
+        self._folder = folder
+
+    def terminate(self) -> None:
+        """Ask all of them to end. A stopped process must go on to be able to."""
+        others = self._find()
+        for number in (signal.SIGTERM, signal.SIGCONT):
+            signal_group(self._leader, number)
+            signal_others(others, number, leader=self._leader)
+
+    def kill(self) -> None:
+        """KILL to all. The main process must not be reaped: its number is then its own."""
+        signal_group(self._leader, signal.SIGKILL)
+        if self._folder is not None:
+            cgroups.kill(self._folder)
+        else:
+            signal_others(self._find(), signal.SIGKILL, leader=self._leader)
+
+    def flag_left(self) -> list[Flag]:
+        """What to say of those that live on after the main process ended by itself."""
+        flags = {Flag.LEFT_BEHIND} if group_has_members(self._leader) else set()
+        if self._folder is not None:
+            flags |= self._flag_members(self._folder)
+        else:
+            look = self._looks.look_if_rested()
+            if look is not None and look.session(self._leader):
+                flags.add(Flag.LEFT_BEHIND)
+            if look is not None and self._mark and look.has_escaped(self._leader, self._mark):
+                flags.add(Flag.ESCAPED)
+        return sorted(flags)
+
+    def flag_escaped(self) -> list[Flag]:
+        """What to say once all that could be found was killed."""
+        if self._folder is not None:
+            assert self._owner is not None
+            self._owner.let_go(self._folder)
+            return []
+        is_told = self._mark and self._looks.look().has_escaped(self._leader, self._mark)
+        return [Flag.ESCAPED] if is_told else []
+
+    def _flag_members(self, folder: Path) -> set[Flag]:
+        assert self._owner is not None
+        if self._owner.let_go(folder):
+            return set()
+        sessions = sessions_of(cgroups.find_members(folder))
+        flags = {Flag.LEFT_BEHIND} if self._leader in sessions else set()
+        return flags | ({Flag.ESCAPED} if sessions - {self._leader} else set())
+
+    def _find(self) -> list[int]:
+        if self._folder is not None:
+            return cgroups.find_members(self._folder)
+        return self._looks.look().session(self._leader)
+
+
+def _mark(environment: Mapping[str, str]) -> bytes | None:
+    """The variable by which a process of the run is known; None where it has none."""
+    for name in (VARIABLE, _RUN_ID):
+        if name in environment:
+            return os.fsencode(f"{name}={environment[name]}")
+    return None
