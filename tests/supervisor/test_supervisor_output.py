@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import random
-import subprocess
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,6 +13,7 @@ from supervisor_bench import Bench, Gate
 from edgecron.model import Output, Stream
 from edgecron.supervisor import Flag, StartBy
 from edgecron.supervisor.output import MAX_CHUNKS, MEMORY_BYTES, OutputKeeper, load_output
+from support.places import fill, small_disk
 
 # Forked, so that what a test changes here is changed there; test runners have threads of their own.
 pytestmark = pytest.mark.filterwarnings("ignore:.*use of fork:DeprecationWarning")
@@ -193,27 +192,10 @@ def test_a_spool_is_removed_once_its_end_is_acknowledged(bench: Bench) -> None:
     assert not spool.exists()
 
 
-@pytest.fixture
-def small_disk() -> Iterator[Path]:
-    """A file system of 256 KiB. Only root can make one."""
-    if os.geteuid() != 0:
-        pytest.skip("a file system of its own needs root")
-    with tempfile.TemporaryDirectory() as folder:
-        options = ["-t", "tmpfs", "-o", "size=256k,mode=0700", "tmpfs", folder]
-        if subprocess.run(["mount", *options], capture_output=True, check=False).returncode:
-            pytest.skip("tmpfs can't be mounted here")
-        yield Path(folder)
-        subprocess.run(["umount", "-l", folder], check=True)
-
-
-def fill(folder: Path) -> Path:
-    filler = folder / "filler"
-    with filler.open("wb", buffering=0) as file:
-        try:
-            while True:
-                file.write(b"x" * 4096)
-        except OSError:
-            return filler
+@pytest.fixture(name="small_disk")
+def make_small_disk(tmp_path: Path) -> Iterator[Path]:
+    with small_disk(tmp_path / "small", kib=256) as folder:
+        yield folder
 
 
 @pytest.mark.failure(47)
