@@ -94,7 +94,9 @@ def _wait(cli: Session, execution_id: int, queue: str) -> Execution:
                     f"run {execution_id} is for the program of queue {queue!r}, which does not run",
                     hint="start that program; the run stays queued",
                 )
-            return _run_here(cli, execution_id)
+            driven = _run_here(cli, execution_id)
+            if driven.status not in ACTIVE:
+                return driven
         looks += 1
         if looks == _LOOKS_PER_CHECK:
             _say_blocked(cli, execution)
@@ -116,7 +118,10 @@ def _abandoned_words(cli: Session, execution: Execution) -> str | None:
 
 
 def _run_here(cli: Session, execution_id: int) -> Execution:
-    """Run one queued execution by an engine of our own, which takes nothing else."""
+    """Run one queued execution by an engine of our own, which takes nothing else.
+
+    It comes back running where another engine was first.
+    """
     from edgecron.cli.daemon import open_host
 
     path = cli.scheduler().path
@@ -138,10 +143,10 @@ def _run_here(cli: Session, execution_id: int) -> Execution:
 def _drive(
     cli: Session, host: EngineHost, execution_id: int, *, at_most_s: float | None = None
 ) -> Execution:
-    """Step until the run has ended, whoever took it."""
+    """Step until the run has ended, or another engine has taken it."""
     import select
 
-    from edgecron.model import ACTIVE
+    from edgecron.model import ACTIVE, Status
 
     turns = None if at_most_s is None else round(at_most_s / _LOOK_S)
     has_looked = False
@@ -152,6 +157,8 @@ def _drive(
             # Nothing else starts here: what holds it back now stays until another engine takes it.
             _say_blocked(cli, execution)
             has_looked = True
+        if execution.status is Status.RUNNING and execution.engine_id != host.engine.engine_id:
+            return execution
         if execution.status not in ACTIVE or turns == 0:
             return execution
         turns = None if turns is None else turns - 1
