@@ -42,6 +42,12 @@ class Status(StrEnum):
     INTERRUPTED = "interrupted"  # its end is not known (crash, reboot); final
 
 
+class OnShutdown(StrEnum):
+    LEAVE = "leave"  # what runs goes on under its supervisor, and the next engine adopts it
+    WAIT = "wait"  # what runs is waited for
+    STOP = "stop"  # what runs is ended: TERM, its grace, KILL
+
+
 ACTIVE = frozenset({Status.QUEUED, Status.RUNNING})
 
 

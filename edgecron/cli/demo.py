@@ -8,7 +8,6 @@ Nothing is left behind, and nothing of yours is touched. Ctrl-C ends it early.
 
 from __future__ import annotations
 
-import select
 import shutil
 import signal
 import sys
@@ -66,22 +65,24 @@ def _play(cli: Session, database: Path, seconds: int) -> None:
     from edgecron.api import Scheduler
     from edgecron.cli.daemon import open_host
     from edgecron.cli.transitions import readable
+    from edgecron.model import OnShutdown
 
     line = readable(
         zone=cli.zone(), is_colored=cli.use_color(sys.stdout), name_columns=_NAME_COLUMNS
     )
-    host = open_host(database, report=lambda event: _report(event, line))
-    supervisor_id = host.engine.runner.supervisor_id
+    host = open_host(
+        database, report=lambda event: _report(event, line), on_shutdown=OnShutdown.STOP
+    )
+    supervisor_id = host.engine.supervisor_id
     try:
         with Scheduler(database) as scheduler:
             schedules = scheduler.add_all([_spec(*part[:4]) for part in _STORY], origin="demo")
             _introduce(cli, schedules, seconds)
             with _stopped_after(host, seconds):
                 host.loop.run()
-                _end_runs(host)
             _sum_up(cli, scheduler)
     finally:
-        host.engine.runner.stop()
+        host.engine.stop_runs()
         host.close()
         _wait_for_supervisor(database, supervisor_id)
 
@@ -123,7 +124,12 @@ def _introduce(cli: Session, schedules: list[Schedule], seconds: int) -> None:
 def _report(event: Event, line: Line) -> None:
     from edgecron.engine.events import EventKind
 
-    if event.kind not in (EventKind.ENGINE_STARTED, EventKind.ENGINE_STOPPED):
+    of_the_engine = (
+        EventKind.ENGINE_STARTED,
+        EventKind.ENGINE_STOPPING,
+        EventKind.ENGINE_STOPPED,
+    )
+    if event.kind not in of_the_engine:
         print(line(event), flush=True)
 
 
@@ -205,18 +211,6 @@ def _stopped_after(host: EngineHost, seconds: int) -> Iterator[None]:
         signal.setitimer(signal.ITIMER_REAL, 0)
         for each, handler in before.items():
             signal.signal(each, handler)
-
-
-def _end_runs(host: EngineHost) -> None:
-    """End what still runs, and write its end."""
-    host.engine.runner.stop()
-    for _ in range(_END_LOOKS):
-        if host.engine.live_count == 0:
-            return
-        poller = select.poll()
-        poller.register(host.engine.runner.fileno(), select.POLLIN)
-        poller.poll(_LOOK_S * 1000)
-        host.engine.retire()
 
 
 @contextmanager

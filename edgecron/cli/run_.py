@@ -132,7 +132,7 @@ def _run_here(cli: Session, execution_id: int) -> Execution:
         return _drive(cli, host, execution_id)
     except KeyboardInterrupt:
         cli.say("edgecron: ending the run; Ctrl-C again leaves it to its supervisor")
-        host.engine.runner.stop()
+        host.engine.stop_runs()
         _drive(cli, host, execution_id, at_most_s=_KILL_WAIT_S)
         raise
     finally:
@@ -163,7 +163,8 @@ def _drive(
             return execution
         turns = None if turns is None else turns - 1
         poller = select.poll()
-        poller.register(host.engine.runner.fileno(), select.POLLIN)
+        for fd in host.engine.filenos():
+            poller.register(fd, select.POLLIN)
         poller.poll(_LOOK_S * 1000)
 
 

@@ -10,14 +10,16 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from edgecron.clock import Clock
+from edgecron.engine.adoption import Adopt
 from edgecron.engine.catalogue import Catalogue
 from edgecron.engine.events import EventKind, Report
 from edgecron.engine.handover import claim_of, unreadable
 from edgecron.engine.liveness import Liveness
-from edgecron.engine.recovery import recover
+from edgecron.engine.liveruns import LiveRuns
+from edgecron.engine.rescue import Rescue
 from edgecron.engine.telling import Teller
 from edgecron.errors import DatabaseUnusable
-from edgecron.model import Cause, Claim, Outcome
+from edgecron.model import Cause, Claim, EngineInfo, Outcome
 from edgecron.planning import Due, Fire, plan_fire
 from edgecron.runners import Runner
 from edgecron.store.contract import (
@@ -33,8 +35,7 @@ from edgecron.supervisor.records import Flag
 FIRST_CHUNK = 16  # small, so that the first starts are early
 CHUNK = 256
 _MOST_CHUNKS = 1024  # of one step: others get a turn even while a storm lasts
-_RECOVER_MS = 30_000  # how often peers are looked at while any of them runs something
-_ORPHAN_MS = 1_000  # and while runs are alive whose engine died
+_BEAT_MS = 600_000  # how often a run says that it lives: for people, and flash is not for writing
 _HOLD_MS = 1_000  # how long nothing is claimed after a start was impossible
 
 
@@ -52,8 +53,9 @@ class Engine:
     """One scheduler loop over a store. For one thread; the store's connection is its own.
 
     `start_runner` starts the runner, and another one whenever it has died; `ring_peers` wakes the
-    other engines of the database. With `only` it takes that one execution and nothing else, and
-    is not counted on: it is recorded as looking at no queue.
+    other engines of the database; `adopt` makes a dead engine's supervisor ours. With `only` it
+    takes that one execution and nothing else, adopts nobody, and is not counted on: it is
+    recorded as looking at no queue.
     """
 
     def __init__(
@@ -69,12 +71,11 @@ class Engine:
         max_running: int,
         report: Report,
         ring_peers: Callable[[], object],
+        adopt: Adopt,
         only: int | None = None,
     ) -> None:
         self._store = store
         self._clock = clock
-        self._start_runner = start_runner
-        self._liveness = liveness
         self._key = key
         self._pid = pid
         self._queues = queues
@@ -83,16 +84,21 @@ class Engine:
         self._ring_peers = ring_peers
         self._only = only
         self._catalogue = Catalogue(store)
-        self._runner = start_runner()
+        self._live = LiveRuns(start_runner)
+        self._rescue = Rescue(
+            store=store,
+            clock=clock,
+            liveness=liveness,
+            live=self._live,
+            teller=self._teller,
+            adopt=adopt if only is None else None,
+        )
         self._engine_id: int | None = None
-        # Ours from the grant until the end is committed, by execution id: (token, schedule).
-        self._live: dict[int, tuple[str, str]] = {}
         self._unsaved: list[Outcome] = []
         self._is_boot_decided = False
-        self._recover_at_ms = 0
-        self._has_orphans = False
+        self._beat_at_ms: int | None = None
         self._held_until_ms = 0
-        self._in_doubt = False
+        self._is_draining = False
         self._change_mark = -1
 
     @property
@@ -101,8 +107,9 @@ class Engine:
         return self._engine_id
 
     @property
-    def runner(self) -> Runner:
-        return self._runner
+    def supervisor_id(self) -> str:
+        """The supervisor that it has started."""
+        return self._live.own.supervisor_id
 
     @property
     def max_running(self) -> int:
@@ -111,8 +118,22 @@ class Engine:
 
     @property
     def live_count(self) -> int:
-        """How many executions this engine runs now."""
+        """How many executions this engine runs now, or whose end it has not written yet."""
         return len(self._live)
+
+    @property
+    def unended_count(self) -> int:
+        """How many executions this engine runs now."""
+        return self._live.unended_count
+
+    @property
+    def peers(self) -> tuple[EngineInfo, ...]:
+        """The other engines that were alive when it was looked last."""
+        return self._rescue.peers
+
+    def filenos(self) -> list[int]:
+        """Descriptors that are readable when a step has an end to write."""
+        return self._live.filenos()
 
     def step(self) -> Step:
         """One pass. Raises DatabaseUnusable, or SupervisorUnavailable where none can be started.
@@ -121,9 +142,11 @@ class Engine:
         """
         self._register()
         ended = self._end()
-        self._mind_runner()
-        self._recover()
-        batches = [] if self._is_held() else self._claim_all()
+        self._mind_runners()
+        if self._rescue.look(self._seat().engine_id):
+            ended += self._end()  # What ended before it was adopted is there to be collected.
+        batches = [] if self._is_held() or self._is_draining else self._claim_all()
+        self._beat()
         self._change_mark = self._store.change_mark
         return Step(
             claimed=sum(len(batch.granted) for batch in batches),
@@ -134,18 +157,35 @@ class Engine:
 
     def has_changed(self) -> bool:
         """Whether somebody else has committed since the last step: the net under lost wake-ups."""
-        return self._store.change_mark != self._change_mark or self._recover_is_due()
+        return self._store.change_mark != self._change_mark or self._rescue.is_due()
 
     def prepare(self) -> None:
         """Load and compile what fires next, so that the fire itself need not; tidy up."""
         self._store.tidy()
         self._catalogue.load(self._store.upcoming(self._queues, limit=CHUNK))
 
+    def suspect(self) -> None:
+        """Have the next step look at once for what died."""
+        self._rescue.suspect()
+
+    def drain(self) -> None:
+        """Claim and adopt nothing more: further steps only write ends."""
+        self._is_draining = True
+        self._rescue.adopt_nobody()
+
+    def stop_runs(self) -> None:
+        """Have all that runs ended, by TERM, its grace, KILL; the next steps write the ends."""
+        self._live.stop()
+
     def retire(self) -> None:
         """Write the last ends and leave the database; what runs goes on under its supervisor."""
         self._end()
         if self._engine_id is not None:
             self._store.retire_engine(self._engine_id, now_ms=self._clock.now_ms())
+
+    def close(self) -> None:
+        """Let go of the supervisors; what runs goes on under them."""
+        self._live.close()
 
     def _register(self) -> None:
         if self._engine_id is None:
@@ -161,17 +201,16 @@ class Engine:
 
     def _end(self) -> int:
         """Commit the ends that came in; those that can't be written stay until they can."""
-        self._unsaved.extend(self._runner.collect())
+        self._unsaved.extend(self._live.collect())
         if not self._unsaved:
             return 0
         taken = self._unsaved[:CHUNK]
         outcomes = [outcome for outcome in taken if Flag.NOT_STARTED not in outcome.flags]
         changed = self._store.finish(outcomes, now_ms=self._clock.now_ms())
         del self._unsaved[: len(taken)]
-        self._runner.acknowledge([outcome.lease_token for outcome in outcomes])
-        for outcome, ok in zip(outcomes, changed, strict=True):
-            known = self._live.pop(outcome.execution_id, None)
-            self._teller.tell_end(outcome, known[1] if known else None, is_ours=ok)
+        schedules = self._live.settle(outcomes)
+        for outcome, schedule, ok in zip(outcomes, schedules, changed, strict=True):
+            self._teller.tell_end(outcome, schedule, is_ours=ok)
         for outcome in taken:
             if Flag.NOT_STARTED in outcome.flags:
                 self._hold(outcome)
@@ -185,51 +224,31 @@ class Engine:
 
         Nothing else is claimed for a while, since it would fare no better.
         """
-        _, schedule = self._live.pop(outcome.execution_id, ("", None))
+        run = self._live.forget(outcome.execution_id)
+        schedule = None if run is None else run.schedule
         self._teller.tell(
             EventKind.NOT_STARTED, outcome.execution_id, schedule, {"error": outcome.error_msg}
         )
-        self._in_doubt = True
+        self._rescue.suspect()
         self._held_until_ms = self._clock.monotonic_ms() + _HOLD_MS
 
-    # Recovery.
+    def _mind_runners(self) -> None:
+        """Let go of supervisors that died; what they ran is judged like any other's."""
+        for runs in self._live.drop_dead():
+            self._teller.tell(EventKind.SUPERVISOR_DIED, details={"runs": runs})
+            self._rescue.suspect()
 
-    def _mind_runner(self) -> None:
-        """Replace a runner that died; what it ran is judged by its journal like any other's."""
-        if not self._runner.is_alive:
-            runner = self._start_runner()  # Where it raises, nothing is judged before it does not.
-            self._teller.tell(EventKind.SUPERVISOR_DIED, details={"runs": len(self._live)})
-            self._runner.close()
-            self._live.clear()
-            self._runner = runner
-            self._in_doubt = True
-
-    def _recover_is_due(self) -> bool:
-        return self._in_doubt or self._clock.monotonic_ms() >= self._recover_at_ms
-
-    def _recover(self) -> None:
-        if not self._recover_is_due():
+    def _beat(self) -> None:
+        """Say of what runs, now and then, that it lives."""
+        if not self._live:
+            self._beat_at_ms = None
             return
-        done = recover(
-            self._store,
-            self._liveness,
-            engine_id=self._seat().engine_id,
-            supervisor_id=self._runner.supervisor_id,
-            live={execution_id: token for execution_id, (token, _) in self._live.items()},
-            now_ms=self._clock.now_ms,
-        )
-        for row, outcome in done.ended:
-            self._teller.tell_end(outcome, row.schedule, is_ours=True)
-        for row in done.requeued:
-            self._teller.tell(EventKind.REQUEUED, row.execution_id, row.schedule)
-        for engine in self._store.find_engines():
-            if engine.id != self._engine_id and not self._liveness.engine_is_alive(engine.key):
-                self._store.retire_engine(engine.id, now_ms=self._clock.now_ms())
-                self._liveness.forget_engine(engine.key)
-        self._in_doubt = False
-        self._has_orphans = done.left_running > 0
-        wait_ms = _ORPHAN_MS if self._has_orphans else _RECOVER_MS
-        self._recover_at_ms = self._clock.monotonic_ms() + wait_ms
+        now_ms = self._clock.monotonic_ms()
+        if self._beat_at_ms is None:
+            self._beat_at_ms = now_ms + _BEAT_MS
+        elif now_ms >= self._beat_at_ms:
+            self._store.beat(self._seat().engine_id, now_ms=self._clock.now_ms())
+            self._beat_at_ms = now_ms + _BEAT_MS
 
     # Fires.
 
@@ -334,11 +353,10 @@ class Engine:
             claims = [claim for grant in batch.granted for claim in self._complete(grant)]
         except DatabaseUnusable:
             # What it granted is not known here: nothing is started, and recovery reads again.
-            self._in_doubt = True
+            self._rescue.suspect()
             raise
         if claims:
-            self._live.update((c.execution_id, (c.lease_token, c.schedule)) for c in claims)
-            self._runner.start(claims)
+            self._live.start(claims)
         self._tell_claims(batch)
         return batch
 
@@ -350,8 +368,8 @@ class Engine:
         told = {one.execution_id for one in batch.decided}
         for grant in batch.granted:
             if grant.execution_id not in told:
-                live = self._live.get(grant.execution_id)
-                self._teller.tell_started(grant, live[1] if live else None)
+                run = self._live.find(grant.execution_id)
+                self._teller.tell_started(grant, run.schedule if run else None)
 
     def _complete(self, grant: Granted) -> list[Claim]:
         """What the runner needs, from what the store granted; nothing where that can't be read."""
@@ -366,7 +384,7 @@ class Engine:
         assert self._engine_id is not None
         return Seat(
             engine_id=self._engine_id,
-            supervisor_id=self._runner.supervisor_id,
+            supervisor_id=self._live.own.supervisor_id,
             queues=self._queues,
             max_running=self._max_running,
             only=self._only,
@@ -377,6 +395,6 @@ class Engine:
         due_ms = self._store.next_due_ms(self._queues, now_ms=now_ms)
         if self._is_held():
             return now_ms + _HOLD_MS
-        if self._has_orphans:
-            return min(now_ms + _ORPHAN_MS, due_ms or now_ms + _ORPHAN_MS)
+        if self._rescue.wake_ms is not None:
+            return min(now_ms + self._rescue.wake_ms, due_ms or now_ms + self._rescue.wake_ms)
         return due_ms

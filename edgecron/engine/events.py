@@ -9,6 +9,7 @@ from enum import StrEnum
 
 class EventKind(StrEnum):
     ENGINE_STARTED = "engine_started"
+    ENGINE_STOPPING = "engine_stopping"  # while runs live: what becomes of them
     ENGINE_STOPPED = "engine_stopped"
     STARTED = "started"  # an execution went to running
     QUEUED = "queued"  # decided, and waits for a place
@@ -16,6 +17,7 @@ class EventKind(StrEnum):
     ENDED = "ended"  # a running execution reached its end
     NOT_STARTED = "not_started"  # could not be started safely, and will be queued again
     REQUEUED = "requeued"  # claimed but never started, so queued again
+    ADOPTED = "adopted"  # it runs on, and answers to this engine now
     LEASE_LOST = "lease_lost"  # an end came for a row that was no longer ours
     BROKEN = "broken"  # a stored trigger can't be read
     # Of the database, or no supervisor can be started beside it: nothing runs until it heals.

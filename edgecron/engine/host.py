@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from edgecron.clock import Clock
+from edgecron.engine.adoption import adopt_supervisor
 from edgecron.engine.core import Engine
 from edgecron.engine.events import Report
 from edgecron.engine.liveness import KernelLiveness, take_engine_lock
@@ -14,7 +15,7 @@ from edgecron.engine.loop import Loop
 from edgecron.engine.sleep import system_sleeper
 from edgecron.engine.wake import Doorbell, ring_engines
 from edgecron.errors import DatabaseUnusable
-from edgecron.model import COMMAND_QUEUE
+from edgecron.model import COMMAND_QUEUE, OnShutdown
 from edgecron.paths import state_dir
 from edgecron.runners import Runner
 from edgecron.runners.command import CommandRunner
@@ -44,6 +45,8 @@ class EngineHost:
         report: Report,
         max_running: int | None = None,
         queues: tuple[str, ...] = (COMMAND_QUEUE,),
+        on_shutdown: OnShutdown = OnShutdown.LEAVE,
+        shutdown_timeout_ms: int | None = None,
         only: int | None = None,
     ) -> None:
         _refuse_unusable(database, clock)
@@ -76,6 +79,9 @@ class EngineHost:
                 max_running=max_running or default_max_running(),
                 report=report,
                 ring_peers=lambda: ring_engines(self._state_dir),
+                adopt=lambda supervisor_id, rows: adopt_supervisor(
+                    self._state_dir, supervisor_id, rows, clock=clock
+                ),
                 only=only,
             )
         except BaseException:
@@ -84,13 +90,21 @@ class EngineHost:
             self.close()
             raise
         self.loop = Loop(
-            self.engine, clock=clock, sleeper=sleeper, doorbell=doorbell, report=report
+            self.engine,
+            clock=clock,
+            sleeper=sleeper,
+            doorbell=doorbell,
+            report=report,
+            on_shutdown=on_shutdown,
+            shutdown_timeout_ms=shutdown_timeout_ms,
         )
 
     def close(self) -> None:
         """Let go of everything; running commands go on under their supervisor."""
+        if hasattr(self, "loop"):
+            self.loop.close()
         if hasattr(self, "engine"):
-            self.engine.runner.close()
+            self.engine.close()
         while self._closers:
             self._closers.pop()()
 

@@ -9,32 +9,65 @@ from edgecron.engine.core import Engine
 from edgecron.engine.events import Event, EventKind, Report
 from edgecron.engine.sleep import Sleeper
 from edgecron.engine.wake import Doorbell
+from edgecron.engine.watch import PeerWatch
 from edgecron.errors import DatabaseGone, DatabaseUnusable, SupervisorUnavailable
+from edgecron.model import OnShutdown
 
 GROUP_MS = 25  # ends that come within it are written in one transaction
+_LOOK_MS = 1_000  # how often it is looked what became of runs that are waited for
 _TROUBLE_MS = (100, 250, 500, 1000, 2000)  # pauses while the database can't be used
 # An OSError: the state folder can't be looked into, as where no descriptor is left.
 _OUTLIVED = (DatabaseUnusable, SupervisorUnavailable, OSError)
 
 
 class Loop:
-    """One engine, run until it is told to stop. `stop` may be called from anywhere."""
+    """One engine, run until it is told to stop. `stop` may be called from anywhere.
+
+    `on_shutdown` says what then becomes of what runs. With `shutdown_timeout_ms`, what has been
+    waited for that long is ended.
+    """
 
     def __init__(
-        self, engine: Engine, *, clock: Clock, sleeper: Sleeper, doorbell: Doorbell, report: Report
+        self,
+        engine: Engine,
+        *,
+        clock: Clock,
+        sleeper: Sleeper,
+        doorbell: Doorbell,
+        report: Report,
+        on_shutdown: OnShutdown = OnShutdown.LEAVE,
+        shutdown_timeout_ms: int | None = None,
     ) -> None:
         self._engine = engine
         self._clock = clock
         self._sleeper = sleeper
         self._doorbell = doorbell
         self._report = report
+        self._on_shutdown = on_shutdown
+        self._shutdown_timeout_ms = shutdown_timeout_ms
+        self._watch = PeerWatch()
         self._stopping = threading.Event()
+        self._must_stop_runs = threading.Event()
+        self._linger_ms = 0
         self._troubles = 0
 
-    def stop(self) -> None:
-        """End `run` after the step that is going on. Safe in a signal handler."""
+    def stop(self, *, linger_ms: int = 0) -> None:
+        """End `run` after the step that is going on. Safe in a signal handler.
+
+        What is left running is left after so long a time, for `stop_runs` to be called in.
+        """
+        self._linger_ms = linger_ms
         self._stopping.set()
         self._doorbell.ring()
+
+    def stop_runs(self) -> None:
+        """End `run`, and what runs with it, whatever `on_shutdown` says. Safe likewise."""
+        self._must_stop_runs.set()
+        self.stop()
+
+    def close(self) -> None:
+        """Let go of what is watched."""
+        self._watch.close()
 
     def run(self) -> None:
         """Step and sleep until `stop`.
@@ -64,12 +97,17 @@ class Loop:
         while not self._stopping.is_set():
             if wake_ms is not None and wake_ms <= self._clock.now_ms():
                 return
-            bell, runner = self._doorbell.fileno(), self._engine.runner.fileno()
-            ready = self._sleeper.wait([bell, runner], until_ms=wake_ms)
+            bell = self._doorbell.fileno()
+            runners = self._engine.filenos()
+            peers = self._watch.watch(self._engine.peers)
+            ready = self._sleeper.wait([bell, *runners, *peers], until_ms=wake_ms)
+            for dead in ready.intersection(peers):
+                self._watch.forget(dead)
+                self._engine.suspect()
             if bell in ready:
                 self._doorbell.clear()
                 return
-            if runner in ready:
+            if ready.intersection(runners):
                 self._gather(wake_ms)
                 return
             # A clock that was set ends the wait too: then the time of waking is looked at again.
@@ -96,13 +134,65 @@ class Loop:
         self._doorbell.clear()
 
     def _leave(self) -> None:
-        live = self._engine.live_count
+        self._engine.drain()
         try:
+            self._shut_down()
+            live = self._engine.live_count
             self._engine.retire()
         except _OUTLIVED as error:
             # The journal keeps these ends, and the next engine takes them over.
+            live = self._engine.live_count
             self._tell(EventKind.DATABASE_TROUBLE, {"error": str(error)})
         self._tell(EventKind.ENGINE_STOPPED, {"runs": live})
+
+    def _shut_down(self) -> None:
+        """Leave what runs, wait for it, or end it. Raises where only the database is in the way."""
+        policy = self._on_shutdown
+        until_ms = self._patience_ends_ms(policy)
+        self._tell_stopping(policy)
+        if policy is OnShutdown.STOP:
+            self._engine.stop_runs()
+        while self._engine.live_count:
+            is_over = until_ms is not None and self._clock.monotonic_ms() >= until_ms
+            if self._must_stop_runs.is_set() or (is_over and policy is OnShutdown.WAIT):
+                self._must_stop_runs.clear()
+                policy, until_ms = OnShutdown.STOP, None
+                self._tell_stopping(policy)
+                self._engine.stop_runs()
+            elif is_over:
+                return
+            self._step_once_more(until_ms)
+
+    def _patience_ends_ms(self, policy: OnShutdown) -> int | None:
+        if policy is OnShutdown.LEAVE:
+            return self._clock.monotonic_ms() + self._linger_ms
+        if policy is OnShutdown.WAIT and self._shutdown_timeout_ms is not None:
+            return self._clock.monotonic_ms() + self._shutdown_timeout_ms
+        return None
+
+    def _step_once_more(self, until_ms: int | None) -> None:
+        """Write the ends that came, or wait for one."""
+        left_ms = _LOOK_MS
+        if until_ms is not None:
+            left_ms = max(0, min(left_ms, until_ms - self._clock.monotonic_ms()))
+        fds = [self._doorbell.fileno(), *self._engine.filenos()]
+        self._sleeper.wait(fds, until_ms=self._clock.now_ms() + left_ms)
+        self._doorbell.clear()
+        try:
+            self._engine.step()
+        except _OUTLIVED as error:
+            if not self._engine.unended_count:
+                raise
+            self._wait_for_health(error)
+
+    def _tell_stopping(self, policy: OnShutdown) -> None:
+        is_told_at_the_end = policy is OnShutdown.LEAVE and not self._linger_ms
+        if self._engine.live_count and not is_told_at_the_end:
+            details: dict[str, object] = {
+                "on_shutdown": policy.value,
+                "runs": self._engine.live_count,
+            }
+            self._tell(EventKind.ENGINE_STOPPING, details)
 
     def _tell(self, kind: EventKind, details: dict[str, object] | None = None) -> None:
         self._report(Event(at_ms=self._clock.now_ms(), kind=kind, details=details or {}))

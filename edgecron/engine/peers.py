@@ -10,7 +10,7 @@ from pathlib import Path
 from edgecron.clock import Clock
 from edgecron.engine.health import PATIENCE_S, EngineHealth, diagnose
 from edgecron.engine.liveness import KernelLiveness, engine_lock_path
-from edgecron.engine.recovery import recover
+from edgecron.engine.recovery import NOBODY, recover
 from edgecron.errors import Conflict
 from edgecron.model import EngineInfo
 from edgecron.store.contract import RunningRow, Store
@@ -120,11 +120,5 @@ def follow_output(row: RunningRow, state_dir: Path, *, position: int = 0) -> Ite
 
 def take_over_ends(store: Store, state_dir: Path, *, clock: Clock) -> None:
     """Write the ends that dead engines left."""
-    recover(
-        store,
-        KernelLiveness(state_dir, boot_id=clock.boot_id()),
-        engine_id=0,  # of nobody: there is no row that is ours
-        supervisor_id="",
-        live={},
-        now_ms=clock.now_ms,
-    )
+    liveness = KernelLiveness(state_dir, boot_id=clock.boot_id())
+    recover(store, liveness, NOBODY, now_ms=clock.now_ms)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 
+from edgecron.engine.adoption import Adopt, Adoption
 from edgecron.engine.liveness import Liveness
-from edgecron.model import Outcome, Reason, Status
+from edgecron.model import JobKind, Outcome, Reason, Status
 from edgecron.store.contract import RunningRow, Store
 from edgecron.supervisor.verdicts import Exit, Interrupted, NeverStarted, Verdict
 
@@ -14,6 +15,26 @@ _MESSAGES = {
     Reason.LOST: "its supervisor died, and its end is not on record",
     Reason.REBOOT: "the machine started anew while it ran",
 }
+_PROGRAM_ENDED = "the program that ran it has ended"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Taker:
+    """Who takes over.
+
+    `served` are the supervisors that answer to us, `live` the tokens by execution id that these
+    were given. `adopt` is None for who does not stay, and `on_adopted` is told of
+    each adoption before any row says so.
+    """
+
+    engine_id: int
+    served: Collection[str] = ()
+    live: Mapping[int, str] = field(default_factory=dict)
+    adopt: Adopt | None = None
+    on_adopted: Callable[[Adoption], object] = lambda adoption: None
+
+
+NOBODY = Taker(engine_id=0)  # for the ends alone: there is no row that is ours
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,79 +43,132 @@ class Recovered:
 
     ended: tuple[tuple[RunningRow, Outcome], ...] = ()
     requeued: tuple[RunningRow, ...] = ()
+    adopted: tuple[RunningRow, ...] = ()
     left_running: int = 0
 
 
 def recover(
-    store: Store,
-    liveness: Liveness,
-    *,
-    engine_id: int,
-    supervisor_id: str,
-    live: Mapping[int, str],
-    now_ms: Callable[[], int],
+    store: Store, liveness: Liveness, taker: Taker, *, now_ms: Callable[[], int]
 ) -> Recovered:
     """Carry out the rows of the table in which the engine's lock is free.
 
-    A supervisor that lives on keeps its runs; the ends it has put on record are taken over.
-
-    `engine_id` and `supervisor_id` are our own, `live` the tokens by execution id that our
-    supervisor was given.
+    A supervisor that lives on is adopted, or, where that can't be, keeps its runs: the ends it
+    has put on record are taken over.
     """
-    ended: list[tuple[RunningRow, Outcome]] = []
-    requeued: list[RunningRow] = []
-    left_running = 0
-    orphans: dict[str, list[RunningRow]] = {}
-    for row in store.find_running():
-        if row.engine_id != engine_id:
-            if not _engine_is_alive(liveness, row):
+    return _Pass(store, liveness, taker, now_ms=now_ms).run()
+
+
+class _Pass:
+    def __init__(
+        self, store: Store, liveness: Liveness, taker: Taker, *, now_ms: Callable[[], int]
+    ) -> None:
+        self._store = store
+        self._liveness = liveness
+        self._taker = taker
+        self._now_ms = now_ms
+        self._ended: list[tuple[RunningRow, Outcome]] = []
+        self._requeued: list[RunningRow] = []
+        self._adopted: list[RunningRow] = []
+        self._left_running = 0
+
+    def run(self) -> Recovered:
+        orphans: dict[str, list[RunningRow]] = {}
+        callables: list[RunningRow] = []
+        for row in self._store.find_running():
+            is_ours = row.engine_id == self._taker.engine_id
+            if not is_ours and self._engine_is_alive(row):
+                continue
+            if row.kind == JobKind.CALLABLE and not is_ours:
+                callables.append(row)
+            elif row.supervisor_id not in self._taker.served:
                 orphans.setdefault(row.supervisor_id, []).append(row)
-        elif row.supervisor_id != supervisor_id:
-            orphans.setdefault(row.supervisor_id, []).append(row)  # Our former supervisor died.
-        elif live.get(row.execution_id) != row.lease_token and store.requeue(row, now_ms=now_ms()):
-            # Its claim was committed although COMMIT raised, so it was never passed on.
-            requeued.append(row)
-    for orphaned_by, rows in orphans.items():
+            elif self._taker.live.get(row.execution_id) != row.lease_token:
+                # Its claim was committed although COMMIT raised, or it is revoked already.
+                self._requeue(row)
+            elif not is_ours:
+                self._put_down_as_ours([row])  # Adopted before, when this could not be written.
+        for supervisor_id, rows in orphans.items():
+            if not self._adopt(supervisor_id, rows):
+                self._judge(supervisor_id, rows)
+        self._finish(
+            (row, self._interrupted(row, Reason.LOST, _PROGRAM_ENDED)) for row in callables
+        )
+        self._clear_away()
+        return Recovered(
+            ended=tuple(self._ended),
+            requeued=tuple(self._requeued),
+            adopted=tuple(self._adopted),
+            left_running=self._left_running,
+        )
+
+    def _engine_is_alive(self, row: RunningRow) -> bool:
+        return row.engine_key is not None and self._liveness.engine_is_alive(row.engine_key)
+
+    def _adopt(self, supervisor_id: str, rows: Sequence[RunningRow]) -> bool:
+        """Adopt a supervisor that lives on; False where that can't be."""
+        if self._taker.adopt is None or not self._liveness.supervisor_is_alive(supervisor_id):
+            return False
+        adoption = self._taker.adopt(supervisor_id, rows)
+        if adoption is None:
+            return False
+        self._taker.on_adopted(adoption)
+        for row in adoption.revoked:
+            self._requeue(row)
+        self._put_down_as_ours(adoption.started)
+        return True
+
+    def _put_down_as_ours(self, rows: Sequence[RunningRow]) -> None:
+        engine_id = self._taker.engine_id
+        changed = self._store.adopt(rows, engine_id=engine_id, now_ms=self._now_ms())
+        self._adopted.extend(row for row, ok in zip(rows, changed, strict=True) if ok)
+
+    def _judge(self, supervisor_id: str, rows: Sequence[RunningRow]) -> None:
         # Asked first: whatever a supervisor that is dead by now has written is then read.
-        is_alive = liveness.supervisor_is_alive(orphaned_by)
-        verdicts = liveness.judge(orphaned_by, [row.lease_token for row in rows])
+        is_alive = self._liveness.supervisor_is_alive(supervisor_id)
+        verdicts = self._liveness.judge(supervisor_id, [row.lease_token for row in rows])
         outcomes = []
         for row in rows:
             verdict = verdicts[row.lease_token]
             if is_alive and not isinstance(verdict, Exit):
-                left_running += 1  # It runs on, or is about to start. An end on record is one.
-                continue
-            if isinstance(verdict, NeverStarted):
-                if store.requeue(row, now_ms=now_ms()):
-                    requeued.append(row)
-                continue
-            outcomes.append((row, _end(liveness, row, verdict, now_ms())))
-        if not outcomes:
-            continue
-        changed = store.finish([outcome for _, outcome in outcomes], now_ms=now_ms())
-        ended.extend(pair for pair, ok in zip(outcomes, changed, strict=True) if ok)
-    needed = {row.supervisor_id for row in store.find_running()}
-    for dead in liveness.dead_supervisors():
-        if dead not in needed:
-            liveness.forget_supervisor(dead)
-    return Recovered(ended=tuple(ended), requeued=tuple(requeued), left_running=left_running)
+                self._left_running += 1  # It runs on, or is about to start.
+            elif isinstance(verdict, NeverStarted):
+                self._requeue(row)
+            else:
+                outcomes.append((row, self._end(row, verdict)))
+        self._finish(outcomes)
 
+    def _finish(self, ends: Iterable[tuple[RunningRow, Outcome]]) -> None:
+        ends = list(ends)
+        if ends:
+            outcomes = [outcome for _, outcome in ends]
+            changed = self._store.finish(outcomes, now_ms=self._now_ms())
+            self._ended.extend(end for end, ok in zip(ends, changed, strict=True) if ok)
 
-def _engine_is_alive(liveness: Liveness, row: RunningRow) -> bool:
-    return row.engine_key is not None and liveness.engine_is_alive(row.engine_key)
+    def _end(self, row: RunningRow, verdict: Verdict) -> Outcome:
+        if isinstance(verdict, Exit):
+            return self._liveness.outcome_of(verdict, row)
+        assert isinstance(verdict, Interrupted)
+        self._liveness.end_what_is_left(verdict)
+        return self._interrupted(row, verdict.reason, _MESSAGES.get(verdict.reason))
 
+    def _interrupted(self, row: RunningRow, reason: Reason, message: str | None) -> Outcome:
+        return Outcome(
+            execution_id=row.execution_id,
+            lease_token=row.lease_token,
+            status=Status.INTERRUPTED,
+            reason=reason,
+            started_ms=row.started_ms,
+            finished_ms=self._now_ms(),
+            error_msg=message,
+        )
 
-def _end(liveness: Liveness, row: RunningRow, verdict: Verdict, now_ms: int) -> Outcome:
-    if isinstance(verdict, Exit):
-        return liveness.outcome_of(verdict, row)
-    assert isinstance(verdict, Interrupted)
-    liveness.end_what_is_left(verdict)
-    return Outcome(
-        execution_id=row.execution_id,
-        lease_token=row.lease_token,
-        status=Status.INTERRUPTED,
-        reason=verdict.reason,
-        started_ms=row.started_ms,
-        finished_ms=now_ms,
-        error_msg=_MESSAGES.get(verdict.reason),
-    )
+    def _requeue(self, row: RunningRow) -> None:
+        if self._store.requeue(row, now_ms=self._now_ms()):
+            self._requeued.append(row)
+
+    def _clear_away(self) -> None:
+        """Remove what dead supervisors left, once nothing of it is needed."""
+        needed = {row.supervisor_id for row in self._store.find_running()}
+        for dead in self._liveness.dead_supervisors():
+            if dead not in needed:
+                self._liveness.forget_supervisor(dead)

@@ -7,15 +7,19 @@ environment.py   what a command finds in its environment, and who it runs as
 from __future__ import annotations
 
 from collections.abc import Sequence
-from enum import StrEnum
+from dataclasses import dataclass
 from typing import Protocol
 
 from edgecron.model import Claim, JobKind, Outcome
 
 
-class OnShutdown(StrEnum):
-    LEAVE = "leave"  # what runs goes on, and is taken over later
-    STOP = "stop"  # what runs is ended: TERM, its grace, KILL
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lease:
+    """A running execution that a runner answers for."""
+
+    execution_id: int
+    lease_token: str
+    ok_codes: tuple[int, ...]
 
 
 class Runner(Protocol):
@@ -60,10 +64,9 @@ class Runner(Protocol):
     def stop(self) -> None:
         """Have all runs ended: their outcomes follow, `cancelled` for `shutdown`."""
 
-    def close(
-        self, on_shutdown: OnShutdown = OnShutdown.LEAVE, *, timeout_s: float = 30.0
-    ) -> list[Outcome]:
-        """Let go; the outcomes that came until then, waiting for them at most `timeout_s` on STOP.
+    def close(self) -> None:
+        """Let go: what runs goes on without us, and its end stays on record for recovery.
 
-        They can't be acknowledged any more. To do that: `stop`, collect all, then close.
+        What waits to be sent is sent. To end all first: `stop`, then collect until `live_count`
+        is 0.
         """

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
-import select
 import signal
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from edgecron.clock import Clock
 from edgecron.model import Claim, JobKind, Outcome, Reason, Status
-from edgecron.runners import OnShutdown
+from edgecron.runners import Lease
 from edgecron.runners.environment import (
     SHELL,
     Account,
@@ -36,19 +35,27 @@ _ENDS: Mapping[EndCause, tuple[Status, Reason]] = {
 
 
 class CommandRunner:
-    """Runs commands and shell lines by a supervisor. See Runner for the contract."""
+    """Runs commands and shell lines by a supervisor. See Runner for the contract.
+
+    `leases` are what the supervisor runs already, where it was another engine's.
+    """
 
     kinds = frozenset({JobKind.COMMAND, JobKind.SHELL})
 
     def __init__(
-        self, link: SupervisorLink, *, clock: Clock, environ: Mapping[str, str] | None = None
+        self,
+        link: SupervisorLink,
+        *,
+        clock: Clock,
+        environ: Mapping[str, str] | None = None,
+        leases: Sequence[Lease] = (),
     ) -> None:
         self.supervisor_id = link.supervisor_id
         self._link = link
         self._clock = clock
         self._environ = dict(os.environ if environ is None else environ)
         self._own = own_account(self._environ)
-        self._claims: dict[str, Claim] = {}
+        self._leases = {lease.lease_token: lease for lease in leases}
 
     @property
     def is_alive(self) -> bool:
@@ -60,14 +67,14 @@ class CommandRunner:
 
     @property
     def live_count(self) -> int:
-        return len(self._claims)
+        return len(self._leases)
 
     def fileno(self) -> int:
         return self._link.fileno()
 
     def start(self, claims: Sequence[Claim]) -> None:
         requests = [self._request(claim) for claim in claims]
-        self._claims.update((claim.lease_token, claim) for claim in claims)
+        self._leases.update((claim.lease_token, _lease(claim)) for claim in claims)
         self._link.start(requests)
 
     def collect(self) -> list[Outcome]:
@@ -83,26 +90,8 @@ class CommandRunner:
     def stop(self) -> None:
         self._link.stop_all(EndCause.STOPPED)
 
-    def close(
-        self, on_shutdown: OnShutdown = OnShutdown.LEAVE, *, timeout_s: float = 30.0
-    ) -> list[Outcome]:
-        outcomes: list[Outcome] = []
-        if on_shutdown is OnShutdown.STOP and self.is_alive:
-            self.stop()
-            outcomes = self._collect_all(self._clock.monotonic_ms() + int(timeout_s * 1000))
+    def close(self) -> None:
         self._link.close()
-        return outcomes
-
-    def _collect_all(self, until_ms: int) -> list[Outcome]:
-        outcomes = self.collect()
-        poller = select.poll()
-        poller.register(self._link, select.POLLIN)
-        while self._claims and self.is_alive:
-            left_ms = until_ms - self._clock.monotonic_ms()
-            if left_ms <= 0 or not poller.poll(left_ms):
-                break
-            outcomes.extend(self.collect())
-        return outcomes
 
     def _request(self, claim: Claim) -> StartRequest:
         job = claim.job
@@ -135,25 +124,27 @@ class CommandRunner:
 
     def _outcome(self, event: Event) -> Outcome | None:
         if isinstance(event, Exited):
-            claim = self._claims.pop(event.record.token, None)
-            if claim is None:
+            lease = self._leases.pop(event.record.token, None)
+            if lease is None:
+                # Its row has ended: the former engine wrote that, and died before it said so.
+                self._link.acknowledge([event.record.token])
                 return None
             return outcome_of(
                 event.record,
-                execution_id=claim.execution_id,
-                token=claim.lease_token,
-                ok_codes=claim.ok_codes,
+                execution_id=lease.execution_id,
+                token=lease.lease_token,
+                ok_codes=lease.ok_codes,
                 state_dir=self._link.state_dir,
             )
         if isinstance(event, NotStarted):
-            claim = self._claims.pop(event.token, None)
-            return None if claim is None else self._not_started(claim, event)
+            lease = self._leases.pop(event.token, None)
+            return None if lease is None else self._not_started(lease, event)
         return None
 
-    def _not_started(self, claim: Claim, event: NotStarted) -> Outcome:
+    def _not_started(self, lease: Lease, event: NotStarted) -> Outcome:
         return Outcome(
-            execution_id=claim.execution_id,
-            lease_token=claim.lease_token,
+            execution_id=lease.execution_id,
+            lease_token=lease.lease_token,
             status=Status.FAILED,
             reason=Reason.SPAWN,
             finished_ms=self._clock.now_ms(),
@@ -197,6 +188,14 @@ def outcome_of(
         flags=flags,
         result=record.result,
         output=output if record.started_ms is not None else None,
+    )
+
+
+def _lease(claim: Claim) -> Lease:
+    return Lease(
+        execution_id=claim.execution_id,
+        lease_token=claim.lease_token,
+        ok_codes=claim.ok_codes,
     )
 
 

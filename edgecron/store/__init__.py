@@ -158,6 +158,12 @@ class SqliteStore:
     def requeue(self, row: RunningRow, *, now_ms: int) -> bool:
         return ending.requeue(self._database, row, now_ms=now_ms)
 
+    def adopt(self, rows: Sequence[RunningRow], *, engine_id: int, now_ms: int) -> list[bool]:
+        return ending.adopt(self._database, rows, engine_id=engine_id, now_ms=now_ms)
+
+    def beat(self, engine_id: int, *, now_ms: int) -> None:
+        ending.beat(self._database, engine_id, now_ms=now_ms)
+
     def mark_broken(self, schedule_id: int, *, revision: int, error: str, now_ms: int) -> bool:
         return schedules.mark_broken(
             self._database, schedule_id, revision=revision, error=error, now_ms=now_ms

@@ -179,6 +179,12 @@ class Store(Protocol):
     def find_running(self) -> list[RunningRow]:
         """Every running execution, whoever runs it."""
 
+    def adopt(self, rows: Sequence[RunningRow], *, engine_id: int, now_ms: int) -> list[bool]:
+        """Put running rows down as an engine's; False where the row was no longer as it was."""
+
+    def beat(self, engine_id: int, *, now_ms: int) -> None:
+        """Note of all that an engine runs that it lives: for people, nothing is decided by it."""
+
     def tidy(self) -> None:
         """Do what keeps the store fast, outside of any transaction, while there is time."""
 

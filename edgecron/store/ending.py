@@ -72,6 +72,42 @@ def requeue(database: Database, row: RunningRow, *, now_ms: int) -> bool:
     return schedule is not None
 
 
+def adopt(
+    database: Database, rows: Sequence[RunningRow], *, engine_id: int, now_ms: int
+) -> list[bool]:
+    """Put running rows down as another engine's; their supervisor answers to it already.
+
+    The token stays: it is what the supervisor knows them by.
+    """
+    with database.transaction():
+        return [
+            database.change(
+                """UPDATE executions SET engine_id = :new, heartbeat_at = :now
+                   WHERE id = :id AND lease_token = :token AND status = 'running'
+                       AND engine_id = :old""",
+                {
+                    "id": row.execution_id,
+                    "token": row.lease_token,
+                    "old": row.engine_id,
+                    "new": engine_id,
+                    "now": now_ms,
+                },
+            )
+            == 1
+            for row in rows
+        ]
+
+
+def beat(database: Database, engine_id: int, *, now_ms: int) -> None:
+    """Note that what an engine runs is alive."""
+    with database.transaction():
+        database.change(
+            """UPDATE executions SET heartbeat_at = :now
+               WHERE engine_id = :engine AND status = 'running'""",
+            {"engine": engine_id, "now": now_ms},
+        )
+
+
 def cancel_removed(database: Database, schedule_id: int, *, now_ms: int) -> None:
     """Cancel what is queued of a removed schedule, inside the caller's transaction."""
     cancelled = database.change(

@@ -9,9 +9,15 @@ from pathlib import Path
 import pytest
 
 from support.engines import Place
+from support.story import Story
 
 
 @pytest.fixture
 def place(tmp_path: Path) -> Iterator[Place]:
     with ExitStack() as stack:
         yield Place(tmp_path, stack)
+
+
+@pytest.fixture
+def story(tmp_path: Path) -> Story:
+    return Story(tmp_path / "story.db")

@@ -246,17 +246,17 @@ def test_a_supervisor_that_can_not_be_replaced_at_once_is_replaced_later(
     sleepy: Sleepy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sleepy.add("mine", "every 90m")
-    dead = sleepy.engine.runner.supervisor_id
-    start, refusals = sleepy.world._start_runner, 2
+    dead = sleepy.engine.supervisor_id
+    start, refusals = sleepy.world.start_runner, 2
 
-    def refuse_at_first() -> Runner:
+    def refuse_at_first(key: str) -> Runner:
         nonlocal refusals
         refusals -= 1
         if refusals >= 0:
             raise SupervisorUnavailable("no process is left")
-        return start()
+        return start(key)
 
-    monkeypatch.setattr(sleepy.engine, "_start_runner", refuse_at_first)
+    monkeypatch.setattr(sleepy.world, "start_runner", refuse_at_first)
     sleepy.world.kill_supervisor(dead)
 
     sleepy.run(nothing, nothing)
@@ -264,7 +264,7 @@ def test_a_supervisor_that_can_not_be_replaced_at_once_is_replaced_later(
     kinds = [event.kind for event in sleepy.world.events]
     assert kinds.count(EventKind.DATABASE_TROUBLE) == 1
     assert kinds.count(EventKind.SUPERVISOR_DIED) == 1
-    assert sleepy.engine.runner.supervisor_id != dead
+    assert sleepy.engine.supervisor_id != dead
 
 
 @pytest.mark.parametrize("make", [TimerSleeper, lambda: NapSleeper(SystemClock())])

@@ -4,20 +4,14 @@ from __future__ import annotations
 
 import itertools
 from pathlib import Path
-from random import Random
 from typing import Any
 
 import pytest
 
-from edgecron.api import Scheduler
-from edgecron.engine.core import Engine
 from edgecron.engine.events import EventKind
 from edgecron.model import (
     CatchUp,
     Cause,
-    Execution,
-    Job,
-    JobKind,
     Overlap,
     Policies,
     Reason,
@@ -27,61 +21,9 @@ from edgecron.model import (
 from edgecron.store import SqliteStore
 from edgecron.store.connection import Database
 from edgecron.timetext import format_ms, from_ms
-from simulation.world import World
+from support.story import START_MS, Story
 
-START_MS = 1_773_000_000_000  # 2026-03-08T20:00:00Z, a whole minute
 MINUTE_MS = 60_000
-
-
-class Story:
-    """A world with one engine, and what a person sees of it."""
-
-    def __init__(self, path: Path, *, max_running: int = 8) -> None:
-        self.world = World(path, random=Random(0), start_ms=START_MS)
-        self.scheduler = Scheduler(path, clock=self.world.clock)
-        self.key = self.world.start_engine(max_running=max_running)
-
-    @property
-    def engine(self) -> Engine:
-        return self.world.engines[self.key][0]
-
-    def add(
-        self, name: str, *triggers: str, lasts_s: int = 0, code: int = 0, **more: object
-    ) -> None:
-        policies = more.pop("policies", Policies())
-        self.scheduler.add(
-            ScheduleSpec(
-                name=name,
-                triggers=triggers,
-                job=Job(kind=JobKind.COMMAND, argv=("job", str(lasts_s), "0")),
-                policies=policies,  # type: ignore[arg-type]
-                **more,  # type: ignore[arg-type]
-            )
-        )
-
-    def after_s(self, seconds: float) -> None:
-        """Let time pass, then step twice: what starts in the first may end in the second."""
-        self.world.clock.advance_ms(round(seconds * 1000))
-        self.engine.step()
-        self.engine.step()
-
-    def runs(self, name: str) -> list[Execution]:
-        """The executions of a schedule, oldest first."""
-        return self.scheduler.history(name, limit=1000)[::-1]
-
-    def statuses(self, name: str) -> list[str]:
-        return [
-            f"{run.status}:{run.reason}" if run.reason else str(run.status)
-            for run in self.runs(name)
-        ]
-
-    def bodies(self, name: str) -> int:
-        return sum(body.schedule == name for body in self.world.bodies)
-
-
-@pytest.fixture
-def story(tmp_path: Path) -> Story:
-    return Story(tmp_path / "story.db")
 
 
 def test_a_schedule_fires_at_its_time_and_not_before(story: Story) -> None:
@@ -437,21 +379,6 @@ def test_an_interval_does_not_drift_over_days(story: Story) -> None:
     plans = [run.plan_at for run in story.runs("steady")]
     gaps = {(later - earlier).total_seconds() for earlier, later in itertools.pairwise(plans)}
     assert gaps == {7 * 3600.0}
-
-
-def test_a_late_end_of_a_lost_execution_changes_nothing(story: Story) -> None:
-    story.add("slow", "* * * * *", lasts_s=30)
-    story.after_s(60)
-    [run] = story.runs("slow")
-    late = story.engine
-
-    story.world.kill_supervisor(late.runner.supervisor_id)
-    story.after_s(1)
-
-    [ended] = story.runs("slow")
-    assert run.status is Status.RUNNING
-    assert (ended.status, ended.reason) == (Status.INTERRUPTED, Reason.LOST)
-    assert story.bodies("slow") == 1
 
 
 def _with_triggers(spec: ScheduleSpec, *triggers: str) -> ScheduleSpec:

@@ -14,7 +14,7 @@ import pytest
 
 from edgecron.clock import SystemClock
 from edgecron.model import Cause, Claim, Job, JobKind, Outcome, Reason, Status
-from edgecron.runners import OnShutdown, Runner
+from edgecron.runners import Runner
 from edgecron.runners.command import CommandRunner, outcome_of
 from edgecron.supervisor import (
     EndCause,
@@ -257,27 +257,17 @@ def test_a_cancel_is_an_outcome(runner: CommandRunner) -> None:
     assert (outcome.status, outcome.reason) == (Status.CANCELLED, Reason.REQUEST)
 
 
-def test_closing_with_stop_ends_what_runs_and_tells_it(runner: CommandRunner) -> None:
+def test_stop_ends_all_that_runs(runner: CommandRunner) -> None:
     claims = [shell("exec sleep 60") for _ in range(3)]
     runner.start(claims)
 
-    outcomes = runner.close(OnShutdown.STOP, timeout_s=20)
+    runner.stop()
+    outcomes = collect_all(runner)
 
-    assert {outcome.execution_id for outcome in outcomes} == {one.execution_id for one in claims}
-    assert {(outcome.status, outcome.reason) for outcome in outcomes} == {
+    assert outcomes.keys() == {one.execution_id for one in claims}
+    assert {(outcome.status, outcome.reason) for outcome in outcomes.values()} == {
         (Status.CANCELLED, Reason.SHUTDOWN)
     }
-
-
-def test_closing_with_stop_is_bounded(runner: CommandRunner, tmp_path: Path) -> None:
-    os.mkfifo(tmp_path / "bell")
-    bell = os.open(tmp_path / "bell", os.O_RDWR)
-    runner.start([shell(f"trap '' TERM; echo > {tmp_path}/bell; exec sleep 60")])
-    os.read(bell, 1)
-    os.close(bell)
-
-    assert runner.close(OnShutdown.STOP, timeout_s=0.2) == []
-    assert (runner.live_count, runner.is_alive) == (1, False)
 
 
 @pytest.mark.failure(18)

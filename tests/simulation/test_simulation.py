@@ -87,8 +87,10 @@ def act(world: World) -> None:
         world.kill_engine(world.random.choice(engines))
     elif dice < 0.95 and world.supervisors:
         world.kill_supervisor(world.random.choice(sorted(world.supervisors)))
-    elif dice < 0.955:
+    elif dice < 0.953:
         world.reboot()
+    elif dice < 0.958 and world.supervisors:
+        world.turn(world.supervisors[world.random.choice(sorted(world.supervisors))])
     elif dice < 0.96:
         world.clock.advance_ms(world.random.choice((90_000, 900_000, 7_200_000)))
     else:
@@ -115,6 +117,7 @@ def test_no_fire_is_lost_or_run_twice_whatever_crashes(tmp_path: Path, seed: int
     world = a_world(tmp_path, seed)
     world.crash_chance = world.random.choice((0.0, 0.01, 0.05))
     world.fault_chance = world.random.choice((0.0, 0.01, 0.05))
+    world.wait_chance = world.random.choice((0.0, 0.3))
 
     for _ in range(300):
         act(world)

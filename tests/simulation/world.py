@@ -13,10 +13,12 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+from edgecron.engine.adoption import Adoption
 from edgecron.engine.core import Engine
 from edgecron.engine.events import Event
 from edgecron.errors import DatabaseBusy
 from edgecron.model import COMMAND_QUEUE, Claim, JobKind, Outcome, Reason, Status
+from edgecron.runners import Lease
 from edgecron.store import SqliteStore, open_store
 from edgecron.store.connection import Database
 from edgecron.store.contract import RunningRow
@@ -49,17 +51,29 @@ class Body:
 
 @dataclass
 class SimSupervisor:
-    """What a supervisor knows: journal entries, and the bodies that live under it."""
+    """What a supervisor knows: journal entries, and the bodies that live under it.
+
+    A token has no body in the journal while it waits to be started.
+    """
 
     key: str
     boot_id: str
+    engine_key: str | None  # None once its engine has gone
     is_alive: bool = True
-    has_engine: bool = True
     journal: dict[str, Body | None] = field(default_factory=dict)
-    reported: set[str] = field(default_factory=set)
+    waiting: dict[str, Claim] = field(default_factory=dict)
+    revoked: set[str] = field(default_factory=set)
 
     def live(self, now_ms: int) -> list[Body]:
         return [body for body in self.journal.values() if body and body.ends_ms > now_ms]
+
+    def revoke(self, token: str) -> bool:
+        """Whether it will never start."""
+        if self.waiting.pop(token, None) is not None:
+            del self.journal[token]
+        if token not in self.journal:
+            self.revoked.add(token)
+        return token in self.revoked
 
 
 class SimRunner:
@@ -68,11 +82,13 @@ class SimRunner:
     kinds = frozenset({JobKind.COMMAND, JobKind.SHELL})
     failure = None
 
-    def __init__(self, world: World, supervisor: SimSupervisor) -> None:
+    def __init__(
+        self, world: World, supervisor: SimSupervisor, leases: Sequence[Lease] = ()
+    ) -> None:
         self._world = world
         self._supervisor = supervisor
         self.supervisor_id = supervisor.key
-        self._claims: dict[str, Claim] = {}
+        self._leases = {lease.lease_token: lease.execution_id for lease in leases}
 
     @property
     def is_alive(self) -> bool:
@@ -80,7 +96,7 @@ class SimRunner:
 
     @property
     def live_count(self) -> int:
-        return len(self._claims)
+        return len(self._leases)
 
     def fileno(self) -> int:
         return -1  # News never come by themselves: a step collects them.
@@ -89,19 +105,18 @@ class SimRunner:
         for claim in claims:
             self._world.maybe_crash("start")
             if self._supervisor.is_alive:
-                self._claims[claim.lease_token] = claim
-                self._world.start_body(self._supervisor, claim)
+                self._leases[claim.lease_token] = claim.execution_id
+                self._world.take(self._supervisor, claim)
 
     def collect(self) -> list[Outcome]:
         if not self._supervisor.is_alive:
             return []
         outcomes = []
-        for token, claim in list(self._claims.items()):
+        for token, execution_id in list(self._leases.items()):
             body = self._supervisor.journal[token]
-            assert body is not None
-            if body.ends_ms <= self._world.clock.now_ms():
-                outcomes.append(outcome_of(body, claim.execution_id))
-                del self._claims[token]
+            if body is not None and body.ends_ms <= self._world.clock.now_ms():
+                outcomes.append(outcome_of(body, execution_id))
+                del self._leases[token]
         return outcomes
 
     def acknowledge(self, tokens: Sequence[str]) -> None:
@@ -112,11 +127,12 @@ class SimRunner:
         raise AssertionError("nothing cancels yet")
 
     def stop(self) -> None:
-        raise AssertionError("nothing stops yet")
+        now_ms = self._world.clock.now_ms()
+        for body in self._supervisor.live(now_ms):
+            body.ends_ms, body.exit_code = now_ms, 143
 
-    def close(self, *_: Any, **__: Any) -> list[Outcome]:
-        self._supervisor.has_engine = False
-        return []
+    def close(self) -> None:
+        self._supervisor.engine_key = None
 
 
 class SimLiveness:
@@ -215,6 +231,7 @@ class World:
         self.trail: list[str] = []
         self.crash_chance = 0.0
         self.fault_chance = 0.0
+        self.wait_chance = 0.0  # of a start that waits for the next turn of its supervisor
         self.crash_at: int | None = None
         self.calls = 0
         self._made = 0
@@ -245,7 +262,7 @@ class World:
 
     def is_alive(self, supervisor: SimSupervisor) -> bool:
         """Alive, or gone with its last run, its engine being gone too."""
-        if supervisor.is_alive and not supervisor.has_engine:
+        if supervisor.is_alive and supervisor.engine_key is None and not supervisor.waiting:
             supervisor.is_alive = bool(supervisor.live(self.clock.now_ms()))
         return supervisor.is_alive
 
@@ -257,7 +274,8 @@ class World:
         engine = Engine(
             store=CrashingStore(self, store),  # type: ignore[arg-type]
             clock=self.clock,
-            start_runner=self._start_runner,
+            start_runner=lambda: self.start_runner(key),
+            adopt=lambda supervisor_id, rows: self.adopt(key, supervisor_id, rows),
             liveness=SimLiveness(self),
             key=key,
             pid=self._made,
@@ -282,18 +300,24 @@ class World:
         return True
 
     def kill_engine(self, key: str) -> None:
-        """kill -9: its supervisor goes on with what runs."""
-        engine, store = self.engines.pop(key)
+        """kill -9: its supervisors go on with what runs."""
+        _, store = self.engines[key]
         store.close()
-        supervisor = self.supervisors.get(engine.runner.supervisor_id)
-        if supervisor is not None:  # Dead ones are cleared away by any engine.
-            supervisor.has_engine = False
+        self.lose_engine(key)
+
+    def lose_engine(self, key: str) -> None:
+        """Its lock and its links are gone, whatever it may still believe itself."""
+        del self.engines[key]
+        for supervisor in self.supervisors.values():
+            if supervisor.engine_key == key:
+                supervisor.engine_key = None
         self.trail.append(f"kill {key}")
 
     def kill_supervisor(self, key: str) -> None:
         """kill -9 of a supervisor: its guardian ends what it ran."""
         supervisor = self.supervisors[key]
         supervisor.is_alive = False
+        supervisor.waiting.clear()
         for body in supervisor.live(self.clock.now_ms()):
             body.ends_ms = self.clock.now_ms()
             body.is_cut_short = True
@@ -308,8 +332,21 @@ class World:
         self.clock.reboot()
         self.trail.append("reboot")
 
-    def start_body(self, supervisor: SimSupervisor, claim: Claim) -> None:
-        """Journal the token, start, journal the start: a crash of the engine stops none of it."""
+    def take(self, supervisor: SimSupervisor, claim: Claim) -> None:
+        """Journal the token, then start, at once or in the supervisor's next turn."""
+        supervisor.journal[claim.lease_token] = None
+        supervisor.waiting[claim.lease_token] = claim
+        if self.random.random() >= self.wait_chance:
+            self.turn(supervisor)
+
+    def turn(self, supervisor: SimSupervisor) -> None:
+        """Start what waits; a crash of the engine stops none of it."""
+        if self.is_alive(supervisor):
+            for claim in supervisor.waiting.values():
+                self._start_body(supervisor, claim)
+            supervisor.waiting.clear()
+
+    def _start_body(self, supervisor: SimSupervisor, claim: Claim) -> None:
         now_ms = self.clock.now_ms()
         job_s, exit_code = claim.job.argv[1:3]
         body = Body(
@@ -328,21 +365,48 @@ class World:
         supervisor.journal[claim.lease_token] = body
         self.bodies.append(body)
 
-    def _start_runner(self) -> SimRunner:
+    def start_runner(self, engine_key: str) -> SimRunner:
+        """A new supervisor of an engine."""
         self._made += 1
-        supervisor = SimSupervisor(f"supervisor{self._made}", self.clock.boot_id())
+        supervisor = SimSupervisor(
+            f"supervisor{self._made}", self.clock.boot_id(), engine_key=engine_key
+        )
         self.supervisors[supervisor.key] = supervisor
         return SimRunner(self, supervisor)
+
+    def adopt(
+        self, engine_key: str, supervisor_id: str, rows: Sequence[RunningRow]
+    ) -> Adoption | None:
+        """What `adopt_supervisor` does, of a supervisor that may not answer."""
+        self.maybe_crash("before the revocation")
+        supervisor = self.supervisors.get(supervisor_id)
+        if supervisor is None or not self.is_alive(supervisor):
+            return None
+        if supervisor.engine_key is not None or self.random.random() < self.fault_chance:
+            return None
+        revoked = tuple(row for row in rows if supervisor.revoke(row.lease_token))
+        self.maybe_crash("after the revocation")
+        started = tuple(row for row in rows if row not in revoked)
+        leases = [
+            Lease(execution_id=row.execution_id, lease_token=row.lease_token, ok_codes=(0,))
+            for row in started
+        ]
+        supervisor.engine_key = engine_key
+        return Adoption(
+            runner=SimRunner(self, supervisor, leases), started=started, revoked=revoked
+        )
 
     # Quiet.
 
     def settle(self, *, for_ms: int = 120_000, every_ms: int = 1000) -> None:
         """No more faults; one engine, and time until everything that was begun has ended."""
-        self.crash_chance = self.fault_chance = 0.0
+        self.crash_chance = self.fault_chance = self.wait_chance = 0.0
         self.crash_at = None
         if not self.engines:
             self.start_engine()
         for _ in range(for_ms // every_ms):
+            for supervisor in list(self.supervisors.values()):
+                self.turn(supervisor)
             for key in list(self.engines):
                 assert self.step(key)
             self.clock.advance_ms(every_ms)

@@ -1,0 +1,61 @@
+"""Adopting the supervisor of a dead engine, with all that it runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from edgecron.clock import Clock
+from edgecron.errors import SupervisorUnavailable
+from edgecron.runners import Lease, Runner
+from edgecron.runners.command import CommandRunner
+from edgecron.store.contract import RunningRow
+from edgecron.supervisor.control import Control
+from edgecron.supervisor.protocol import Phase
+
+# It always answers at once, unless it is stopped: then its journal is read meanwhile.
+_TIMEOUT_S = 1.0
+_STARTED = (Phase.RUNNING, Phase.ENDED)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Adoption:
+    """A supervisor that answers to us from now on.
+
+    `started` are the rows that it runs, or ran; the others are revoked, and will never start.
+    """
+
+    runner: Runner
+    started: tuple[RunningRow, ...]
+    revoked: tuple[RunningRow, ...]
+
+
+Adopt = Callable[[str, Sequence[RunningRow]], Adoption | None]
+
+
+def adopt_supervisor(
+    state_dir: Path, supervisor_id: str, rows: Sequence[RunningRow], *, clock: Clock
+) -> Adoption | None:
+    """Become the engine of a supervisor whose own has died, or None where that can't be.
+
+    It may have been faster to leave, have been adopted by another engine, be stopped, or speak
+    another version of the protocol. `rows` are all that it is said to run. Whatever it has not
+    started is revoked first, so that it may be queued again.
+    """
+    try:
+        with Control(state_dir, supervisor_id, timeout_s=_TIMEOUT_S) as control:
+            phases = control.revoke([row.lease_token for row in rows])
+            started = tuple(row for row in rows if phases[row.lease_token] in _STARTED)
+            link = control.adopt()
+    except SupervisorUnavailable:
+        return None
+    leases = [
+        Lease(execution_id=row.execution_id, lease_token=row.lease_token, ok_codes=row.ok_codes)
+        for row in started
+    ]
+    return Adoption(
+        runner=CommandRunner(link, clock=clock, leases=leases),
+        started=started,
+        revoked=tuple(row for row in rows if row not in started),
+    )

@@ -1,0 +1,111 @@
+"""When an engine looks for what others left, and what it then does."""
+
+from __future__ import annotations
+
+from edgecron.clock import Clock
+from edgecron.engine.adoption import Adopt, Adoption
+from edgecron.engine.events import EventKind
+from edgecron.engine.liveness import Liveness
+from edgecron.engine.liveruns import LiveRuns
+from edgecron.engine.recovery import Taker, recover
+from edgecron.engine.telling import Teller
+from edgecron.model import EngineInfo
+from edgecron.store.contract import Store
+
+_LOOK_MS = 30_000  # how often peers are looked at
+_ORPHAN_MS = 1_000  # and while runs are alive whose engine died, and that can't be adopted
+_ADOPT_MS = 30_000  # at most so long until an adoption that failed is tried again
+
+
+class Rescue:
+    """Looks now and then, and whenever something is suspected. `adopt` None adopts nobody."""
+
+    def __init__(
+        self,
+        *,
+        store: Store,
+        clock: Clock,
+        liveness: Liveness,
+        live: LiveRuns,
+        teller: Teller,
+        adopt: Adopt | None,
+    ) -> None:
+        self._store = store
+        self._clock = clock
+        self._liveness = liveness
+        self._live = live
+        self._teller = teller
+        self._adopt = adopt
+        self._is_suspected = False
+        self._look_at_ms = 0
+        self._adopt_at_ms = 0
+        self._adopt_pause_ms = _ORPHAN_MS
+        self.peers: tuple[EngineInfo, ...] = ()  # those that lived at the last look
+        self.wake_ms: int | None = None  # how long to sleep at most, None where nothing is urgent
+
+    def suspect(self) -> None:
+        """Have the next `look` look at once."""
+        self._is_suspected = True
+
+    def adopt_nobody(self) -> None:
+        """From now on only take ends over."""
+        self._adopt = None
+
+    def is_due(self) -> bool:
+        return self._is_suspected or self._clock.monotonic_ms() >= self._look_at_ms
+
+    def look(self, engine_id: int) -> bool:
+        """Take over what dead engines left, where it is time to look; whether it adopted any.
+
+        `engine_id` is our own.
+        """
+        if not self.is_due():
+            return False
+        taker = self._taker(engine_id)
+        done = recover(self._store, self._liveness, taker, now_ms=self._clock.now_ms)
+        for row, outcome in done.ended:
+            self._teller.tell_end(outcome, row.schedule, is_ours=True)
+        for row in done.requeued:
+            self._teller.tell(EventKind.REQUEUED, row.execution_id, row.schedule)
+        for row in done.adopted:
+            self._teller.tell(EventKind.ADOPTED, row.execution_id, row.schedule)
+        self._look_at_peers(engine_id)
+        self._is_suspected = False
+        self.wake_ms = _ORPHAN_MS if done.left_running else None
+        self._look_at_ms = self._clock.monotonic_ms() + (self.wake_ms or _LOOK_MS)
+        if taker.adopt is not None:
+            self._note_adoption(has_failed=done.left_running > 0)
+        return bool(done.adopted)
+
+    def _taker(self, engine_id: int) -> Taker:
+        may_adopt = self._clock.monotonic_ms() >= self._adopt_at_ms
+        return Taker(
+            engine_id=engine_id,
+            served=self._live.supervisor_ids,
+            live=self._live.tokens(),
+            adopt=self._adopt if may_adopt else None,
+            on_adopted=self._take,
+        )
+
+    def _take(self, adoption: Adoption) -> None:
+        self._live.adopt(adoption.runner, adoption.started)
+
+    def _note_adoption(self, *, has_failed: bool) -> None:
+        """Try again later and later: each try may take a while, where a supervisor is stopped."""
+        if not has_failed:
+            self._adopt_pause_ms = _ORPHAN_MS
+            return
+        self._adopt_at_ms = self._clock.monotonic_ms() + self._adopt_pause_ms
+        self._adopt_pause_ms = min(2 * self._adopt_pause_ms, _ADOPT_MS)
+
+    def _look_at_peers(self, engine_id: int) -> None:
+        peers = []
+        for engine in self._store.find_engines():
+            if engine.id == engine_id:
+                continue
+            if self._liveness.engine_is_alive(engine.key):
+                peers.append(engine)
+            else:
+                self._store.retire_engine(engine.id, now_ms=self._clock.now_ms())
+                self._liveness.forget_engine(engine.key)
+        self.peers = tuple(peers)

@@ -1,0 +1,188 @@
+"""Stories of engines and supervisors that die, told by hand on a clock that moves when told."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from edgecron.engine.events import EventKind
+from edgecron.errors import DatabaseBusy
+from edgecron.model import Reason, Status
+from edgecron.store.connection import Database
+from edgecron.timetext import to_ms
+from support.story import Story
+
+
+@pytest.mark.failure(18)
+def test_a_run_whose_supervisor_died_is_interrupted_and_another_is_started(story: Story) -> None:
+    story.add("slow", "* * * * *", lasts_s=30)
+    story.after_s(60)
+    [run] = story.runs("slow")
+    dead = story.engine.supervisor_id
+
+    story.world.kill_supervisor(dead)
+    story.after_s(1)
+
+    [ended] = story.runs("slow")
+    assert run.status is Status.RUNNING
+    assert (ended.status, ended.reason) == (Status.INTERRUPTED, Reason.LOST)
+    assert story.bodies("slow") == 1
+    assert story.engine.supervisor_id != dead
+
+
+@pytest.mark.failure(29)
+def test_a_late_end_of_a_lost_lease_changes_nothing_and_is_told(story: Story) -> None:
+    story.add("slow", "* * * * *", lasts_s=30)
+    story.after_s(60)
+    late = story.engine
+    story.world.clock.advance_ms(30_000)
+    story.world.fault_chance = 1.0
+    with pytest.raises(DatabaseBusy):
+        late.step()  # It holds the end, and can't write it.
+    story.world.fault_chance = 0.0
+    story.world.lose_engine(story.key)
+
+    story.key = story.world.start_engine()
+    story.after_s(1)
+    [before] = story.runs("slow")
+    told = len(story.world.events)
+    late.step()
+
+    [after] = story.runs("slow")
+    [event] = [one for one in story.world.events[told:] if one.execution_id == after.id]
+    assert before.status is Status.SUCCESS
+    assert after == before
+    assert event.kind is EventKind.LEASE_LOST
+    assert story.bodies("slow") == 1
+
+
+@pytest.mark.failure(19)
+@pytest.mark.failure(43)
+def test_what_runs_when_its_engine_dies_is_adopted(story: Story) -> None:
+    story.add("slow", "@hourly", lasts_s=90)
+    story.after_s(3600)
+    [run] = story.runs("slow")
+
+    story.world.kill_engine(story.key)
+    story.key = story.world.start_engine()
+    story.after_s(30)
+    [adopted] = story.runs("slow")
+    told = [event.kind for event in story.world.events if event.execution_id == run.id]
+    live = story.engine.live_count
+    story.after_s(60)
+
+    assert (adopted.status, adopted.engine_id) == (Status.RUNNING, story.engine.engine_id)
+    assert adopted.engine_id != run.engine_id
+    assert (live, story.engine.live_count) == (1, 0)
+    assert told[-1] is EventKind.ADOPTED
+    assert story.statuses("slow") == ["success"]
+    assert story.bodies("slow") == 1
+    # Nobody is left to serve: it goes as soon as nothing of it is left.
+    assert [one.engine_key for one in story.world.supervisors.values()] == [story.key]
+
+
+@pytest.mark.failure(17)
+def test_what_waits_under_an_adopted_supervisor_is_revoked_and_queued_again(story: Story) -> None:
+    story.world.wait_chance = 1.0
+    story.add("late", "@hourly", lasts_s=5)
+    story.after_s(3600)
+    [claimed] = story.runs("late")
+    orphan = story.world.supervisors[story.engine.supervisor_id]
+
+    story.world.kill_engine(story.key)
+    story.world.wait_chance = 0.0
+    story.key = story.world.start_engine()
+    story.after_s(1)
+    story.world.turn(orphan)
+    story.after_s(5)
+
+    assert claimed.status is Status.RUNNING
+    assert EventKind.REQUEUED in [event.kind for event in story.world.events]
+    assert story.statuses("late") == ["success"]
+    assert story.bodies("late") == 1
+
+
+def test_a_row_that_could_not_be_queued_again_after_its_revocation_is_later(story: Story) -> None:
+    story.world.wait_chance = 1.0
+    story.add("late", "@hourly", lasts_s=5)
+    story.add("slow", "@hourly", lasts_s=50)
+    story.after_s(3600)
+    [orphan] = story.world.supervisors.values()
+    # One of the two runs, the other waits: the supervisor is adopted for the first.
+    waiting = {token: c for token, c in orphan.waiting.items() if c.schedule == "late"}
+    orphan.waiting = {token: c for token, c in orphan.waiting.items() if token not in waiting}
+    story.world.turn(orphan)
+    orphan.waiting = waiting
+    story.world.kill_engine(story.key)
+    story.world.wait_chance = 0.0
+    story.key = story.world.start_engine()
+
+    store = story.world.engines[story.key][1]
+    with pytest.MonkeyPatch.context() as broken:
+
+        def refuse(*_: object, **__: object) -> bool:
+            raise DatabaseBusy("locked by somebody else")
+
+        broken.setattr(store, "requeue", refuse)
+        with pytest.raises(DatabaseBusy):
+            story.engine.step()
+    story.after_s(31)
+    story.after_s(31)
+
+    assert story.statuses("late") == ["success"]
+    assert story.statuses("slow") == ["success"]
+    assert len(story.world.bodies) == 2
+
+
+def test_the_runs_of_an_engine_that_drains_end_and_nothing_more_is_claimed(story: Story) -> None:
+    story.add("slow", "@hourly", lasts_s=50)
+    story.add("next", "every 3630s")
+    story.after_s(3600)
+
+    story.engine.drain()
+    story.after_s(40)
+    live = story.engine.live_count
+    story.after_s(10)
+
+    assert (live, story.engine.live_count) == (1, 0)
+    assert story.statuses("slow") == ["success"]
+    assert story.runs("next") == []
+
+
+def test_what_runs_says_now_and_then_that_it_lives(story: Story) -> None:
+    story.add("slow", "@hourly", lasts_s=1500)
+    story.after_s(3600)
+    started = story.runs("slow")[0].started_at
+    beats = set()
+
+    for _ in range(24):
+        story.after_s(60)
+        [beat] = _column(story, "SELECT heartbeat_at FROM executions")
+        beats.add((beat - to_ms(started)) // 1000)
+
+    assert beats == {0, 600, 1200}
+
+
+def test_a_callable_of_a_program_that_ended_is_interrupted(story: Story) -> None:
+    story.add("mine", "@hourly", lasts_s=50)
+    story.after_s(3600)
+    database = Database(story.world.path)
+    with database.transaction():
+        # What edgecron writes for a function of a program, once it can run them.
+        database.change("UPDATE schedules SET kind = 'callable'")
+        database.change("UPDATE executions SET supervisor_id = NULL")
+    database.close()
+
+    story.world.kill_engine(story.key)
+    story.key = story.world.start_engine()
+    story.after_s(1)
+
+    assert story.statuses("mine") == ["interrupted:lost"]
+
+
+def _column(story: Story, query: str) -> list[Any]:
+    database = Database(story.world.path)
+    values = [row[0] for row in database.rows(query)]
+    database.close()
+    return values

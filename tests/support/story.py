@@ -1,0 +1,59 @@
+"""A world with one engine, for stories that are told step by step."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from random import Random
+
+from edgecron.api import Scheduler
+from edgecron.engine.core import Engine
+from edgecron.model import Execution, Job, JobKind, Policies, ScheduleSpec
+from simulation.world import World
+
+START_MS = 1_773_000_000_000  # 2026-03-08T20:00:00Z, a whole minute
+
+
+class Story:
+    """A world with one engine, and what a person sees of it."""
+
+    def __init__(self, path: Path, *, max_running: int = 8) -> None:
+        self.world = World(path, random=Random(0), start_ms=START_MS)
+        self.scheduler = Scheduler(path, clock=self.world.clock)
+        self.key = self.world.start_engine(max_running=max_running)
+
+    @property
+    def engine(self) -> Engine:
+        return self.world.engines[self.key][0]
+
+    def add(
+        self, name: str, *triggers: str, lasts_s: int = 0, code: int = 0, **more: object
+    ) -> None:
+        policies = more.pop("policies", Policies())
+        self.scheduler.add(
+            ScheduleSpec(
+                name=name,
+                triggers=triggers,
+                job=Job(kind=JobKind.COMMAND, argv=("job", str(lasts_s), "0")),
+                policies=policies,  # type: ignore[arg-type]
+                **more,  # type: ignore[arg-type]
+            )
+        )
+
+    def after_s(self, seconds: float) -> None:
+        """Let time pass, then step twice: what starts in the first may end in the second."""
+        self.world.clock.advance_ms(round(seconds * 1000))
+        self.engine.step()
+        self.engine.step()
+
+    def runs(self, name: str) -> list[Execution]:
+        """The executions of a schedule, oldest first."""
+        return self.scheduler.history(name, limit=1000)[::-1]
+
+    def statuses(self, name: str) -> list[str]:
+        return [
+            f"{run.status}:{run.reason}" if run.reason else str(run.status)
+            for run in self.runs(name)
+        ]
+
+    def bodies(self, name: str) -> int:
+        return sum(body.schedule == name for body in self.world.bodies)
