@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from supervisor_bench import Bell, Bench, Gate
+from supervisor_bench import Bell, Bench, Gate, wait_empty
+
+from edgecron.supervisor import cgroups, delegation
 
 
 @pytest.fixture
@@ -28,3 +31,27 @@ def gate(tmp_path: Path) -> Iterator[Gate]:
     made = Gate(tmp_path / "gate")
     yield made
     made.close()
+
+
+@pytest.fixture
+def free_cgroup() -> Iterator[Path]:
+    """A new cgroup of our own; whatever is left in it is ended."""
+    mounts = delegation.list_mounts()
+    if not mounts or not os.access(mounts[0].point, os.W_OK):
+        pytest.skip("needs a cgroup v2 file system that may be written")
+    folder = mounts[0].point / f"edgecron-test-{os.getpid()}-{os.urandom(4).hex()}"
+    try:
+        folder.mkdir()
+    except OSError as error:
+        pytest.skip(f"needs a cgroup v2 file system that may be written: {error}")
+    yield folder
+    cgroups.kill(folder)
+    wait_empty(folder)
+    assert cgroups.remove(folder)
+
+
+@pytest.fixture
+def delegated(free_cgroup: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A cgroup that supervisors are told to use."""
+    monkeypatch.setenv(delegation.VARIABLE, str(free_cgroup))
+    return free_cgroup

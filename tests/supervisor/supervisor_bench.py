@@ -165,6 +165,15 @@ class Gate:
         os.close(self._fd)
 
 
+def read_pids(bell: Bell, count: int) -> list[int]:
+    words: list[bytes] = []
+    rest = b""
+    while len(words) < count:
+        rest += bell.wait()
+        words = rest.split(b"\n")[:-1]
+    return [int(word) for word in words]
+
+
 def wait_gone(pid: int) -> None:
     """Until a process that need not be our child has ended."""
     try:
@@ -186,6 +195,36 @@ def wait_all_gone(pidfds: Iterable[int]) -> None:
         poller.register(pidfd, select.POLLIN)
         assert poller.poll(BOUND_MS), "a process has not ended"
         os.close(pidfd)
+
+
+def is_running(pid: int) -> bool:
+    """Whether it is alive, and no zombie."""
+    pidfd = os.pidfd_open(pid)
+    poller = select.poll()
+    poller.register(pidfd, select.POLLIN)
+    has_ended = poller.poll(0)
+    os.close(pidfd)
+    return not has_ended
+
+
+def wait_empty(cgroup: Path) -> None:
+    """Until no process is left in a cgroup and below it."""
+    try:
+        events_fd = os.open(cgroup / "cgroup.events", os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return
+    try:
+        poller = select.poll()
+        poller.register(events_fd, select.POLLPRI)
+        while b"populated 1" in os.pread(events_fd, 4096, 0):
+            assert poller.poll(BOUND_MS), f"somebody stays in {cgroup}"
+    finally:
+        os.close(events_fd)
+
+
+def escaping(line: str) -> str:
+    """Shell text that runs a line as a daemon does: in a session of its own, with no pipe held."""
+    return f"setsid sh -c '{line}' </dev/null >/dev/null 2>&1 &"
 
 
 def parent_of(pid: int) -> int:

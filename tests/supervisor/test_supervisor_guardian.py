@@ -11,7 +11,15 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from supervisor_bench import Bell, Bench, children_of, wait_all_gone, wait_gone
+from supervisor_bench import (
+    Bell,
+    Bench,
+    children_of,
+    is_running,
+    read_pids,
+    wait_all_gone,
+    wait_gone,
+)
 
 from edgecron.clock import SystemClock
 from edgecron.model import Reason
@@ -39,15 +47,6 @@ os.setpgid(0, 0)
 os.write(os.open(sys.argv[1], os.O_WRONLY), b"%d\\n" % os.getpid())
 time.sleep(60)
 """
-
-
-def read_pids(bell: Bell, count: int) -> list[int]:
-    words: list[bytes] = []
-    rest = b""
-    while len(words) < count:
-        rest += bell.wait()
-        words = rest.split(b"\n")[:-1]
-    return [int(word) for word in words]
 
 
 @pytest.mark.failure(18)
@@ -250,16 +249,6 @@ def process(pid: int, *, parent: int, session: int | None = None, start_time: in
 def daemonise(bell: Bell) -> str:
     inner = f"echo $$ > {bell.path}; exec sleep 60"
     return f"setsid sh -c '{inner}' </dev/null >/dev/null 2>&1 & exit 0"
-
-
-def is_running(pid: int) -> bool:
-    """Whether it is alive, and no zombie."""
-    pidfd = os.pidfd_open(pid)
-    poller = select.poll()
-    poller.register(pidfd, select.POLLIN)
-    has_ended = poller.poll(0)
-    os.close(pidfd)
-    return not has_ended
 
 
 def alive_with(mark: str) -> list[str]:

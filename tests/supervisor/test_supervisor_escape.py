@@ -1,0 +1,198 @@
+"""What gets out of a run's process group where there are no cgroups: ended, or at least flagged."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from supervisor_bench import Bell, Bench, Gate, escaping, is_running, read_pids, wait_gone
+
+from edgecron.supervisor import EndCause, Flag, Identity, LeftGroup, end_left_group
+from edgecron.supervisor.groups import Process, list_processes, read_start_time
+from edgecron.supervisor.looks import RESTS, Look, Looks, Orphan
+from support.clock import FakeClock
+
+# As a shell's background jobs after `set -m`: a group of its own in the session of the run.
+OWN_GROUP = """
+import os, signal, sys
+os.setpgid(0, 0)
+signal.signal(signal.SIGTERM, signal.SIG_IGN if "stubborn" in sys.argv else signal.SIG_DFL)
+os.write(os.open(sys.argv[1], os.O_WRONLY), b"%d\\n" % os.getpid())
+signal.pause()
+"""
+
+
+@pytest.fixture
+def own_group(tmp_path: Path, bell: Bell) -> str:
+    """Shell text for a process in a group of its own, which rings with its process id."""
+    script = tmp_path / "own_group.py"
+    script.write_text(OWN_GROUP, encoding="ascii")
+    return f"{sys.executable} {script} {bell.path}"
+
+
+@pytest.mark.failure(34)
+def test_another_group_of_the_session_that_lives_on_is_left_behind(
+    bench: Bench, bell: Bell, gate: Gate, own_group: str
+) -> None:
+    token = bench.shell(f"{own_group} > /dev/null 2>&1 & read go < {gate.path}")
+    [left] = read_pids(bell, 1)
+
+    gate.open()
+    record = bench.ended(token)
+
+    assert record.flags == (Flag.LEFT_BEHIND,)
+    assert is_running(left)
+    os.kill(left, signal.SIGKILL)
+
+
+@pytest.mark.failure(34)
+def test_another_group_of_the_session_is_asked_to_end_with_the_run(
+    bench: Bench, bell: Bell, gate: Gate, own_group: str
+) -> None:
+    token = bench.shell(f"{own_group} & trap '' TERM; read go < {gate.path}; exit 3")
+    [left] = read_pids(bell, 1)
+
+    bench.link.cancel([token])
+    wait_gone(left)
+    gate.open()
+    record = bench.ended(token)
+
+    assert (record.cause, record.exit_code, record.flags) == (EndCause.CANCELLED, 3, ())
+
+
+@pytest.mark.failure(32)
+@pytest.mark.failure(34)
+def test_another_group_of_the_session_that_ignores_term_is_killed_with_the_run(
+    bench: Bench, bell: Bell, own_group: str
+) -> None:
+    tokens = [bench.shell(f"{own_group} stubborn & exec sleep 60") for _ in range(3)]
+    left = read_pids(bell, 3)
+
+    bench.link.cancel(tokens)
+    causes = {bench.ended(token).cause for token in tokens}
+
+    assert causes == {EndCause.CANCELLED}
+    for pid in left:
+        wait_gone(pid)
+
+
+@pytest.mark.failure(18)
+@pytest.mark.failure(34)
+def test_another_group_of_the_session_is_ended_by_the_next_recovery(
+    tmp_path: Path, bell: Bell, own_group: str
+) -> None:
+    bench = Bench(tmp_path / "state")
+    token = bench.shell(f"{own_group} stubborn & wait")
+    [left] = read_pids(bell, 1)
+    pid = bench.started(token).pid
+    bench.kill_guardian()
+    os.kill(bench.link.pid, signal.SIGKILL)
+    bench.wait_for_death()
+
+    assert end_left_group(pid, read_start_time(pid)) is LeftGroup.ENDED
+
+    wait_gone(left)
+    wait_gone(pid)
+
+
+@pytest.mark.failure(34)
+def test_a_daemon_with_a_session_of_its_own_is_flagged_and_lives_on(
+    bench: Bench, bell: Bell, gate: Gate
+) -> None:
+    daemon = escaping(f"echo $$ > {bell.path}; exec sleep 60")
+    token = bench.shell(f"{daemon} read go < {gate.path}")
+    [left] = read_pids(bell, 1)
+
+    gate.open()
+    record = bench.ended(token)
+
+    assert (record.exit_code, record.flags) == (0, (Flag.ESCAPED,))
+    assert is_running(left)
+    os.kill(left, signal.SIGKILL)
+
+
+@pytest.mark.failure(34)
+def test_a_daemon_of_a_cancelled_run_is_flagged_however_lately_was_looked(
+    bench: Bench, bell: Bell
+) -> None:
+    bench.run("/bin/true")
+    token = bench.shell(f"{escaping(f'echo $$ > {bell.path}; exec sleep 60')} exec sleep 60")
+    [left] = read_pids(bell, 1)
+
+    bench.link.cancel([token])
+    record = bench.ended(token)
+
+    assert (record.cause, record.flags) == (EndCause.CANCELLED, (Flag.ESCAPED,))
+    assert is_running(left)
+    os.kill(left, signal.SIGKILL)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root to change the user")
+def test_a_daemon_of_another_user_is_known_by_the_id_of_its_run(bench: Bench) -> None:
+    nobody = Identity(name="nobody", uid=65534, gid=65534, groups=(65534,))
+    daemon = 'setsid -f sh -c "echo \\$\\$; exec sleep 60 >/dev/null 2>&1"'
+
+    record = bench.run_shell(
+        f"left=$({daemon}); echo $left",
+        identity=nobody,
+        env={"PATH": "/usr/bin:/bin", "EDGECRON_RUN_ID": "41"},
+    )
+
+    os.kill(int(bench.printed(record)), signal.SIGKILL)
+    assert record.flags == (Flag.ESCAPED,)
+
+
+def test_what_escaped_is_told_by_the_session_and_the_mark() -> None:
+    look = Look(
+        processes=(process(11, session=10), process(20, session=20)),
+        orphans=(
+            Orphan(session=10, variables=frozenset({b"EDGECRON_RUN_ID=1"})),
+            Orphan(session=20, variables=frozenset({b"EDGECRON_RUN_ID=2"})),
+        ),
+    )
+
+    assert look.session(10) == [11]
+    assert not look.has_escaped(10, b"EDGECRON_RUN_ID=1")
+    assert look.has_escaped(10, b"EDGECRON_RUN_ID=2")
+    assert not look.has_escaped(10, b"EDGECRON_RUN_ID=22")
+
+
+def process(pid: int, *, session: int) -> Process:
+    return Process(pid=pid, parent=1, session=session, start_time=1, is_zombie=False)
+
+
+def test_a_look_is_shared_within_a_turn_and_rests_after_it() -> None:
+    clock, turns = FakeClock(), [1]
+    looks = Looks(clock, turn=lambda: turns[-1])
+
+    first = looks.look_if_rested()
+    assert first is not None
+    assert looks.look() is first
+    assert looks.look_if_rested() is first
+
+    turns.append(2)
+    assert looks.look_if_rested() is None
+    clock.advance_ms(RESTS)
+    third = looks.look_if_rested()
+    assert third is not None
+    assert third is not first
+
+    turns.append(3)
+    assert looks.look_if_rested() is None
+    assert looks.look() is not third
+
+
+def test_a_look_sees_what_lives_and_no_zombies() -> None:
+    ended = subprocess.Popen(["/bin/true"])
+    os.waitid(os.P_PID, ended.pid, os.WEXITED | os.WNOWAIT)
+
+    seen = {found.pid for found in Looks(FakeClock(), turn=lambda: 1).look().processes}
+
+    assert os.getpid() in seen
+    assert ended.pid not in seen
+    assert ended.pid in {found.pid for found in list_processes()}
+    ended.wait()
