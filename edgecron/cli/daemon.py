@@ -2,10 +2,13 @@
 
     edgecron daemon
     edgecron daemon --log-format json >> edgecron.log
+    edgecron daemon --on-shutdown wait --shutdown-timeout 10m
 
-INT (Ctrl-C), TERM or HUP ends it after the step that is going on; a second one ends it at once.
-Commands that run go on, and the next engine takes their ends over. Several engines may share
-a database: each due time is run once.
+INT (Ctrl-C), TERM or HUP ends it after the step that is going on, and --on-shutdown says what
+becomes of the commands that run: they go on and the next engine adopts them (leave), they are
+waited for (wait), or they are ended (stop). A second signal ends it at once. On a terminal a
+second Ctrl-C ends what runs, and a third one ends it at once. Several engines may share a
+database: each due time is run once.
 """
 
 from __future__ import annotations
@@ -25,42 +28,76 @@ if TYPE_CHECKING:
     from types import FrameType
 
     from edgecron.cli.transitions import Line
-    from edgecron.engine.events import Report
+    from edgecron.engine.events import Event, Report
     from edgecron.engine.host import EngineHost
     from edgecron.engine.loop import Loop
+    from edgecron.model import OnShutdown
     from edgecron.upcoming import UpcomingFire
 
-USAGE = "[--max-running N] [--log-format text|json]"
+USAGE = "[--max-running N] [--on-shutdown leave|wait|stop] [--log-format text|json]"
 _STOPS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 _FORMATS = ("text", "json")
+_LINGER_MS = 5_000  # so long a terminal can be asked to end what would be left running
+_STOPPING = {
+    "leave": (
+        f"edgecron: {{runs}} left going on without the engine;"
+        f" Ctrl-C within {_LINGER_MS // 1000} s ends what runs, too"
+    ),
+    "wait": "edgecron: waiting for {runs} to end; Ctrl-C ends what runs",
+    "stop": "edgecron: ending {runs}; Ctrl-C leaves that to the supervisor",
+}
 
 
 def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--max-running", metavar="N", help="runs at once (4 per core, at least 8)")
+    parser.add_argument(
+        "--on-shutdown",
+        default="leave",
+        metavar="leave|wait|stop",
+        help="what becomes of what runs (leave)",
+    )
+    parser.add_argument(
+        "--shutdown-timeout", metavar="DURATION", help="with wait: then what still runs is ended"
+    )
     parser.add_argument("--log-format", default="text", metavar="text|json")
 
 
 def run(cli: Session, args: Namespace) -> int:
-    from edgecron.cli.options import UsageError, read_count
+    from edgecron.cli.options import UsageError, read_choice, read_count
     from edgecron.cli.transitions import as_json
+    from edgecron.model import OnShutdown
     from edgecron.paths import database_path
 
     max_running = (
         None if args.max_running is None else read_count(args.max_running, what="--max-running")
     )
+    on_shutdown = read_choice(args.on_shutdown, OnShutdown, what="--on-shutdown")
+    timeout_ms = _shutdown_timeout_ms(args, on_shutdown)
     if args.log_format not in _FORMATS:
         raise UsageError(f"--log-format is {args.log_format!r}, expected text or json")
     is_json = args.log_format == "json" or cli.is_json
     line = as_json if is_json else text_line(cli)
+    is_terminal = sys.stdin.isatty() and sys.stderr.isatty()
     database = database_path(cli.database)
     is_new = not os.path.lexists(database)
+
+    def report(event: Event) -> None:
+        if not (is_terminal and _has_said_stopping(cli, event)):
+            tell(line(event))
+
     # Before the database is opened here: the host's supervisor must be forked first.
-    host = open_host(database, report=lambda event: tell(line(event)), max_running=max_running)
+    host = open_host(
+        database,
+        report=report,
+        max_running=max_running,
+        on_shutdown=on_shutdown,
+        shutdown_timeout_ms=timeout_ms,
+    )
     tell = _teller(host.loop)
     try:
         if not is_json:
             _say_start(cli, database, is_new=is_new)
-        stop_on_signals(host.loop)
+        stop_on_signals(host.loop, is_terminal=is_terminal, on_shutdown=on_shutdown)
         host.loop.run()
     finally:
         host.close()
@@ -68,17 +105,33 @@ def run(cli: Session, args: Namespace) -> int:
 
 
 def open_host(
-    database: Path, *, report: Report, max_running: int | None = None, only: int | None = None
+    database: Path,
+    *,
+    report: Report,
+    max_running: int | None = None,
+    on_shutdown: OnShutdown | None = None,
+    shutdown_timeout_ms: int | None = None,
+    only: int | None = None,
 ) -> EngineHost:
-    """An engine that is ready to run. Raises DatabaseUnusable where its place is not usable."""
+    """An engine that is ready to run. Raises DatabaseUnusable where its place is not usable.
+
+    `on_shutdown` None leaves what runs.
+    """
     from edgecron.cli.phrases import os_words
     from edgecron.clock import SystemClock
     from edgecron.engine.host import EngineHost
     from edgecron.errors import DatabaseUnusable, SupervisorUnavailable
+    from edgecron.model import OnShutdown
 
     try:
         return EngineHost(
-            database, clock=SystemClock(), report=report, max_running=max_running, only=only
+            database,
+            clock=SystemClock(),
+            report=report,
+            max_running=max_running,
+            on_shutdown=on_shutdown or OnShutdown.LEAVE,
+            shutdown_timeout_ms=shutdown_timeout_ms,
+            only=only,
         )
     except (OSError, SupervisorUnavailable) as error:
         raise DatabaseUnusable(
@@ -96,23 +149,61 @@ def text_line(cli: Session) -> Line:
     return readable(zone=cli.zone(), is_colored=cli.use_color(sys.stdout))
 
 
-def stop_on_signals(loop: Loop) -> None:
-    """Let a signal stop a loop, and a second one end the process at once."""
+def stop_on_signals(loop: Loop, *, is_terminal: bool, on_shutdown: OnShutdown) -> None:
+    """Let a signal stop a loop, and a second one end the process at once.
 
-    is_stopping = False
+    On a terminal a second Ctrl-C ends what runs first, unless it is being ended already.
+    """
+    from edgecron.model import OnShutdown
+
+    may_stop_runs = is_terminal and on_shutdown is not OnShutdown.STOP
+    seen = 0
 
     def stop(number: int, frame: FrameType | None) -> None:
-        nonlocal is_stopping
-        if is_stopping:
+        nonlocal seen
+        seen += 1
+        is_key = is_terminal and number == signal.SIGINT
+        # The handlers stay: Python drops a signal whose handler changed while it was pending.
+        if seen == 1:
+            loop.stop(linger_ms=_LINGER_MS if is_key else 0)
+        elif seen == 2 and is_key and may_stop_runs:
+            loop.stop_runs()
+        else:
             # Runs are their supervisor's, so there is nothing that an end at once could lose.
             signal.signal(number, signal.SIG_DFL)
             os.kill(os.getpid(), number)
-        # The handlers stay: Python drops a signal whose handler changed while it was pending.
-        is_stopping = True
-        loop.stop()
 
     for each in _STOPS:
         signal.signal(each, stop)
+
+
+def _shutdown_timeout_ms(args: Namespace, on_shutdown: OnShutdown) -> int | None:
+    from edgecron.cli.options import UsageError
+    from edgecron.model import OnShutdown
+    from edgecron.timetext import parse_duration_ms
+
+    if args.shutdown_timeout is None:
+        return None
+    if on_shutdown is not OnShutdown.WAIT:
+        raise UsageError(
+            f"--shutdown-timeout has no meaning with --on-shutdown {on_shutdown}",
+            hint="it bounds --on-shutdown wait",
+        )
+    return parse_duration_ms(args.shutdown_timeout)
+
+
+def _has_said_stopping(cli: Session, event: Event) -> bool:
+    """Say what becomes of what runs, and what the next Ctrl-C does; False of any other event."""
+    from edgecron.cli.phrases import count_words
+    from edgecron.engine.events import EventKind
+
+    count = event.details.get("runs")
+    if event.kind is not EventKind.ENGINE_STOPPING or not isinstance(count, int):
+        return False
+    runs = count_words(count, "run")
+    cli.say(_STOPPING[str(event.details["on_shutdown"])].format(runs=runs))
+    # A log that goes elsewhere has its own line of it.
+    return sys.stdout.isatty()
 
 
 def _say_start(cli: Session, database: Path, *, is_new: bool) -> None:

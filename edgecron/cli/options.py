@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterable
+from enum import StrEnum
 from importlib import import_module
 from types import ModuleType
-from typing import NoReturn
+from typing import NoReturn, TypeVar
 
 from edgecron.cli.session import Session
 from edgecron.cli.verbs import OTHER_WORDS, VERBS
 from edgecron.errors import InvalidInput
+
+_Choice = TypeVar("_Choice", bound=StrEnum)
 
 OWN_ERROR = 125  # of `run --wait`, where every other code is the job's
 _COLORS = ("auto", "always", "never")
@@ -123,6 +126,15 @@ def read_count(text: str, *, what: str, least: int = 1, most: int = 1_000_000) -
     if number is None or not least <= number <= most:
         raise UsageError(f"{what} is {text!r}, expected a whole number from {least} to {most}")
     return number
+
+
+def read_choice(text: str, members: Iterable[_Choice], *, what: str) -> _Choice:
+    """The member of a closed choice that an option was given. Raises UsageError."""
+    known = {member.value: member for member in members}
+    if text in known:
+        return known[text]
+    *rest, last = known
+    raise UsageError(f"{what} is {text!r}, expected {', '.join(rest)} or {last}")
 
 
 def _parser_of(verb: str) -> tuple[ModuleType, Parser]:

@@ -14,6 +14,7 @@ Line = Callable[[Event], str]
 
 _SIGNS = {
     "started": ("▶", ">"),
+    "adopted": ("▶", ">"),
     "success": ("✔", "+"),
     "failed": ("✘", "x"),
     "interrupted": ("✘", "x"),
@@ -21,7 +22,7 @@ _SIGNS = {
     "skipped": ("○", "o"),
     "queued": ("…", "."),
 }
-_STYLES = {"started": "cyan", **STATUS_STYLES}
+_STYLES = {"started": "cyan", "adopted": "cyan", **STATUS_STYLES}
 _TOLD_BY_MESSAGE = ("exit", "signal", "spawn")
 _TOLD_BY_REASON = ("timeout", "request", "shutdown", "removed", "lost", "reboot")
 _TROUBLE = ("!", "!")
@@ -119,6 +120,10 @@ def _notes(event: Event) -> list[str]:
         notes.append(_reason_words(str(reason), details))
     if message and reason not in _TOLD_BY_REASON:
         notes.append(str(message))
+    if event.kind is EventKind.ADOPTED:
+        notes.append("goes on; its engine has gone")
+    if event.kind is EventKind.ENGINE_STOPPING:
+        notes.append(f"{details['on_shutdown']}: {details['runs']} running")
     if event.kind is EventKind.ENGINE_STOPPED:
         notes.append(_left_words(details))
     return notes

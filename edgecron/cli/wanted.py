@@ -13,7 +13,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
-from edgecron.cli.options import UsageError, read_count
+from edgecron.cli.options import UsageError, read_choice, read_count
 from edgecron.cli.wantedjob import NONE
 from edgecron.errors import InvalidDuration, InvalidTime, InvalidTrigger
 from edgecron.model import (
@@ -241,14 +241,7 @@ def _priority(text: str) -> int:
 
 
 def _choice(option: str, *members: StrEnum) -> Callable[[str], StrEnum]:
-    def read(text: str) -> StrEnum:
-        for member in members:
-            if text == member.value:
-                return member
-        *rest, last = (member.value for member in members)
-        raise UsageError(f"--{option} is {text!r}, expected {', '.join(rest)} or {last}")
-
-    return read
+    return lambda text: read_choice(text, members, what=f"--{option}")
 
 
 _POLICY_OPTIONS: dict[str, tuple[str, Callable[[str], object]]] = {

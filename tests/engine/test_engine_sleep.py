@@ -53,22 +53,25 @@ class Sleepy:
         self.state_dir.mkdir()
         self.doorbell = Doorbell(self.state_dir, "a1")
 
-    def add(self, name: str, trigger: str, *, queue: str = "command") -> None:
-        job = Job(kind=JobKind.COMMAND, argv=("job", "0", "0"))
+    def add(self, name: str, trigger: str, *, queue: str = "command", lasts_s: int = 0) -> None:
+        job = Job(kind=JobKind.COMMAND, argv=("job", str(lasts_s), "0"))
         self.scheduler.add(ScheduleSpec(name=name, triggers=(trigger,), job=job, queue=queue))
 
     def run(self, *happenings: Callable[[], set[int]]) -> ScriptedSleeper:
         """Run the loop through a story, whose end stops it."""
         sleeper = ScriptedSleeper(*happenings, lambda: loop.stop() or set())  # type: ignore[func-returns-value]
-        loop = Loop(
+        loop = self.loop(sleeper)
+        loop.run()
+        return sleeper
+
+    def loop(self, sleeper: ScriptedSleeper) -> Loop:
+        return Loop(
             self.engine,
             clock=self.world.clock,
             sleeper=sleeper,
             doorbell=self.doorbell,
             report=self.world.events.append,
         )
-        loop.run()
-        return sleeper
 
 
 @pytest.fixture
@@ -178,6 +181,54 @@ def test_a_doorbell_is_for_its_owner_alone(sleepy: Sleepy) -> None:
     [path] = sleepy.state_dir.glob("*.fifo")
 
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
+@pytest.mark.failure(36)
+def test_what_runs_is_left_after_the_time_to_think_again(sleepy: Sleepy) -> None:
+    def passes(milliseconds: int) -> set[int]:
+        sleepy.world.clock.advance_ms(milliseconds)
+        return set()
+
+    sleepy.add("mine", "every 90m", lasts_s=600)
+    sleeper = ScriptedSleeper(
+        lambda: passes(90 * 60_000),
+        lambda: loop.stop(linger_ms=5000) or set(),  # type: ignore[func-returns-value]
+        lambda: passes(4000),
+        lambda: passes(1000),
+    )
+    loop = sleepy.loop(sleeper)
+
+    loop.run()
+
+    told = [(event.kind, event.details) for event in sleepy.world.events[-2:]]
+    assert told == [
+        (EventKind.ENGINE_STOPPING, {"on_shutdown": "leave", "runs": 1}),
+        (EventKind.ENGINE_STOPPED, {"runs": 1}),
+    ]
+    assert len(sleeper.waits) == 4
+
+
+@pytest.mark.failure(36)
+def test_an_end_that_the_database_does_not_take_is_no_reason_to_stay(sleepy: Sleepy) -> None:
+    def trouble() -> set[int]:
+        sleepy.world.clock.advance_ms(60_000)
+        sleepy.world.fault_chance = 1.0
+        return set()
+
+    sleepy.add("mine", "every 90m", lasts_s=30)
+    sleeper = ScriptedSleeper(
+        lambda: sleepy.world.clock.advance_ms(90 * 60_000) or set(),  # type: ignore[func-returns-value]
+        lambda: loop.stop(linger_ms=90_000) or set(),  # type: ignore[func-returns-value]
+        trouble,
+    )
+    loop = sleepy.loop(sleeper)
+
+    loop.run()
+
+    kinds = [event.kind for event in sleepy.world.events]
+    assert kinds[-2:] == [EventKind.DATABASE_TROUBLE, EventKind.ENGINE_STOPPED]
+    assert sleepy.engine.live_count == 1
+    assert sleepy.engine.unended_count == 0
 
 
 @pytest.mark.failure(51)

@@ -1,0 +1,52 @@
+"""The program on a terminal."""
+
+from __future__ import annotations
+
+import os
+import pty
+import select
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+BOUND_S = 30.0
+PROGRAM = (sys.executable, "-m", "edgecron")
+
+
+@contextmanager
+def on_terminal(environment: dict[str, str], *words: str) -> Iterator[int]:
+    """The program on a terminal of its own; its other end."""
+    outer, inner = pty.openpty()
+    process = subprocess.Popen(
+        [*PROGRAM, *words],
+        env={key: value for key, value in environment.items() if key != "NO_COLOR"},
+        stdin=inner,
+        stdout=inner,
+        stderr=inner,
+        start_new_session=True,
+    )
+    os.close(inner)
+    try:
+        yield outer
+        process.wait(timeout=BOUND_S)
+    finally:
+        process.kill()
+        process.wait()
+        os.close(outer)
+
+
+def read_until(outer: int, text: str | None) -> str:
+    """What comes until a text, or with None until the program has ended."""
+    read = b""
+    while text is None or text.encode() not in read:
+        assert select.select([outer], [], [], BOUND_S)[0], f"nothing more after {read!r}"
+        try:
+            part = os.read(outer, 65_536)
+        except OSError:  # EIO: the other end has gone.
+            part = b""
+        if not part:
+            assert text is None, f"ended without {text!r}: {read!r}"
+            break
+        read += part
+    return read.decode()
