@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 from edgecron.api import Scheduler
 from edgecron.model import Execution, Job, JobKind, ScheduleSpec
@@ -25,9 +26,9 @@ class Place:
         job = Job(kind=JobKind.SHELL, argv=(line,), env={"LOG": str(self.log)})
         self.scheduler.add(ScheduleSpec(name=name, triggers=(trigger,), job=job))
 
-    def daemon(self, *options: str, program: Path | None = None) -> Daemon:
-        daemon = Daemon(self.database, *options, program=program)
-        self._stack.callback(lambda: daemon.process.poll() is None and daemon.stop())
+    def daemon(self, *options: str, **how: Any) -> Daemon:
+        daemon = Daemon(self.database, *options, **how)
+        self._stack.callback(daemon.close)
         return daemon
 
     def runs(self, name: str) -> list[Execution]:

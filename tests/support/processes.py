@@ -18,16 +18,25 @@ BOUND_S = 30.0
 class Daemon:
     """`edgecron daemon` on a database, with its log as JSON.
 
-    `program` is the folder that the package is taken from, None for the one that is tested.
+    `program` is the folder that the package is taken from, None for the one that is tested;
+    `through` what it is started by, as `("nohup",)`; `terminal` what it has as its stdin.
     """
 
-    def __init__(self, database: Path, *options: str, program: Path | None = None) -> None:
+    def __init__(
+        self,
+        database: Path,
+        *options: str,
+        program: Path | None = None,
+        through: tuple[str, ...] = (),
+        terminal: int | None = None,
+    ) -> None:
         self.process = subprocess.Popen(
             [
-                sys.executable, "-m", "edgecron", "--db", str(database), "daemon",
+                *through, sys.executable, "-m", "edgecron", "--db", str(database), "daemon",
                 "--log-format", "json", *options,
             ],
             cwd=program,  # the first place that `-m` looks at
+            stdin=terminal,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
         )  # fmt: skip
@@ -79,6 +88,13 @@ class Daemon:
         """TERM, and wait; its exit code."""
         self.process.terminate()
         return self._close(bound_s)
+
+    def close(self) -> None:
+        """Stop it where it still runs, and let go of it. May be called again."""
+        if self.process.poll() is None:
+            self.process.terminate()
+        if self.process.stdout is not None and not self.process.stdout.closed:
+            self._close()
 
     def _close(self, bound_s: float = BOUND_S) -> int:
         try:
