@@ -13,6 +13,7 @@ import pytest
 
 from edgecron.api import Scheduler
 from edgecron.errors import DatabaseBusy
+from edgecron.store import SqliteStore
 from edgecron.store.connection import Database
 from powerloss.disk import Disk, Image, Loss, disks
 from powerloss.journals import JournalFate, leave_journals, remember
@@ -52,15 +53,13 @@ class _Bodies(list[Body]):
 
 
 class PoweredWorld(World):
-    """The virtual world on a machine whose disk is logged, and whose power may have been cut."""
+    """The virtual world on a machine whose disk is logged, and whose power may have been cut.
+
+    `synchronous` is set in place of what the store chooses.
+    """
 
     def __init__(
-        self,
-        path: Path,
-        *,
-        random: Random,
-        start_ms: int,
-        synchronous: str = "FULL",
+        self, path: Path, *, random: Random, start_ms: int, synchronous: str | None = None
     ) -> None:
         super().__init__(path, random=random, start_ms=start_ms)
         self.recorder: Recorder | None = None
@@ -85,15 +84,19 @@ class PoweredWorld(World):
     def start_engine(self, *, max_running: int = 4) -> str:
         key = super().start_engine(max_running=max_running)
         _, store = self.engines[key]
-        store._database.rows(f"PRAGMA synchronous = {self._synchronous}")
+        self._choose_sync(store)
         return key
 
     def ask(self, question: Callable[[Scheduler], object]) -> None:
         """Let a person change something: once that is answered, it must not be lost."""
         with Scheduler(self.path, clock=self.clock) as scheduler:
-            scheduler.store._database.rows(f"PRAGMA synchronous = {self._synchronous}")
+            self._choose_sync(scheduler.store)
             question(scheduler)
             self.mark(Returned(call="answer"))
+
+    def _choose_sync(self, store: SqliteStore) -> None:
+        if self._synchronous is not None:
+            store._database.rows(f"PRAGMA synchronous = {self._synchronous}")
 
     def tidy(self, key: str) -> None:
         """What an engine does before it sleeps, and the checkpoint that a long log gets."""
@@ -306,7 +309,7 @@ def read_content(path: Path) -> Content:
 
 
 def come_back(
-    path: Path, seen: Seen, *, fate: JournalFate, random: Random, synchronous: str = "OFF"
+    path: Path, seen: Seen, *, fate: JournalFate, random: Random, synchronous: str | None = None
 ) -> PoweredWorld:
     """The world on an image, once the power is there again: the clock goes on, nobody lives."""
     world = PoweredWorld(path, random=random, start_ms=seen.at_ms, synchronous=synchronous)

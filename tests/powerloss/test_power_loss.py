@@ -46,7 +46,7 @@ ANSWER = Mark(what=Returned(call="answer"))
 CUT_LOSSES = (Loss.DROPPED, Loss.TORN, Loss.REORDERED)
 
 
-def a_world(folder: Path, *, seed: int, synchronous: str = "FULL") -> PoweredWorld:
+def a_world(folder: Path, *, seed: int, synchronous: str | None = None) -> PoweredWorld:
     folder.mkdir(exist_ok=True)
     return PoweredWorld(
         folder / DATABASE, random=Random(seed), start_ms=START_MS, synchronous=synchronous
@@ -101,7 +101,7 @@ def hard_story(world: PoweredWorld) -> None:
 
 
 @cache
-def core_log(synchronous: str = "FULL") -> list[Logged]:
+def core_log(synchronous: str | None = None) -> list[Logged]:
     with TemporaryDirectory() as folder:
         return record(a_world(Path(folder), seed=1, synchronous=synchronous), core_story)
 
@@ -121,7 +121,9 @@ def recover(
     quiet_ms: int = 8000,
 ) -> list[dict[str, Any]]:
     """Let engines go on where the power was cut, and check all that must hold; the rows."""
-    world = come_back(lay_out(cut.image, folder), seen, fate=fate, random=Random(cut.words))
+    path = lay_out(cut.image, folder)
+    dice = Random(cut.words)
+    world = come_back(path, seen, fate=fate, random=dice, synchronous="OFF")  # No second cut.
 
     world.take_up(for_ms=quiet_ms)
     removed_ms = world.come_to_rest(for_ms=quiet_ms)
@@ -235,7 +237,7 @@ def test_cuts_of_hard_stories_and_cuts_while_recovering_from_them(
     seen = seen_at(log, cut.number)
     fate = dice.choice(list(JournalFate))
     path = lay_out(cut.image, tmp_path / "once")
-    world = come_back(path, seen, fate=fate, random=Random(seed), synchronous="FULL")
+    world = come_back(path, seen, fate=fate, random=Random(seed))
     again = record(world, lambda world: world.take_up(for_ms=10_000))
     [last] = cuts(again, [dice.randrange(1, len(again))], losses=[second], seed=seed)
     seen = seen_at(again, last.number, before=seen)

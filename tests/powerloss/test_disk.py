@@ -1,0 +1,176 @@
+"""What the laboratory takes for possible after a power cut, and what not."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from random import Random
+
+import apsw
+import pytest
+
+from powerloss.disk import SECTOR_BYTES, Disk, Image, Loss
+from powerloss.recorder import (
+    Create,
+    Delete,
+    Entry,
+    Found,
+    Recorder,
+    Sync,
+    SyncFolder,
+    Truncate,
+    Write,
+    recording,
+)
+from support.clock import FakeClock
+
+OLD = b"o" * 3 * SECTOR_BYTES
+NEW = b"n" * 3 * SECTOR_BYTES
+THERE = Found(name="db", file=1, content=OLD)
+OVERWRITE = Write(file=1, offset=0, content=NEW)
+
+
+def images(loss: Loss, *entries: Entry) -> list[Image]:
+    """What a hundred cuts leave."""
+    disk = Disk()
+    for entry in entries:
+        disk.apply(entry)
+    return [disk.image(loss, Random(seed)) for seed in range(100)]
+
+
+def contents(loss: Loss, *entries: Entry) -> set[bytes]:
+    return {image["db"] for image in images(loss, *entries)}
+
+
+@pytest.mark.parametrize("loss", Loss)
+def test_what_was_synced_is_there(loss: Loss) -> None:
+    made = Create(name="new", file=2)
+    entries = [THERE, OVERWRITE, Sync(file=1), made, SyncFolder()]
+
+    assert images(loss, *entries) == [{"db": NEW, "new": b""}] * 100
+
+
+def test_what_was_not_synced_may_be_gone_or_there() -> None:
+    longer = Write(file=1, offset=len(OLD), content=b"more")
+    entries = [THERE, longer, Create(name="new", file=2), Truncate(file=1, size=5)]
+
+    assert images(Loss.DROPPED, *entries)[0] == {"db": OLD}
+    assert images(Loss.KEPT, *entries)[0] == {"db": OLD[:5], "new": b""}
+
+
+def test_the_last_write_may_be_torn_anywhere_and_the_one_before_it_is_whole() -> None:
+    torn = contents(Loss.TORN, THERE, Write(file=1, offset=0, content=b"first"), OVERWRITE)
+
+    before = b"first" + OLD[5:]
+    sizes = {content.count(b"n") for content in torn}
+    assert torn == {NEW[:size] + before[size:] for size in sizes}
+    assert {SECTOR_BYTES, 2 * SECTOR_BYTES} < sizes
+    assert any(size % SECTOR_BYTES for size in sizes)
+    assert not sizes & {0, len(NEW)}
+
+
+def test_sectors_reach_the_disk_each_for_itself() -> None:
+    mixed = contents(Loss.REORDERED, THERE, OVERWRITE)
+
+    sectors = {
+        tuple(content[at : at + SECTOR_BYTES] for at in range(0, len(OLD), SECTOR_BYTES))
+        for content in mixed
+    }
+    assert len(sectors) == 8
+    assert {sector for content in sectors for sector in content} == {
+        b"o" * SECTOR_BYTES,
+        b"n" * SECTOR_BYTES,
+    }
+
+
+def test_a_file_may_have_grown_without_what_was_written_there() -> None:
+    longer = Write(file=1, offset=len(OLD), content=NEW)
+    grown = contents(Loss.REORDERED, THERE, longer)
+
+    tails = {content[len(OLD) :] for content in grown}
+    holes = {tail for tail in tails if len(tail) == len(NEW) and tail != NEW}
+    assert b"" in tails
+    assert any(bytes(SECTOR_BYTES) in tail for tail in holes)  # zeros
+    assert any(set(tail) - set(b"\0n") for tail in holes)  # what was on the disk before
+    assert all(content.startswith(OLD) for content in grown)
+
+
+def test_a_later_write_may_come_before_an_earlier_one() -> None:
+    later = Write(file=1, offset=0, content=b"L" * SECTOR_BYTES)
+    found = contents(Loss.REORDERED, THERE, OVERWRITE, later)
+
+    firsts = {content[:1] for content in found}
+    assert firsts == {b"o", b"n", b"L"}
+
+
+def test_names_are_lost_each_for_itself_until_the_folder_is_synced() -> None:
+    changes = [THERE, Create(name="new", file=2), Delete(name="db"), Create(name="db", file=3)]
+    left = {
+        (image.get("db", b"gone") == OLD, "db" in image, "new" in image)
+        for image in images(Loss.REORDERED, *changes)
+    }
+
+    # The old one, none, or the new one, whose content is not there; with or without the other.
+    assert len(left) == 6
+
+
+def test_a_deleted_file_may_be_there_again() -> None:
+    assert images(Loss.DROPPED, THERE, Delete(name="db"))[0] == {"db": OLD}
+    assert images(Loss.DROPPED, THERE, Delete(name="db"), SyncFolder())[0] == {}
+
+
+def kinds(entries: Sequence[Entry]) -> list[str]:
+    return [type(entry).__name__ for entry in entries]
+
+
+def test_the_log_holds_what_sqlite_does_in_order(tmp_path: Path) -> None:
+    path = tmp_path / "a.db"
+
+    with recording(FakeClock()) as recorder:
+        connection = apsw.Connection(str(path))
+        connection.execute("PRAGMA synchronous = FULL; CREATE TABLE t (x); INSERT INTO t VALUES(1)")
+        connection.close()
+
+    entries = [logged.entry for logged in recorder.log]
+    assert entries[:2] == [Create(name="a.db", file=1), Create(name="a.db-journal", file=2)]
+    # A journal and its name reach the disk before the database is written.
+    written = entries.index(next(e for e in entries if isinstance(e, Write) and e.file == 1))
+    assert kinds(entries[written - 4 : written]).count("SyncFolder") == 1
+    assert entries[-2:] == [Sync(file=1), Delete(name="a.db-journal")]
+    assert_is_whole(recorder, path)
+
+
+def assert_is_whole(recorder: Recorder, path: Path) -> None:
+    """Where nothing is lost, the disk holds what the file holds."""
+    disk = Disk()
+    for logged in recorder.log:
+        disk.apply(logged.entry)
+    assert disk.image(Loss.KEPT, Random(0)) == {path.name: path.read_bytes()}
+
+
+def test_a_file_that_was_there_is_taken_into_the_log(tmp_path: Path) -> None:
+    path = tmp_path / "a.db"
+    connection = apsw.Connection(str(path))
+    connection.execute("CREATE TABLE t (x)")
+    connection.close()
+    before = path.read_bytes()
+
+    with recording(FakeClock()) as recorder:
+        connection = apsw.Connection(str(path))
+        connection.execute("INSERT INTO t VALUES (1)")
+        connection.close()
+
+    assert recorder.log[0].entry == Found(name="a.db", file=1, content=before)
+    assert_is_whole(recorder, path)
+
+
+def test_after_the_recording_databases_are_opened_as_ever(tmp_path: Path) -> None:
+    with recording(FakeClock()) as recorder:
+        pass
+
+    connection = apsw.Connection(str(tmp_path / "a.db"))
+    vfs = connection.open_vfs
+    connection.close()
+
+    assert vfs != "powerloss"
+    assert recorder.log == []
