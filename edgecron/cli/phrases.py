@@ -16,6 +16,17 @@ if TYPE_CHECKING:
 
 
 _OVERDUE_S = 2.0  # no engine that is alive takes as long
+# Of the flags of a run those that a person should know of.
+_FLAG_WORDS = {
+    "pipe_held": "left processes running",
+    "left_behind": "left processes running",
+    "escaped": "left processes running",
+    "killed": "killed after its grace",
+    "output_lost": "part of its output is lost",
+    "result_too_big": "its result was too big to keep",
+    "result_invalid": "its result was no JSON",
+    "core_dumped": "core dumped",
+}
 
 
 def near_time(instant: datetime, *, zone: tzinfo, now: datetime) -> str:
@@ -133,6 +144,8 @@ def note_words(execution: Execution, *, zone: tzinfo, now: datetime) -> str:
         notes.append(missed)
     if execution.error_msg:
         notes.append(execution.error_msg)
+    # Several flags may say the same to a person.
+    notes += dict.fromkeys(_FLAG_WORDS[flag] for flag in execution.flags if flag in _FLAG_WORDS)
     return ", ".join(notes)
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import sqlite3
 from pathlib import Path
 
@@ -191,6 +193,23 @@ def test_history_as_a_table_says_why(edgecron: Edgecron) -> None:
     assert "failed" in line
     assert "exit code 3" in line
     assert "manual" in line
+
+
+@pytest.mark.failure(34)
+def test_history_as_a_table_says_once_that_a_run_left_processes_running(
+    edgecron: Edgecron,
+) -> None:
+    add(edgecron, "leaves", "sleep 60 & echo $!")
+    add(edgecron, "clean", "true")
+    left = int(edgecron("run", "leaves", "--wait").out)
+    edgecron("run", "clean", "--wait")
+
+    clean, leaves = edgecron("history").out.splitlines()[1:]
+    os.kill(left, signal.SIGKILL)
+
+    assert len(edgecron("history", "leaves", "--json").json[0]["flags"]) > 1
+    assert leaves.count("left processes running") == 1
+    assert "left" not in clean
 
 
 def test_logs_of_a_run_or_of_the_newest_of_a_schedule(edgecron: Edgecron, backup: str) -> None:
