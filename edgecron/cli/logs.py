@@ -2,8 +2,10 @@
 
     edgecron logs backup
     edgecron logs 41 --stream stderr
+    edgecron logs 41 --times                when each line was printed, and on which stream
     edgecron logs -f backup                 as it comes, until the run has ended
     edgecron logs backup > backup.log       the very bytes
+    edgecron logs backup --result           the JSON that it left in the file $EDGECRON_RESULT
 
 On a terminal, what it would obey is shown and not sent.
 """
@@ -15,12 +17,15 @@ from argparse import ArgumentParser, Namespace
 from typing import TYPE_CHECKING
 
 from edgecron.cli.session import Session
+from edgecron.errors import NotFound
 
 if TYPE_CHECKING:
+    from datetime import tzinfo
+
     from edgecron.api import Scheduler
     from edgecron.model import Execution, Output, OutputChunk
 
-USAGE = "RUN|NAME [-f] [--stream stdout|stderr] [--json]"
+USAGE = "RUN|NAME [-f] [--stream stdout|stderr] [--times] [--result] [--json]"
 _MOST_ID = 2**63 - 1
 _STREAMS = ("stdout", "stderr")
 
@@ -29,6 +34,10 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("run", metavar="RUN|NAME", help="a run's number, or a schedule")
     parser.add_argument("-f", "--follow", action="store_true", help="go on until the run has ended")
     parser.add_argument("--stream", metavar="stdout|stderr", help="one of them only")
+    parser.add_argument(
+        "-t", "--times", action="store_true", help="time and stream before each line"
+    )
+    parser.add_argument("--result", action="store_true", help="the JSON result that it left")
 
 
 def run(cli: Session, args: Namespace) -> int:
@@ -37,10 +46,16 @@ def run(cli: Session, args: Namespace) -> int:
 
     if args.stream is not None and args.stream not in _STREAMS:
         raise UsageError(f"--stream is {args.stream!r}, expected stdout or stderr")
+    if args.result:
+        _refuse_beside_result(args)
     scheduler = cli.scheduler(must_exist=True)
     execution = _find_run(cli, scheduler, args.run)
+    if args.result:
+        put_result(cli, execution)
+        return 0
+    printer = Printer(zone=cli.zone() if args.times else None)
     if args.follow:
-        return _follow(cli, scheduler, execution, stream=args.stream)
+        return _follow(cli, scheduler, execution, stream=args.stream, printer=printer)
     output = scheduler.output(execution.id)
     if output is None and execution.status is Status.RUNNING:
         output = Output(chunks=tuple(scheduler.output_so_far(execution)))
@@ -48,15 +63,38 @@ def run(cli: Session, args: Namespace) -> int:
         chunks = () if output is None else _chosen(output, args.stream)
         cli.put_json(_chunk_object(execution.id, chunk) for _, chunk in chunks)
     elif output is not None:
-        put_output(cli, output, stream=args.stream)
+        put_output(cli, output, stream=args.stream, printer=printer)
     if execution.status in ACTIVE or (output is None and not cli.is_json):
         cli.say(f"run {execution.id} of {execution.schedule} {_state_words(execution)}")
     return 0
 
 
-def put_output(cli: Session, output: Output, *, stream: str | None = None) -> None:
+def put_result(cli: Session, execution: Execution) -> None:
+    """The JSON that a run left, on a line. Raises NotFound where it left none."""
+    import json
+
+    if execution.result is None:
+        raise NotFound(
+            f"run {execution.id} of {execution.schedule} left no result",
+            hint="a job may write up to 64 KiB of JSON into the file that EDGECRON_RESULT names",
+        )
+    result = json.loads(execution.result)
+    if cli.is_json:
+        cli.put_json([{"run": execution.id, "result": result}])
+    else:
+        # As edgecron writes all JSON: no letter of it can reach for the terminal.
+        cli.put(json.dumps(result))
+
+
+def put_output(
+    cli: Session,
+    output: Output,
+    *,
+    stream: str | None = None,
+    printer: Printer | None = None,
+) -> None:
     """A run's output on stdout, as it came: cleaned on a terminal, else the very bytes."""
-    printer = Printer()
+    printer = printer or Printer()
     for is_after_gap, chunk in _chosen(output, stream):
         if is_after_gap:
             _say_dropped(cli, output.dropped_bytes)
@@ -64,12 +102,25 @@ def put_output(cli: Session, output: Output, *, stream: str | None = None) -> No
     printer.end()
 
 
-def _follow(cli: Session, scheduler: Scheduler, execution: Execution, *, stream: str | None) -> int:
+def _refuse_beside_result(args: Namespace) -> None:
+    from edgecron.cli.options import UsageError
+
+    if args.follow or args.times or args.stream is not None:
+        raise UsageError("--result is the result alone", hint="leave out -f, --times and --stream")
+
+
+def _follow(
+    cli: Session,
+    scheduler: Scheduler,
+    execution: Execution,
+    *,
+    stream: str | None,
+    printer: Printer,
+) -> int:
     from edgecron.cli.options import UsageError
 
     if cli.is_json:
         raise UsageError("logs -f gives no JSON", hint="leave out -f or --json")
-    printer = Printer()
     for skipped, chunk in scheduler.follow(execution.id):
         if skipped:
             _say_dropped(cli, skipped)
@@ -80,25 +131,31 @@ def _follow(cli: Session, scheduler: Scheduler, execution: Execution, *, stream:
 
 
 class Printer:
-    """Chunks of output on stdout, as they come: cleaned on a terminal, else the very bytes."""
+    """Chunks of output on stdout, as they come: cleaned on a terminal, else the very bytes.
 
-    def __init__(self) -> None:
+    With `zone`, each line begins with the time there at which it came, and its stream.
+    """
+
+    def __init__(self, *, zone: tzinfo | None = None) -> None:
         from codecs import getincrementaldecoder
 
         self._is_cleaned = sys.stdout.isatty()
         # A chunk may end within a letter: each stream has a decoder that keeps the rest.
         self._decoders = {number: getincrementaldecoder("utf-8")("replace") for number in (1, 2)}
         self._last = ""
+        self._zone = zone
+        self._open_line: int | None = None  # the stream whose line has not ended
 
     def put(self, chunk: OutputChunk) -> None:
+        content = chunk.content if self._zone is None else self._timed(chunk, self._zone)
         if not self._is_cleaned:
             sys.stdout.flush()
-            sys.stdout.buffer.write(chunk.content)
+            sys.stdout.buffer.write(content)
             sys.stdout.buffer.flush()
             return
         from edgecron.cli.screen import clean
 
-        text = self._decoders[chunk.stream].decode(chunk.content).replace("\r\n", "\n")
+        text = self._decoders[chunk.stream].decode(content).replace("\r\n", "\n")
         self._last = clean(text, keep="\n\t") or self._last
         sys.stdout.write(clean(text, keep="\n\t"))
         sys.stdout.flush()
@@ -108,6 +165,24 @@ class Printer:
         if self._last and not self._last.endswith("\n"):
             sys.stdout.write("\n")
         sys.stdout.flush()
+
+    def _timed(self, chunk: OutputChunk, zone: tzinfo) -> bytes:
+        from edgecron.timetext import from_ms
+
+        time = from_ms(chunk.at_ms).astimezone(zone).isoformat(" ", "milliseconds")[:23]
+        mark = f"{time} {chunk.stream.name.lower().removeprefix('std')}  ".encode()
+        parts = []
+        if self._open_line not in (None, chunk.stream):
+            parts.append(b"\n")  # The other stream broke into it.
+            self._open_line = None
+        for line in chunk.content.split(b"\n"):
+            parts.append(line if self._open_line is not None or not line else mark + line)
+            parts.append(b"\n")
+            self._open_line = None
+        parts.pop()
+        if chunk.content and not chunk.content.endswith(b"\n"):
+            self._open_line = chunk.stream
+        return b"".join(parts)
 
 
 def _find_run(cli: Session, scheduler: Scheduler, word: str) -> Execution:

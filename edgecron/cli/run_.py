@@ -2,6 +2,7 @@
 
     edgecron run backup
     edgecron run backup --wait && echo fine
+    edgecron run count --wait --result      the JSON that it left, instead of what it printed
 
 With --wait, its output is printed when it has ended, and the exit code is the job's own: 128+N
 where signal N ended it, 125 for every error of edgecron's, also where it was skipped. Where no
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from edgecron.engine.host import EngineHost
     from edgecron.model import Execution
 
-USAGE = "NAME [--wait] [--json]"
+USAGE = "NAME [--wait [--result]] [--json]"
 _LOOK_S = 0.1  # how often a run elsewhere is looked at
 _LOOKS_PER_CHECK = 20  # and after how many looks at one that waits, whether an engine still lives
 _KILL_WAIT_S = 15.0
@@ -29,11 +30,16 @@ _KILL_WAIT_S = 15.0
 def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("name", metavar="NAME")
     parser.add_argument("--wait", action="store_true", help="until it has ended; exit as the job")
+    parser.add_argument("--result", action="store_true", help="print the JSON result that it left")
 
 
 def run(cli: Session, args: Namespace) -> int:
     from edgecron.model import Status
 
+    if args.result and not args.wait:
+        from edgecron.cli.options import UsageError
+
+        raise UsageError("--result is there when the run has ended", hint="add --wait")
     scheduler = cli.scheduler(must_exist=True)
     # What ended while no engine was alive must not look like a run that this one overlaps.
     scheduler.take_over()
@@ -51,7 +57,7 @@ def run(cli: Session, args: Namespace) -> int:
     ended = [_wait(cli, execution.id, queue) for execution in executions]
     if cli.is_json:
         _put(cli, ended)
-    codes = [_show_end(cli, execution) for execution in ended]
+    codes = [_show_end(cli, execution, result=args.result) for execution in ended]
     return next((code for code in codes if code), 0)
 
 
@@ -203,14 +209,19 @@ def _say_blocked(cli: Session, execution: Execution) -> None:
         cli.say(f"edgecron: run {execution.id} waits: {words}")
 
 
-def _show_end(cli: Session, execution: Execution) -> int:
-    """Print what a run printed and how it ended, where that is no exit code; our exit code."""
-    from edgecron.cli.logs import put_output
+def _show_end(cli: Session, execution: Execution, *, result: bool) -> int:
+    """Print what a run printed and how it ended, where that is no exit code; our exit code.
+
+    Instead of what it printed, the result that it left, where that is asked for and there is one.
+    """
+    from edgecron.cli.logs import put_output, put_result
     from edgecron.cli.options import OWN_ERROR
     from edgecron.cli.phrases import status_words
     from edgecron.model import Reason, Status
 
-    if not cli.is_json:
+    if result and not cli.is_json and (execution.result or execution.status is Status.SUCCESS):
+        put_result(cli, execution)
+    elif not cli.is_json:
         output = cli.scheduler().output(execution.id)
         if output is not None:
             put_output(cli, output)

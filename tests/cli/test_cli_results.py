@@ -1,0 +1,91 @@
+"""What a run left in the file EDGECRON_RESULT, and when each line of its output came."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from support.cli import Edgecron
+
+COUNT = """echo counting; echo '{"rows": 3, "name": "\\u001b[31m"}' >"$EDGECRON_RESULT" """
+
+
+def add(edgecron: Edgecron, name: str, line: str) -> None:
+    said = edgecron("add", name, "--every", "1h", "--shell", line)
+    assert said.code == 0, said.err
+
+
+def test_run_with_wait_prints_the_result_instead_of_the_output(edgecron: Edgecron) -> None:
+    add(edgecron, "count", COUNT)
+
+    said = edgecron("run", "count", "--wait", "--result")
+
+    assert (said.code, said.json) == (0, {"rows": 3, "name": "\x1b[31m"})
+    assert "\x1b" not in said.out
+
+
+def test_a_job_that_fails_without_a_result_shows_what_it_printed(edgecron: Edgecron) -> None:
+    add(edgecron, "count", "echo no; exit 3")
+
+    said = edgecron("run", "count", "--wait", "--result")
+
+    assert (said.code, said.out) == (3, "no\n")
+
+
+def test_a_job_that_ends_well_without_the_result_that_is_asked_for_is_an_error(
+    edgecron: Edgecron,
+) -> None:
+    add(edgecron, "count", "true")
+
+    said = edgecron("run", "count", "--wait", "--result")
+
+    assert said.code == 125
+    assert "run 1 of count left no result" in said.err
+
+
+def test_logs_show_the_result_of_a_run(edgecron: Edgecron) -> None:
+    add(edgecron, "count", COUNT)
+    edgecron("run", "count", "--wait")
+
+    plain = edgecron("logs", "count", "--result")
+    structured = edgecron("logs", "1", "--result", "--json")
+
+    assert plain.json == {"rows": 3, "name": "\x1b[31m"}
+    assert structured.json == [{"run": 1, "result": plain.json}]
+
+
+def test_logs_of_a_run_without_a_result_say_so(edgecron: Edgecron) -> None:
+    add(edgecron, "count", "true")
+    edgecron("run", "count", "--wait")
+
+    said = edgecron("logs", "count", "--result")
+
+    assert said.code == 3
+    assert "left no result" in said.err
+    assert "EDGECRON_RESULT" in said.err
+
+
+@pytest.mark.parametrize("words", [("run", "x", "--result"), ("logs", "x", "--result", "-f")])
+def test_a_result_is_not_asked_for_where_there_can_be_none(
+    edgecron: Edgecron, words: tuple[str, ...]
+) -> None:
+    add(edgecron, "x", "true")
+
+    assert edgecron(*words).code == 2
+
+
+def test_times_and_streams_stand_before_each_line(edgecron: Edgecron) -> None:
+    add(edgecron, "x", "printf 'one\\ntwo'; exec 1>&-; echo three >&2")
+    edgecron("run", "x", "--wait")
+
+    lines = edgecron("logs", "x", "--times").out.splitlines()
+
+    stamp = r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{3}"
+    assert [re.sub(stamp, "T", line) for line in lines] == [
+        "T out  one",
+        "T out  two",
+        "T err  three",
+    ]
+    assert len(set(re.findall(stamp, "".join(lines)))) >= 1
+    assert edgecron("logs", "x", "--times", "--stream", "stderr").out.endswith("err  three\n")
