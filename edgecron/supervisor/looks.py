@@ -36,8 +36,9 @@ class Look:
     orphans: tuple[Orphan, ...]
 
     def session(self, leader: int) -> list[int]:
-        """The processes of a run's session, zombies left out."""
-        return [seen.pid for seen in self.processes if seen.session == leader]
+        """The processes of a run's session, without its main one and without zombies."""
+        others = (seen for seen in self.processes if seen.pid != leader)
+        return [seen.pid for seen in others if seen.session == leader]
 
     def has_escaped(self, leader: int, mark: bytes) -> bool:
         """Whether an orphan with the run's mark lives in a session of its own.

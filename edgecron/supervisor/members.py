@@ -66,7 +66,8 @@ class Members:
             flags |= self._flag_members(self._folder)
         else:
             look = self._looks.look_if_rested()
-            if look is not None and look.session(self._leader):
+            # Asked anew: it may be a look of before the end, earlier in this turn.
+            if look is not None and sessions_of(look.session(self._leader)) == {self._leader}:
                 flags.add(Flag.LEFT_BEHIND)
             if look is not None and self._mark and look.has_escaped(self._leader, self._mark):
                 flags.add(Flag.ESCAPED)

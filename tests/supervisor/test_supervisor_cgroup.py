@@ -299,6 +299,16 @@ def test_a_run_whose_cgroup_can_not_be_made_starts_without(
     os.kill(int(pid), signal.SIGKILL)
 
 
+def test_a_command_that_can_not_be_started_leaves_no_cgroup(root: Path, bench: Bench) -> None:
+    missing = bench.run("/no/such/command")
+    folders = list_folders(root)
+    record = bench.run_shell("cat /proc/self/cgroup")
+
+    assert missing.cause is EndCause.SPAWN
+    assert folders == []
+    assert bench.printed(record).decode().strip().endswith(f"/run-{record.token}")
+
+
 def test_nothing_is_killed_in_what_is_no_cgroup_of_a_run(free_cgroup: Path, tmp_path: Path) -> None:
     innocent = subprocess.Popen(["/bin/sleep", "60"])
     plain = run_folder(supervisor_folder(tmp_path, KEY), "token")

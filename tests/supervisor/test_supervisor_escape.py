@@ -148,7 +148,7 @@ def test_a_daemon_of_another_user_is_known_by_the_id_of_its_run(bench: Bench) ->
 
 def test_what_escaped_is_told_by_the_session_and_the_mark() -> None:
     look = Look(
-        processes=(process(11, session=10), process(20, session=20)),
+        processes=(process(10, session=10), process(11, session=10), process(20, session=20)),
         orphans=(
             Orphan(session=10, variables=frozenset({b"EDGECRON_RUN_ID=1"})),
             Orphan(session=20, variables=frozenset({b"EDGECRON_RUN_ID=2"})),
