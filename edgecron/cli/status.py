@@ -115,7 +115,7 @@ def _left_words(execution: Execution, states: list[EngineState]) -> str:
         return "; its engine is stalled"
     if any(state.is_alive for state in states):
         return ""
-    return "; its engine has gone, and the next one takes its end over"
+    return "; its engine has gone, and the next one adopts it"
 
 
 def _object(scheduler: Scheduler) -> dict[str, Any]:

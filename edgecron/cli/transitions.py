@@ -146,7 +146,7 @@ def _reason_words(reason: str, details: Mapping[str, object]) -> str:
 def _left_words(details: Mapping[str, object]) -> str:
     runs = details.get("runs")
     if not isinstance(runs, int) or runs == 0:
-        return "nothing was running"
+        return "nothing is left running"
     if runs == 1:
-        return "1 run goes on without it; the next engine takes its end over"
-    return f"{runs} runs go on without it; the next engine takes their ends over"
+        return "1 run goes on; the next engine adopts it"
+    return f"{runs} runs go on; the next engine adopts them"

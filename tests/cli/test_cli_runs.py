@@ -377,5 +377,5 @@ def test_status_tells_of_runs_whose_engine_has_gone(
 
     line = next(line for line in edgecron("status").out.splitlines() if "run 1" in line)
 
-    assert "its engine has gone, and the next one takes its end over" in line
+    assert "its engine has gone, and the next one adopts it" in line
     assert " ago" not in line
