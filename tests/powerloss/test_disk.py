@@ -45,14 +45,14 @@ def contents(loss: Loss, *entries: Entry) -> set[bytes]:
 @pytest.mark.parametrize("loss", Loss)
 def test_what_was_synced_is_there(loss: Loss) -> None:
     made = Create(name="new", file=2)
-    entries = [THERE, OVERWRITE, Sync(file=1), made, SyncFolder()]
+    entries: list[Entry] = [THERE, OVERWRITE, Sync(file=1), made, SyncFolder()]
 
     assert images(loss, *entries) == [{"db": NEW, "new": b""}] * 100
 
 
 def test_what_was_not_synced_may_be_gone_or_there() -> None:
     longer = Write(file=1, offset=len(OLD), content=b"more")
-    entries = [THERE, longer, Create(name="new", file=2), Truncate(file=1, size=5)]
+    entries: list[Entry] = [THERE, longer, Create(name="new", file=2), Truncate(file=1, size=5)]
 
     assert images(Loss.DROPPED, *entries)[0] == {"db": OLD}
     assert images(Loss.KEPT, *entries)[0] == {"db": OLD[:5], "new": b""}
@@ -104,7 +104,9 @@ def test_a_later_write_may_come_before_an_earlier_one() -> None:
 
 
 def test_names_are_lost_each_for_itself_until_the_folder_is_synced() -> None:
-    changes = [THERE, Create(name="new", file=2), Delete(name="db"), Create(name="db", file=3)]
+    changes: list[Entry] = [
+        *(THERE, Create(name="new", file=2), Delete(name="db"), Create(name="db", file=3)),
+    ]
     left = {
         (image.get("db", b"gone") == OLD, "db" in image, "new" in image)
         for image in images(Loss.REORDERED, *changes)
