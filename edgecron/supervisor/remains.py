@@ -10,12 +10,11 @@ from edgecron.supervisor.files import (
     journal_path,
     lock_is_held,
     lock_path,
-    result_name,
     socket_path,
     spool_name,
 )
 from edgecron.supervisor.journal import read_journal
-from edgecron.supervisor.results import remove_result
+from edgecron.supervisor.results import forget_results
 
 
 def find_dead(state_dir: Path) -> list[str]:
@@ -39,7 +38,7 @@ def forget(state_dir: Path, key: str) -> bool:
         return False
     for token in known.traces:
         (state_dir / spool_name(token)).unlink(missing_ok=True)
-        remove_result(state_dir / result_name(token))
+        forget_results(token, state_dir)
     journal.with_suffix(".journal.new").unlink(missing_ok=True)
     journal.unlink(missing_ok=True)
     socket_path(state_dir, key).unlink(missing_ok=True)

@@ -10,23 +10,56 @@ import stat
 from pathlib import Path
 
 from edgecron.supervisor.files import result_name
-from edgecron.supervisor.records import Flag, StartRequest
+from edgecron.supervisor.records import Flag, Identity, StartRequest
 
 VARIABLE = "EDGECRON_RESULT"
 MOST_BYTES = 64 * 1024
+_OF_OTHERS = Path("/run/edgecron" if Path("/run").is_dir() else "/var/run/edgecron")
+
+
+def result_path(token: str, state_dir: Path, *, of_another_user: bool) -> Path:
+    """Where a run may leave its result. Another user can't reach the state folder."""
+    return (_OF_OTHERS if of_another_user else state_dir) / result_name(token)
 
 
 def with_result_file(request: StartRequest, state_dir: Path) -> dict[str, str]:
     """The environment of a run, with the file where it may leave a result.
 
-    The folder is closed to other users: a run as one of them has no such file.
+    For a run as another user the file is made, in a folder of root's. Where that can't be, as
+    where /run is read-only, there is no such variable.
     """
     environment = dict(request.env)
-    if request.identity is None:
-        environment[VARIABLE] = os.fspath(state_dir / result_name(request.token))
+    who = request.identity
+    path = result_path(request.token, state_dir, of_another_user=who is not None)
+    if who is None or _make_for(who, path):
+        environment[VARIABLE] = os.fspath(path)
     else:
         environment.pop(VARIABLE, None)
     return environment
+
+
+def _make_for(who: Identity, path: Path) -> bool:
+    try:
+        path.parent.mkdir(mode=0o711, exist_ok=True)
+        folder = path.parent.lstat()
+        if not stat.S_ISDIR(folder.st_mode) or folder.st_uid != os.geteuid():
+            return False
+        # Names can't be listed or made there, but by root.
+        path.parent.chmod(0o711)
+        fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        try:
+            os.fchown(fd, who.uid, who.gid)
+        finally:
+            os.close(fd)
+    except OSError:
+        return False
+    return True
+
+
+def forget_results(token: str, state_dir: Path) -> None:
+    """Remove what a run may have left, wherever it was."""
+    for of_another_user in (False, True):
+        remove_result(result_path(token, state_dir, of_another_user=of_another_user))
 
 
 def take_result(path: Path) -> tuple[str | None, Flag | None]:
@@ -63,6 +96,8 @@ def _read(fd: int) -> tuple[str | None, Flag | None]:
         return None, Flag.RESULT_INVALID
     if seen.st_size > MOST_BYTES:
         return None, Flag.RESULT_TOO_BIG
+    if seen.st_size == 0 and seen.st_uid != os.geteuid():
+        return None, None  # as it was made for another user
     content = os.read(fd, MOST_BYTES + 1)
     if len(content) > MOST_BYTES:
         return None, Flag.RESULT_TOO_BIG

@@ -7,11 +7,11 @@ from pathlib import Path
 
 from edgecron.clock import Clock
 from edgecron.model import Stream
-from edgecron.supervisor.files import result_name, spool_name
+from edgecron.supervisor.files import spool_name
 from edgecron.supervisor.members import Members
 from edgecron.supervisor.output import OutputKeeper, Part
 from edgecron.supervisor.records import EndCause, ExitRecord, Flag, StartRequest
-from edgecron.supervisor.results import take_result
+from edgecron.supervisor.results import result_path, take_result
 from edgecron.supervisor.spawn import Spawned
 from edgecron.timetext import format_duration_ms
 
@@ -50,7 +50,9 @@ class LiveRun:
         self._members = members
         self._clock = clock
         self._started_monotonic_ms = clock.monotonic_ms()
-        self._result_path = state_dir / result_name(self.token)
+        self._result_path = result_path(
+            self.token, state_dir, of_another_user=request.identity is not None
+        )
         self._unfed = memoryview((request.stdin or "").encode("utf-8", "surrogateescape"))
         self._keeper = OutputKeeper(
             cap_bytes=request.output_cap_bytes, spool=state_dir / spool_name(self.token)

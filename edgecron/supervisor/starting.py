@@ -14,7 +14,7 @@ from edgecron.supervisor.ledger import Ledger
 from edgecron.supervisor.looks import Looks
 from edgecron.supervisor.members import Members
 from edgecron.supervisor.records import EndCause, ExitRecord, Flag, StartRequest
-from edgecron.supervisor.results import with_result_file
+from edgecron.supervisor.results import forget_results, with_result_file
 from edgecron.supervisor.run import LiveRun
 from edgecron.supervisor.spawn import Spawner, SpawnFailed
 from edgecron.timetext import format_duration_ms
@@ -176,6 +176,7 @@ class Starter:
         return True
 
     def _record_failed(self, token: str, failure: SpawnFailed) -> None:
+        forget_results(token, self._state_dir)
         is_scarce = token in self._retried
         tried = f"; tried for {format_duration_ms(PATIENCE_MS)}" if is_scarce else ""
         self._ledger.record_exit(

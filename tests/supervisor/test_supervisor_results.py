@@ -11,6 +11,7 @@ from supervisor_bench import Bell, Bench, wait_gone
 
 from edgecron.supervisor import EndCause, Flag, Identity, StartBy, forget
 from edgecron.supervisor.files import result_name
+from edgecron.supervisor.results import result_path
 
 # Forked, so that what a test changes here is changed there; test runners have threads of their own.
 pytestmark = pytest.mark.filterwarnings("ignore:.*use of fork:DeprecationWarning")
@@ -105,10 +106,63 @@ def test_a_result_of_an_interrupted_run_is_cleared_away(tmp_path: Path, bell: Be
     bench.link.close()
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="needs root to change the user")
-def test_a_run_as_another_user_has_no_result_file(bench: Bench) -> None:
-    nobody = Identity(name="nobody", uid=65534, gid=65534, groups=(65534,))
+NOBODY = Identity(name="nobody", uid=65534, gid=65534, groups=(65534,))
+as_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root to change the user")
 
-    record = bench.run_shell('echo "${EDGECRON_RESULT-none}"', identity=nobody)
 
-    assert bench.printed(record) == b"none\n"
+@as_root
+def test_a_run_as_another_user_leaves_a_result_too(bench: Bench) -> None:
+    line = """id -u; stat -c %a:%u "$EDGECRON_RESULT"; echo 7 >"$EDGECRON_RESULT" """
+
+    record = bench.run_shell(line, identity=NOBODY)
+    without = bench.run_shell("true", identity=NOBODY)
+    place = bench.printed(bench.run_shell('echo "$EDGECRON_RESULT"', identity=NOBODY))
+
+    assert bench.printed(record) == b"65534\n600:65534\n"
+    assert (record.result, record.flags) == ("7", ())
+    assert (without.result, without.flags) == (None, ())
+    assert not os.path.lexists(place.decode().strip())
+
+
+@as_root
+def test_a_run_as_another_user_sees_no_result_but_its_own(bench: Bench) -> None:
+    line = (
+        'cd "$(dirname "$EDGECRON_RESULT")"; ls . 2>&1; touch another 2>&1; rm "$EDGECRON_RESULT"'
+    )
+
+    record = bench.run_shell(line, identity=NOBODY)
+
+    printed = bench.printed(record).decode()
+    assert printed.count("Permission denied") == 2
+    assert ".result\n" not in printed
+    assert record.exit_code == 1
+    assert record.result is None
+
+
+@as_root
+def test_a_result_of_an_interrupted_run_as_another_user_is_cleared_away(
+    tmp_path: Path, bell: Bell
+) -> None:
+    bench = Bench(tmp_path)
+    line = 'echo "$EDGECRON_RESULT"; exec sleep 60'
+    token = bench.shell(line, identity=NOBODY)
+    place = result_path(token, tmp_path, of_another_user=True)
+    bench.started(token)
+    guardian = bench.guardian()
+
+    os.kill(bench.link.pid, 9)
+    wait_gone(guardian)
+    was_there = place.exists()
+    forget(tmp_path, bench.link.supervisor_id)
+
+    assert was_there
+    assert not place.exists()
+    bench.link.close()
+
+
+@as_root
+def test_the_result_file_of_a_command_that_can_not_be_started_is_gone(bench: Bench) -> None:
+    record = bench.run("/no/such/command", identity=NOBODY)
+
+    assert record.cause is EndCause.SPAWN
+    assert not result_path(record.token, bench.state_dir, of_another_user=True).exists()
