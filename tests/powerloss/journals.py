@@ -59,8 +59,7 @@ def remember(
         lost = Interrupted(reason=Reason.LOST)
         assert all(verdict == lost for verdict in verdicts.values()), verdicts
         return None
-    supervisor = SimSupervisor(supervisor_id, state.boot_id, None)
-    supervisor.is_alive = False
+    supervisor = SimSupervisor(supervisor_id, state.boot_id, engine_key=None, is_alive=False)
     for body in bodies:
         verdict = verdicts[body.token]
         if verdict == Exit(record=record_of(body)):
