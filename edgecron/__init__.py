@@ -19,6 +19,7 @@ in this list, never from below; `tests/test_house.py` holds it.
     engine                step(): one pass; run(): sleeping and waking
     following             what a run prints, while it prints it
     api                   Scheduler: the embedding face, and the only wiring
+    checkup               what is wrong with a database and around it; the end of what stalls
     crontab               crontabs in
     cli                   one module per verb
 

@@ -29,6 +29,7 @@ VERBS: dict[str, Verb] = {
     "cancel": Verb("cancel", "end a run, or withdraw one that waits", "Runs"),
     "daemon": Verb("daemon", "the engine, in the foreground", "Engine"),
     "status": Verb("status", "engines alive, runs in progress", "Engine"),
+    "doctor": Verb("doctor", "what is wrong, and what to do about it", "Engine"),
     "check": Verb("check", "a trigger in plain words, with its next times", "Help"),
     "demo": Verb("demo", "see it work, in a throw-away database", "Help"),
 }

@@ -32,10 +32,14 @@ class EngineHealth(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Diagnosis:
-    """An engine's health, and in words how it shows where that is not plain."""
+    """An engine's health, and in words how it shows where that is not plain.
+
+    `is_stopped`: its process is, and SIGCONT lets it go on.
+    """
 
     health: EngineHealth
     why: str = ""
+    is_stopped: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,8 +69,8 @@ def diagnose(
     # The number may be in use again, or be of another container.
     seen_pid = pid if holds_open(pid, lock) else None
     before = None if seen_pid is None else _look_at(seen_pid)
-    if stopped := _stopped_words(before):
-        return Diagnosis(health=EngineHealth.STALLED, why=stopped)
+    if stopped := _judge_stopped(before):
+        return stopped
     if count_unheard(state_dir, key) == 0:
         if not is_overdue():
             return Diagnosis(health=EngineHealth.ALIVE)
@@ -109,8 +113,8 @@ def _judge_silence(
     if before is None or after is None:
         why = "it does not hear its doorbell, and its process can't be seen from here"
         return Diagnosis(health=EngineHealth.SILENT, why=why)
-    if stopped := _stopped_words(after):
-        return Diagnosis(health=EngineHealth.STALLED, why=stopped)
+    if stopped := _judge_stopped(after):
+        return stopped
     if "D" in after.states:
         why = "it waits for the disk"
         return Diagnosis(health=EngineHealth.SILENT, why=why)
@@ -121,11 +125,12 @@ def _judge_silence(
     return Diagnosis(health=EngineHealth.STALLED, why=why)
 
 
-def _stopped_words(activity: _Activity | None) -> str | None:
-    """How a process shows that it is stopped, with all of its threads; None where it is not."""
+def _judge_stopped(activity: _Activity | None) -> Diagnosis | None:
+    """What to think of a process that is stopped with all of its threads; None where it is not."""
     if activity is None or not activity.states or not activity.states <= _STOPPED.keys():
         return None
-    return _STOPPED["T" if "T" in activity.states else "t"]
+    letter = "t" if "t" in activity.states else "T"
+    return Diagnosis(health=EngineHealth.STALLED, why=_STOPPED[letter], is_stopped=letter == "T")
 
 
 def _look_at(pid: int) -> _Activity | None:

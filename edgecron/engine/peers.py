@@ -26,11 +26,15 @@ _OVERDUE_MS = 2_000  # an engine that is awake has begun what is due long before
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EngineState:
-    """An engine and how it does; `why` says in words how that shows, where it is not plain."""
+    """An engine and how it does; `why` says in words how that shows, where it is not plain.
+
+    `is_stopped`: its process is, and SIGCONT lets it go on.
+    """
 
     info: EngineInfo
     health: EngineHealth
     why: str = ""
+    is_stopped: bool = False
 
     @property
     def is_alive(self) -> bool:
@@ -74,7 +78,12 @@ def find_state(
         is_overdue=is_overdue,
         patience_s=patience_s,
     )
-    return EngineState(info=info, health=diagnosis.health, why=diagnosis.why)
+    return EngineState(
+        info=info,
+        health=diagnosis.health,
+        why=diagnosis.why,
+        is_stopped=diagnosis.is_stopped,
+    )
 
 
 def end_run(row: RunningRow, state_dir: Path) -> None:

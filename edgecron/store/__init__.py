@@ -14,6 +14,7 @@ from edgecron.model import EngineInfo, Execution, Outcome, Output, Schedule, Sta
 from edgecron.planning import Due, Fire, Missed, NextFire
 from edgecron.store import (
     claims,
+    damage,
     ending,
     engines,
     fires,
@@ -309,3 +310,6 @@ class SqliteStore:
 
     def find_engines(self) -> list[EngineInfo]:
         return engines.find_engines(self._database)
+
+    def find_damage(self) -> list[str]:
+        return damage.find_damage(self._database)

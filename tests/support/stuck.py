@@ -23,6 +23,7 @@ print("ready", flush=True)
 """
 SLEEPS = "sys.stdin.read()"  # as in a write to a log that nobody reads
 SPINS = "while True: pass"
+FORKS = "import os; os.fork(); sys.stdin.read()"  # and leaves the lock to a child, too
 KEY = "0123456789abcdef"
 
 
@@ -46,6 +47,11 @@ class StuckEngine:
             queues=("command",),
             now_ms=scheduler.clock.now_ms(),
         )
+
+    @staticmethod
+    def start_bystander() -> subprocess.Popen[bytes]:
+        """A process that has nothing to do with any engine."""
+        return subprocess.Popen(["cat"], stdin=subprocess.PIPE)
 
     def end(self) -> None:
         self.process.kill()

@@ -1,0 +1,63 @@
+"""Looking a database and its surroundings over: what is wrong, and what to do about it.
+
+finding.py   what a check found              places.py    files, modes, space, what crashed
+contents.py  what the database holds         engines.py   who runs it, and who should
+takeover.py  the end of a stalled engine
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from edgecron.api import Scheduler
+from edgecron.checkup import contents, engines, places
+from edgecron.checkup.finding import CheckStatus, Finding, problem, well
+from edgecron.errors import DatabaseUnusable, EdgecronError, NotFound
+from edgecron.paths import state_dir
+
+__all__ = ["CheckStatus", "Checkup", "Finding", "check_all"]
+
+_ORDER = (
+    *("database", "integrity", "files", "engines", "runs", "schedules", "space"),
+    "supervisors",
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Checkup:
+    """What all checks found, in their order. `error` says why the database can't be used."""
+
+    findings: tuple[Finding, ...]
+    error: EdgecronError | None = None
+
+
+def check_all(scheduler: Scheduler, *, command: Callable[[str], str]) -> Checkup:
+    """Make every check that can be made; nothing is changed, and no database is made.
+
+    The scheduler must be one that makes none either (`must_exist`). `command` turns the words of
+    a command line into one that a person can copy.
+    """
+    found = []
+    error: EdgecronError | None = None
+    try:
+        found += contents.check_integrity(scheduler)
+        found += contents.check_schedules(scheduler, command=command)
+        states = scheduler.engines()
+        found += engines.check_engines(scheduler, states, command=command)
+        found += engines.check_runs(scheduler, states, command=command)
+        found += engines.check_supervisors(scheduler)
+        found.append(well("database", str(scheduler.path)))
+    except NotFound as missing:
+        return Checkup(
+            findings=(problem("database", missing.message, hint=missing.hint),), error=missing
+        )
+    except DatabaseUnusable as unusable:
+        found.append(problem("database", unusable.message, hint=unusable.hint))
+        error = unusable
+    folder = state_dir(scheduler.path)
+    found += places.check_files(scheduler.path, folder)
+    found += places.check_space(scheduler.path, folder)
+    found += places.check_crashes(folder)
+    found.sort(key=lambda finding: _ORDER.index(finding.check))
+    return Checkup(findings=tuple(found), error=error)

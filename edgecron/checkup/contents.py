@@ -1,0 +1,37 @@
+"""What the database holds: whether it is whole, and its schedules can be read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from edgecron.api import Scheduler
+from edgecron.checkup.finding import Finding, problem, well
+from edgecron.errors import DatabaseUnusable
+
+
+def check_integrity(scheduler: Scheduler) -> list[Finding]:
+    """Read the whole file. Raises NotFound or DatabaseUnusable where it can't be opened."""
+    store = scheduler.store
+    try:
+        damage = store.find_damage()
+    except DatabaseUnusable as error:
+        # A page that can't be read at all; what else there is may be well.
+        return [problem("integrity", error.message, hint=error.hint)]
+    hint = "stop every engine, move the database away with its -wal, and restore a backup"
+    found = [problem("integrity", words, hint=hint) for words in damage]
+    return found or [well("integrity", "no damage found")]
+
+
+def check_schedules(scheduler: Scheduler, *, command: Callable[[str], str]) -> list[Finding]:
+    """The schedules that do not fire because their triggers can't be read any more."""
+    schedules = scheduler.schedules()
+    broken = [
+        problem(
+            "schedules",
+            f"{schedule.name} is broken, and does not fire: {schedule.trigger_error}",
+            hint=f"give it another time: {command(f'edit {schedule.name}')} --cron ...",
+        )
+        for schedule in schedules
+        if schedule.trigger_error is not None
+    ]
+    return broken or [well("schedules", f"{len(schedules)}, all readable")]

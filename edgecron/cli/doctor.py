@@ -1,0 +1,172 @@
+"""Look the database and its surroundings over: what is wrong, and what to do about it.
+
+    edgecron doctor
+    edgecron doctor --json | jq -r '.[] | select(.status != "ok") | .message'
+    edgecron doctor --take-over 4711
+
+Looking changes nothing. The exit code is 1 where there is a problem, 3 where there is no
+database, 5 where it can't be used.
+
+--take-over ends a stalled engine by the number of its process, with KILL: another engine then
+takes its runs over, which go on meanwhile under their supervisor. A program that embeds edgecron
+is ended together with its engine. It asks before; --yes answers.
+"""
+
+from __future__ import annotations
+
+import sys
+from argparse import ArgumentParser, Namespace
+from typing import TYPE_CHECKING, Any
+
+from edgecron.cli.session import Session
+
+if TYPE_CHECKING:
+    from edgecron.checkup import Finding
+    from edgecron.checkup.takeover import TakenOver
+    from edgecron.engine.peers import EngineState
+
+USAGE = "[--take-over PID [--yes]] [--json]"
+_MOST_PID = 2**31 - 1
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("--take-over", metavar="PID", help="end this stalled engine")
+    parser.add_argument("--yes", action="store_true", help="and do not ask")
+
+
+def run(cli: Session, args: Namespace) -> int:
+    from edgecron.cli.options import UsageError, read_count
+
+    if args.take_over is not None:
+        return _take_over(cli, read_count(args.take_over, what="PID", most=_MOST_PID), args)
+    if args.yes:
+        raise UsageError("--yes answers what --take-over asks, which is not given")
+    return _check(cli)
+
+
+def _check(cli: Session) -> int:
+    from edgecron.checkup import CheckStatus, check_all
+
+    checkup = check_all(cli.scheduler(must_exist=True), command=cli.command)
+    if cli.is_json:
+        cli.put_json(_finding_object(finding) for finding in checkup.findings)
+    else:
+        _put(cli, checkup.findings)
+    if checkup.error is not None:
+        return checkup.error.exit_code
+    return int(any(finding.status is CheckStatus.PROBLEM for finding in checkup.findings))
+
+
+def _finding_object(finding: Finding) -> dict[str, Any]:
+    return {
+        "check": finding.check,
+        "status": finding.status.value,
+        "message": finding.message,
+        "hint": finding.hint,
+    }
+
+
+def _put(cli: Session, findings: tuple[Finding, ...]) -> None:
+    from edgecron.checkup import CheckStatus
+    from edgecron.cli.phrases import count_words
+    from edgecron.cli.screen import clean, glyph, paint
+
+    is_colored = cli.use_color(sys.stdout)
+    signs = {
+        CheckStatus.OK: (glyph("✓", "+"), "green", "dim"),
+        CheckStatus.WARNING: (glyph("▲", "!"), "yellow", "yellow"),
+        CheckStatus.PROBLEM: (glyph("✗", "x"), "red", "red"),
+    }
+    width = max(len(finding.check) for finding in findings)
+    before = None
+    for finding in findings:
+        sign, sign_style, style = signs[finding.status]
+        name = "" if finding.check == before else finding.check
+        before = finding.check
+        cli.put(
+            f"{paint(sign, sign_style, is_on=is_colored)} "
+            f"{paint(f'{name:<{width}}', 'dim', is_on=is_colored)}  "
+            f"{paint(clean(finding.message), style, is_on=is_colored)}"
+        )
+        if finding.hint is not None:
+            cli.put(f"{' ' * (width + 4)}{clean(finding.hint)}")
+    counts = [
+        count_words(count, word)
+        for word, status in (("problem", CheckStatus.PROBLEM), ("warning", CheckStatus.WARNING))
+        if (count := sum(finding.status is status for finding in findings))
+    ]
+    cli.put(", ".join(counts) or "nothing is wrong")
+
+
+def _take_over(cli: Session, pid: int, args: Namespace) -> int:
+    from edgecron.checkup.takeover import (
+        end_engine,
+        get_stalled,
+        running_of,
+        take_over_runs,
+    )
+    from edgecron.cli.options import UsageError
+
+    scheduler = cli.scheduler(must_exist=True)
+    state = get_stalled(scheduler, pid)
+    runs = running_of(scheduler, state.info)
+    if not args.yes:
+        if not (sys.stdin.isatty() and sys.stderr.isatty()):
+            raise UsageError(
+                f"ending engine pid {pid} can't be undone, and there is no terminal to ask on",
+                hint="repeat with --yes",
+            )
+        if not _agrees(cli, state, count=len(runs)):
+            cli.say("nothing was done")
+            return 1
+    end_engine(scheduler, state.info)
+    if not cli.is_json:
+        cli.put(f"ended process {pid}: the engine, and any program that embeds it")
+    done = take_over_runs(scheduler, state.info, runs)
+    if cli.is_json:
+        cli.put_json([_taken_object(state, done)])
+    else:
+        _put_taken(cli, done)
+    return 0
+
+
+def _agrees(cli: Session, state: EngineState, *, count: int) -> bool:
+    """Say what is about to happen, and ask."""
+    from edgecron.cli.phrases import count_words
+    from edgecron.cli.screen import clean
+
+    pid = state.info.pid
+    cli.say(f"engine pid {pid} is stalled: {state.why}")
+    cli.say("Its process gets KILL; where it is a program that embeds edgecron, all of that ends.")
+    if count:
+        verb = "goes" if count == 1 else "go"
+        cli.say(f"{count_words(count, 'run')} of it {verb} on under its supervisor.")
+    print(clean(f"end pid {pid}? [y/N] "), end="", file=sys.stderr, flush=True)
+    return sys.stdin.readline().strip().lower() in ("y", "yes")
+
+
+def _put_taken(cli: Session, done: TakenOver) -> None:
+    from edgecron.cli.phrases import count_words
+
+    if done.settled:
+        cli.put(f"{count_words(len(done.settled), 'end')} of its runs put on record")
+    if done.going_on:
+        verb = "goes" if len(done.going_on) == 1 else "go"
+        runs = f"{count_words(len(done.going_on), 'run')} {verb} on under its supervisor"
+        if done.engine_pids:
+            cli.put(f"{runs}; engine pid {done.engine_pids[0]} takes over")
+        else:
+            cli.put(f"{runs}; the next engine takes over")
+    if not done.engine_pids:
+        cli.say(f"no engine is at work now; start one: {cli.command('daemon')}")
+
+
+def _taken_object(state: EngineState, done: TakenOver) -> dict[str, Any]:
+    return {
+        "pid": state.info.pid,
+        "engine_id": state.info.id,
+        "ended": True,
+        "runs_going_on": list(done.going_on),
+        "runs_settled": list(done.settled),
+        "engines_alive": list(done.engine_pids),
+    }

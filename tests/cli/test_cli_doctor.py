@@ -1,0 +1,358 @@
+"""doctor: what is wrong is said with what to do about it, and what is well in few words."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sqlite3
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from edgecron.api import Scheduler
+from edgecron.checkup.places import judge_space
+from edgecron.paths import state_dir
+from support.cli import Edgecron, Said
+from support.places import small_disk
+from support.processes import Daemon, Gate, ends, parent_of
+from support.stuck import KEY, SLEEPS, SPINS, StuckEngine, stop
+
+CHECKS = [
+    *("database", "integrity", "files", "engines", "runs", "schedules", "space", "supervisors"),
+]
+
+
+@pytest.fixture
+def stack() -> Iterator[ExitStack]:
+    with ExitStack() as stack:
+        yield stack
+
+
+@pytest.fixture
+def daemon(database: Path, stack: ExitStack) -> Daemon:
+    """A real engine, at work."""
+    daemon = Daemon(database)
+    stack.callback(lambda: daemon.process.poll() is None and daemon.kill())
+    daemon.wait_for("engine_started")
+    return daemon
+
+
+def findings(said: Said, check: str) -> list[dict[str, Any]]:
+    """What one check found, of the JSON."""
+    return [finding for finding in said.json if finding["check"] == check]
+
+
+def only(said: Said, check: str) -> tuple[str, str, str | None]:
+    [finding] = findings(said, check)
+    return finding["status"], finding["message"], finding["hint"]
+
+
+def test_where_nothing_is_wrong_that_is_said(
+    edgecron: Edgecron, backup: str, daemon: Daemon
+) -> None:
+    edgecron("run", backup)
+    daemon.wait_for("ended", schedule=backup)
+
+    said, as_json = edgecron("doctor"), edgecron("doctor", "--json")
+
+    assert (said.code, said.err, as_json.code) == (0, "", 0)
+    assert said.out.splitlines()[-1] == "nothing is wrong"
+    assert [line.split()[1] for line in said.out.splitlines()[:-1]] == CHECKS
+    assert [finding["check"] for finding in as_json.json] == CHECKS
+    assert {finding["status"] for finding in as_json.json} == {"ok"}
+    assert list(as_json.json[0]) == ["check", "status", "message", "hint"]
+    assert only(as_json, "engines") == ("ok", f"pid {daemon.process.pid} is alive", None)
+
+
+def test_schedules_without_an_engine_are_a_warning_and_no_failure(
+    edgecron: Edgecron, backup: str
+) -> None:
+    said, as_json = edgecron("doctor"), edgecron("doctor", "--json")
+
+    assert said.code == 0
+    assert only(as_json, "engines") == (
+        "warning", "none is alive, and 1 schedule waits", "start one: edgecron daemon",
+    )  # fmt: skip
+    assert said.out.splitlines()[-1] == "1 warning"
+    edgecron("pause", backup)
+    assert only(edgecron("doctor", "--json"), "engines")[0] == "ok"
+
+
+@pytest.mark.failure(23)
+def test_a_stopped_engine_is_a_problem_with_both_ways_out(
+    edgecron: Edgecron, backup: str, daemon: Daemon
+) -> None:
+    edgecron("run", backup)
+    daemon.wait_for("ended", schedule=backup)
+    pid = daemon.process.pid
+    stop(daemon.process)
+
+    said, as_json = edgecron("doctor"), edgecron("doctor", "--json")
+
+    assert (said.code, as_json.code) == (1, 1)
+    assert only(as_json, "engines") == (
+        "problem",
+        f"pid {pid} is stalled: it is stopped (SIGSTOP or Ctrl-Z); its runs go on",
+        f"let it go on: kill -CONT {pid}; or end it: edgecron doctor --take-over {pid}",
+    )
+    assert said.out.splitlines()[-1] == "1 problem"
+    assert f"edgecron doctor --take-over {pid}" in said.out
+
+
+def test_an_engine_that_sleeps_on_can_only_be_ended(
+    edgecron: Edgecron, database: Path, stack: ExitStack
+) -> None:
+    with Scheduler(database) as scheduler:
+        stuck = StuckEngine(scheduler, SLEEPS)
+    stack.callback(stuck.end)
+    edgecron("add", "rings", "--every", "1h", "--", "true")
+
+    said = edgecron("doctor", "--json", "--db", str(database))
+
+    pid = stuck.process.pid
+    assert only(said, "engines") == (
+        "problem",
+        f"pid {pid} is stalled: it sleeps, and does not hear its doorbell; its runs go on",
+        f"end it: edgecron --db {database} doctor --take-over {pid}",
+    )
+
+
+def test_an_engine_that_is_at_work_for_long_is_a_warning(
+    edgecron: Edgecron, database: Path, stack: ExitStack
+) -> None:
+    with Scheduler(database) as scheduler:
+        stuck = StuckEngine(scheduler, SPINS)
+    stack.callback(stuck.end)
+    edgecron("add", "rings", "--every", "1h", "--", "true")
+
+    status, message, hint = only(edgecron("doctor", "--json"), "engines")
+
+    assert status == "warning"
+    assert message.startswith(f"pid {stuck.process.pid} is alive and silent: it is at work")
+    assert hint is not None
+    assert f"kill -TERM {stuck.process.pid}" in hint
+
+
+@pytest.mark.failure(19)
+def test_what_a_dead_engine_left_running_is_told(
+    edgecron: Edgecron, daemon: Daemon, tmp_path: Path
+) -> None:
+    gate = Gate(tmp_path)
+    edgecron("add", "long", "--every", "1h", "--shell", gate.line)
+    edgecron("run", "long")
+    job = gate.wait_arrival()
+    daemon.kill()
+
+    alone = edgecron("doctor", "--json")
+    supervisor = parent_of(job)
+    watch = os.pidfd_open(supervisor)
+    os.kill(supervisor, signal.SIGKILL)
+    assert ends(watch), "the supervisor was not ended"
+    lost = edgecron("doctor", "--json")
+    gate.close()
+
+    assert alone.code == lost.code == 0
+    assert [finding["status"] for finding in findings(alone, "engines")] == ["warning"] * 2
+    assert "has died" in findings(alone, "engines")[0]["message"]
+    status, message, _ = only(alone, "supervisors")
+    assert (status, message.partition(" ")[2]) == ("ok", "goes on without an engine, with 1 run")
+    assert only(alone, "runs")[0] == "ok"
+    assert only(lost, "runs") == (
+        "warning",
+        "engine and supervisor are gone: run 1 of long",
+        "the next engine sees to it; start one: edgecron daemon",
+    )
+    assert only(lost, "supervisors")[1] == "none is without its engine"
+
+
+def test_a_schedule_that_can_not_be_read_is_a_problem(
+    edgecron: Edgecron, backup: str, database: Path
+) -> None:
+    with Scheduler(database) as scheduler:
+        schedule = scheduler.schedule(backup)
+        scheduler.store.mark_broken(schedule.id, revision=1, error="its zone is gone", now_ms=1)
+
+    said = edgecron("doctor", "--json")
+
+    assert said.code == 1
+    assert only(said, "schedules") == (
+        "problem",
+        "backup is broken, and does not fire: its zone is gone",
+        "give it another time: edgecron edit backup --cron ...",
+    )
+
+
+@pytest.mark.failure(62)
+def test_files_that_others_can_read_are_named_with_the_way_to_close_them(
+    edgecron: Edgecron, backup: str, database: Path, daemon: Daemon
+) -> None:
+    folder = state_dir(database)
+    wal = database.with_name(f"{database.name}-wal")
+    for path, mode in ((database, 0o644), (wal, 0o660), (folder, 0o755)):
+        path.chmod(mode)
+
+    said = edgecron("doctor", "--json")
+    hints = [finding["hint"] for finding in findings(said, "files")]
+
+    assert said.code == 1
+    assert hints == [f"chmod 600 {database}", f"chmod 600 {wal}", f"chmod 700 {folder}"]
+    assert "0644, expected 0600" in findings(said, "files")[0]["message"]
+
+
+@pytest.mark.failure(51)
+def test_a_file_system_without_room_is_a_problem(
+    edgecron: Edgecron, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with small_disk(tmp_path / "disk", kib=4096) as disk:
+        monkeypatch.setenv("EDGECRON_DB", str(disk / "edge.db"))
+        edgecron("add", "x", "--every", "1h", "--", "true")
+
+        said = edgecron("doctor", "--json")
+
+    assert said.code == 1
+    status, message, _ = only(said, "space")
+    assert status == "problem"
+    assert message.endswith(f"on the file system of {disk}")
+
+
+@pytest.mark.parametrize(
+    ("free_bytes", "total_bytes", "status", "message"),
+    [
+        (16 * 2**20, 2**30, "ok", "16 MiB free"),
+        (16 * 2**20 - 1, 2**30, "problem", "16 MiB free (1.6%) on the file system of /x"),
+        (2**30, 101 * 2**30, "problem", "1,024 MiB free (1.0%) on the file system of /x"),
+        (20 * 2**30, 100 * 2**30, "ok", "20 GiB free"),
+        (0, 2**30, "problem", "0 MiB free (0.0%) on the file system of /x"),
+        (0, 0, "ok", "0 MiB free"),
+    ],
+)
+def test_room_is_judged_by_bytes_and_by_share(
+    free_bytes: int, total_bytes: int, status: str, message: str
+) -> None:
+    finding = judge_space(Path("/x"), free_bytes=free_bytes, total_bytes=total_bytes)
+
+    assert (finding.status, finding.message) == (status, message)
+
+
+def test_a_supervisor_that_failed_is_named_by_what_it_left(
+    edgecron: Edgecron, backup: str, database: Path
+) -> None:
+    folder = state_dir(database)
+    folder.mkdir(mode=0o700)
+    crash = folder / f"supervisor-{KEY}.crash"
+    crash.write_text("Traceback")
+
+    said = edgecron("doctor", "--json")
+
+    [_, crashed] = findings(said, "supervisors")
+    assert said.code == 0
+    assert crashed["status"] == "warning"
+    assert str(crash) in crashed["message"]
+    assert crashed["hint"] == f"read and report it, then: rm {crash}"
+
+
+def test_a_database_that_is_not_there_is_not_made(edgecron: Edgecron, database: Path) -> None:
+    said, as_json = edgecron("doctor"), edgecron("doctor", "--json")
+
+    assert (said.code, as_json.code) == (3, 3)
+    assert [finding["check"] for finding in as_json.json] == ["database"]
+    assert only(as_json, "database")[0] == "problem"
+    assert said.out.splitlines()[-1] == "1 problem"
+    assert list(database.parent.iterdir()) == []
+
+
+@pytest.mark.failure(52)
+@pytest.mark.failure(69)
+@pytest.mark.parametrize(
+    ("statement", "words"),
+    [
+        ("PRAGMA user_version = 99", "is version 99"),
+        ("PRAGMA application_id = 7", "belongs to another program"),
+        ("CREATE TRIGGER planted AFTER INSERT ON meta BEGIN SELECT 1; END", "'planted'"),
+        ("DROP TABLE engines", "does not have the tables"),
+    ],
+)
+def test_a_database_that_can_not_be_used_is_told_and_the_rest_is_checked(
+    edgecron: Edgecron, backup: str, database: Path, statement: str, words: str
+) -> None:
+    change(database, statement)
+
+    said, as_json = edgecron("doctor"), edgecron("doctor", "--json")
+
+    assert (said.code, as_json.code) == (5, 5)
+    status, message, hint = only(as_json, "database")
+    assert (status, words in message) == ("problem", True)
+    assert hint
+    assert {"files", "space"} < {finding["check"] for finding in as_json.json}
+    assert said.out.splitlines()[-1].startswith("1 problem")
+
+
+@pytest.mark.failure(52)
+def test_a_file_that_is_no_database_is_told(
+    edgecron: Edgecron, backup: str, database: Path
+) -> None:
+    content = b"not a database at all\n" * 100
+    database.write_bytes(content)
+
+    said = edgecron("doctor", "--json")
+
+    assert said.code == 5
+    status, message, hint = only(said, "database")
+    assert (status, "damaged or not a database" in message) == ("problem", True)
+    assert hint is not None
+    assert "restore a backup" in hint
+    assert database.read_bytes() == content
+
+
+@pytest.mark.failure(52)
+def test_a_damaged_page_is_found_though_nothing_reads_it(
+    edgecron: Edgecron, backup: str, database: Path
+) -> None:
+    [(page, size)] = change(
+        database,
+        """SELECT rootpage, page_size FROM sqlite_schema, pragma_page_size
+           WHERE name = 'schedule_revisions'""",
+    )
+    with database.open("r+b") as file:
+        file.seek((page - 1) * size)
+        file.write(b"\xa5" * size)
+
+    said = edgecron("doctor", "--json")
+
+    assert said.code == 1
+    assert {finding["status"] for finding in findings(said, "integrity")} == {"problem"}
+    assert "restore a backup" in findings(said, "integrity")[0]["hint"]
+
+
+def test_a_reference_to_nothing_is_found(edgecron: Edgecron, backup: str, database: Path) -> None:
+    change(database, "INSERT INTO schedule_scopes VALUES (99, 'tenant', 'a')")
+
+    status, message, _ = only(edgecron("doctor", "--json"), "integrity")
+
+    assert status == "problem"
+    assert "schedule_scopes refers to a row of schedules that is missing" in message
+
+
+@pytest.mark.failure(73)
+def test_signs_are_plain_and_colours_are_as_told(
+    edgecron: Edgecron, backup: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    coloured = edgecron("doctor", "--color", "always").out
+
+    assert "\x1b[33m▲\x1b[0m" in coloured
+    assert "\x1b[2mno damage found\x1b[0m" in coloured
+    assert "\x1b" not in edgecron("doctor").out
+
+
+def change(database: Path, statement: str) -> list[Any]:
+    """Change a database behind edgecron's back, which does not have it open."""
+    connection = sqlite3.connect(database, isolation_level=None)
+    try:
+        rows = connection.execute(statement).fetchall()
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    finally:
+        connection.close()
+    return rows
