@@ -17,21 +17,9 @@ from edgecron.api import Scheduler
 from edgecron.model import Overlap, ScheduleSpec, Status
 from powerloss.disk import Loss
 from powerloss.journals import JournalFate
-from powerloss.laboratory import (
-    DATABASE,
-    Bench,
-    Cut,
-    PoweredWorld,
-    Returned,
-    Seen,
-    come_back,
-    cuts,
-    lay_out,
-    read_content,
-    record,
-    seen_at,
-)
+from powerloss.laboratory import DATABASE, Bench, Cut, cuts, lay_out, read_content
 from powerloss.recorder import Logged, Mark
+from powerloss.world import PoweredWorld, Returned, Seen, come_back, record, seen_at
 from simulation.invariants import check, read_rows
 from simulation.test_simulation import SPECS, START_MS, act, model_of, spec
 from support.clock import FakeClock
