@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from edgecron.api import Scheduler
 from edgecron.checkup import contents, engines, places
-from edgecron.checkup.finding import CheckStatus, Finding, problem, well
+from edgecron.checkup.finding import CheckStatus, Finding, problem
 from edgecron.errors import DatabaseUnusable, EdgecronError, NotFound
 from edgecron.paths import state_dir
 
@@ -47,7 +47,7 @@ def check_all(scheduler: Scheduler, *, command: Callable[[str], str]) -> Checkup
         found += engines.check_engines(scheduler, states, command=command)
         found += engines.check_runs(scheduler, states, command=command)
         found += engines.check_supervisors(scheduler)
-        found.append(well("database", str(scheduler.path)))
+        found += contents.check_lock(scheduler)
     except NotFound as missing:
         return Checkup(
             findings=(problem("database", missing.message, hint=missing.hint),), error=missing

@@ -1,12 +1,14 @@
-"""What the database holds: whether it is whole, and its schedules can be read."""
+"""What the database holds: whether it is whole, can be written, and its schedules be read."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
 from edgecron.api import Scheduler
-from edgecron.checkup.finding import Finding, problem, well
+from edgecron.checkup.finding import Finding, problem, warning, well
 from edgecron.errors import DatabaseUnusable
+
+_LOCK_WAIT_S = 2.0  # engines that write in turns leave it to each other sooner
 
 
 def check_integrity(scheduler: Scheduler) -> list[Finding]:
@@ -20,6 +22,20 @@ def check_integrity(scheduler: Scheduler) -> list[Finding]:
     hint = "stop every engine, move the database away with its -wal, and restore a backup"
     found = [problem("integrity", words, hint=hint) for words in damage]
     return found or [well("integrity", "no damage found")]
+
+
+def check_lock(scheduler: Scheduler) -> list[Finding]:
+    """Whether whoever has something to write gets the chance to."""
+    path = scheduler.path
+    if not scheduler.store.is_write_locked(wait_s=_LOCK_WAIT_S):
+        return [well("database", str(path))]
+    return [
+        warning(
+            "database",
+            f"{path} is locked for writing for {_LOCK_WAIT_S:.0f} s at least: nothing is started",
+            hint=f"it is a stalled engine or another program; who has it open: fuser {path}",
+        )
+    ]
 
 
 def check_schedules(scheduler: Scheduler, *, command: Callable[[str], str]) -> list[Finding]:

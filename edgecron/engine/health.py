@@ -25,7 +25,7 @@ class EngineHealth(StrEnum):
     """What is known of an engine that has not said goodbye."""
 
     ALIVE = "alive"  # its lock is held, and nothing speaks against it
-    SILENT = "silent"  # has not heard its doorbell, and is at work, or can't be seen from here
+    SILENT = "silent"  # has not heard its doorbell: at work, frozen, or not seen from here
     STALLED = "stalled"  # its process is stopped, or sleeps and hears no doorbell
     GONE = "gone"  # its lock is free
 
@@ -116,7 +116,7 @@ def _judge_silence(
     if stopped := _judge_stopped(after):
         return stopped
     if "D" in after.states:
-        why = "it waits for the disk"
+        why = "it waits for the disk, or is frozen"
         return Diagnosis(health=EngineHealth.SILENT, why=why)
     if "R" in after.states or after.switches != before.switches:
         why = "it is at work, and has not heard its doorbell yet"

@@ -313,3 +313,6 @@ class SqliteStore:
 
     def find_damage(self) -> list[str]:
         return damage.find_damage(self._database)
+
+    def is_write_locked(self, *, wait_s: float) -> bool:
+        return damage.is_write_locked(self.path, wait_s=wait_s)

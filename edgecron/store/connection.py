@@ -231,7 +231,8 @@ def translated_errors(path: Path) -> Iterator[None]:
         yield
     except apsw.BusyError as error:
         raise DatabaseBusy(
-            f"database {path} is locked by another process", hint="try again in a moment"
+            f"database {path} is locked by another process",
+            hint="try again in a moment; where it lasts, see: edgecron doctor",
         ) from error
     except (apsw.NotADBError, apsw.CorruptError) as error:
         raise DatabaseUnusable(

@@ -1,10 +1,25 @@
-"""Whether the file holds what it should: SQLite's own checks of its pages and references."""
+"""Whether the file holds what it should, and lets itself be written: SQLite's own checks."""
 
 from __future__ import annotations
 
+from pathlib import Path
+
+from edgecron.errors import DatabaseBusy
 from edgecron.store.connection import Database
 
 _MOST = 5  # one damage usually shows in many places
+
+
+def is_write_locked(path: Path, *, wait_s: float) -> bool:
+    """Whether somebody holds the write lock for longer than we wait. Nothing is written."""
+    database = Database(path, busy_wait_s=wait_s, must_exist=True)
+    try:
+        with database.transaction():
+            return False
+    except DatabaseBusy:
+        return True
+    finally:
+        database.close()
 
 
 def find_damage(database: Database) -> list[str]:

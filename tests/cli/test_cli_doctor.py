@@ -336,10 +336,7 @@ def test_a_reference_to_nothing_is_found(edgecron: Edgecron, backup: str, databa
     assert "schedule_scopes refers to a row of schedules that is missing" in message
 
 
-@pytest.mark.failure(73)
-def test_signs_are_plain_and_colours_are_as_told(
-    edgecron: Edgecron, backup: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_is_well_is_dim_and_the_rest_stands_out(edgecron: Edgecron, backup: str) -> None:
     coloured = edgecron("doctor", "--color", "always").out
 
     assert "\x1b[33m▲\x1b[0m" in coloured

@@ -253,7 +253,14 @@ def test_a_locale_that_can_not_show_a_letter_is_no_reason_to_fail(start: Start) 
     ascii_only = {"PYTHONIOENCODING": "ascii", "LC_ALL": "C", "TERM": "dumb", "COLUMNS": "1"}
     run(start, "add", "x", "--every", "1m", "--description", "Grüße 🎉", "--", "echo", "ü")
 
-    for words in (("list",), ("show", "x"), ("status",), ("next",), ("check", "30 2 * * *")):
+    for words in (
+        ("list",),
+        ("show", "x"),
+        ("status",),
+        ("next",),
+        ("check", "30 2 * * *"),
+        ("doctor",),
+    ):
         code, out, err = run(start, *words, **ascii_only)
         assert code == 0, err
         assert out.isascii()

@@ -20,7 +20,7 @@ from edgecron.paths import state_dir
 from support.cli import Edgecron
 from support.engines import Place
 from support.processes import BOUND_S, Daemon
-from support.stuck import FORKS, KEY, SLEEPS, StuckEngine, resume, stop
+from support.stuck import FORKS, KEY, LOCKS, SLEEPS, StuckEngine, resume, stop
 from support.terminal import on_terminal, read_until
 
 
@@ -190,6 +190,27 @@ def test_an_engine_that_sleeps_on_is_ended(
     assert said.code == 0
     assert stuck.process.wait(BOUND_S) == -signal.SIGKILL
     assert list(state_dir(place.database).glob("engine-*")) == []
+
+
+@pytest.mark.failure(23)
+@pytest.mark.failure(24)
+def test_an_engine_that_was_stopped_while_it_wrote_is_found_and_ended(
+    place: Place, edgecron: Edgecron, stack: ExitStack
+) -> None:
+    stuck = StuckEngine(place.scheduler, LOCKS)
+    stack.callback(stuck.end)
+    stuck.take_write_lock()
+    stop(stuck.process)
+
+    before = edgecron("doctor", "--json")
+    said = edgecron("doctor", "--take-over", str(stuck.process.pid), "--yes")
+    after = edgecron("doctor", "--json")
+
+    found = [(one["check"], one["status"]) for one in before.json if one["status"] != "ok"]
+    assert found == [("database", "warning"), ("engines", "problem")]
+    assert "locked for writing" in before.json[0]["message"]
+    assert said.code == 0
+    assert {one["status"] for one in after.json} == {"ok"}
 
 
 def test_without_a_terminal_it_must_be_told_yes(

@@ -23,6 +23,14 @@ print("ready", flush=True)
 """
 SLEEPS = "sys.stdin.read()"  # as in a write to a log that nobody reads
 SPINS = "while True: pass"
+LOCKS = """
+from edgecron.store.connection import Database
+database = Database(folder.with_suffix(""))
+sys.stdin.readline()
+with database.transaction():
+    print("locked", flush=True)
+    sys.stdin.read()
+"""
 FORKS = "import os; os.fork(); sys.stdin.read()"  # and leaves the lock to a child, too
 KEY = "0123456789abcdef"
 
@@ -47,6 +55,14 @@ class StuckEngine:
             queues=("command",),
             now_ms=scheduler.clock.now_ms(),
         )
+
+    def take_write_lock(self) -> None:
+        """Have the engine, of LOCKS, hold the database's write lock from now on."""
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        self.process.stdin.write(b"now\n")
+        self.process.stdin.flush()
+        assert self.process.stdout.readline() == b"locked\n"
 
     @staticmethod
     def start_bystander() -> subprocess.Popen[bytes]:
