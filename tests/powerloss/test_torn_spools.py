@@ -1,0 +1,136 @@
+"""Longer output lies in a file of its own, which is never synced: an exit may outlive it."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from pathlib import Path
+
+import apsw
+import pytest
+
+from edgecron.api import Scheduler
+from edgecron.engine.liveness import KernelLiveness
+from edgecron.model import COMMAND_QUEUE, Execution, Status, Stream
+from edgecron.store.contract import RunningRow, Seat
+from edgecron.supervisor.files import spool_name
+from edgecron.supervisor.output import OutputKeeper
+from edgecron.supervisor.records import EndCause, ExitRecord, Flag
+from edgecron.supervisor.verdicts import Exit
+from support.clock import FakeClock
+from support.specs import make_spec
+
+LINE = b"x" * 699 + b"\n"
+LINES = 60  # more than memory holds, less than the cap
+
+
+class Left:
+    """A run that had ended, with what the power left of its output."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._clock = FakeClock()
+        self._scheduler = Scheduler(folder / "edgecron.db", clock=self._clock)
+        self._row = self._claim()
+        self.spool = folder / spool_name(self._row.lease_token)
+        keeper = OutputKeeper(cap_bytes=262_144, spool=self.spool)
+        for number in range(LINES):
+            keeper.add(Stream.STDOUT, self._clock.now_ms() + number * 10_000, LINE)
+        self._record = ExitRecord(
+            token=self._row.lease_token,
+            cause=EndCause.EXIT,
+            exit_code=0,
+            started_ms=self._clock.now_ms(),
+            finished_ms=self._clock.now_ms(),
+            output=keeper.finish(),
+        )
+
+    def _claim(self) -> RunningRow:
+        self._scheduler.add(make_spec())
+        self._scheduler.run_now("backup")
+        store, now_ms = self._scheduler.store, self._clock.now_ms()
+        engine_id = store.register_engine(
+            key="k", pid=1, boot_id="boot-1", queues=(COMMAND_QUEUE,), now_ms=now_ms
+        )
+        seat = Seat(
+            engine_id=engine_id, supervisor_id="0" * 16, queues=(COMMAND_QUEUE,), max_running=1
+        )
+        assert store.claim_queued(seat=seat, now_ms=now_ms).granted
+        [row] = store.find_running()
+        return row
+
+    def end(self) -> tuple[Execution, int]:
+        """The row after the next boot's recovery has ended it, and how much output it has."""
+        liveness = KernelLiveness(self._folder, boot_id="boot-2")
+        outcome = liveness.outcome_of(Exit(record=self._record), self._row)
+        assert self._scheduler.store.finish([outcome], now_ms=self._clock.now_ms()) == [True]
+        execution = self._scheduler.execution(self._row.execution_id)
+        output = self._scheduler.output(execution.id)
+        assert output is not None
+        return execution, sum(len(chunk.content) for chunk in output.chunks)
+
+    def close(self) -> None:
+        self._scheduler.close()
+
+
+@pytest.fixture
+def left(tmp_path: Path) -> Iterator[Left]:
+    made = Left(tmp_path)
+    yield made
+    made.close()
+
+
+def test_output_that_is_whole_is_kept(left: Left) -> None:
+    execution, kept_bytes = left.end()
+
+    assert (execution.status, execution.flags) == (Status.SUCCESS, ())
+    assert kept_bytes == LINES * len(LINE)
+
+
+@pytest.mark.failure(16)
+def test_output_whose_file_is_missing_is_told_to_be_lost(left: Left) -> None:
+    left.spool.unlink()
+
+    execution, kept_bytes = left.end()
+
+    assert (execution.status, execution.flags) == (Status.SUCCESS, (Flag.OUTPUT_LOST,))
+    assert kept_bytes == 0
+
+
+@pytest.mark.failure(16)
+def test_output_whose_end_is_missing_is_kept_as_far_as_it_goes(left: Left) -> None:
+    content = left.spool.read_bytes()
+    left.spool.write_bytes(content[: len(content) // 2])
+
+    execution, kept_bytes = left.end()
+
+    assert (execution.status, execution.flags) == (Status.SUCCESS, (Flag.OUTPUT_LOST,))
+    assert 0 < kept_bytes < LINES * len(LINE)
+
+
+@pytest.mark.failure(16)
+@pytest.mark.xfail(
+    raises=AssertionError, reason="load_output takes a file that parses to nothing for a whole one"
+)
+def test_output_that_became_zeros_is_told_to_be_lost(left: Left) -> None:
+    left.spool.write_bytes(bytes(left.spool.stat().st_size))
+
+    execution, kept_bytes = left.end()
+
+    assert (execution.status, execution.flags) == (Status.SUCCESS, (Flag.OUTPUT_LOST,))
+    assert kept_bytes == 0
+
+
+@pytest.mark.failure(16)
+@pytest.mark.xfail(
+    raises=apsw.ConstraintError,
+    reason="a damaged length makes dropped_bytes negative: the row can't be ended, ever",
+)
+def test_output_with_a_damaged_length_does_not_keep_its_run_from_ending(left: Left) -> None:
+    content = bytearray(left.spool.read_bytes())
+    struct.pack_into("<BqI", content, 0, Stream.STDOUT, 0, 2**31)
+    left.spool.write_bytes(content)
+
+    execution, _ = left.end()
+
+    assert (execution.status, execution.flags) == (Status.SUCCESS, (Flag.OUTPUT_LOST,))
