@@ -20,7 +20,7 @@ from edgecron.engine.liveness import KernelLiveness, engine_lock_path
 from edgecron.engine.peers import EngineState, find_state, take_over_ends
 from edgecron.engine.wake import ring_engines
 from edgecron.errors import Conflict, EdgecronError, NotFound, NotSupported
-from edgecron.model import EngineInfo, Status
+from edgecron.model import ACTIVE, EngineInfo, Status
 from edgecron.paths import state_dir
 from edgecron.supervisor.files import lock_is_held
 
@@ -32,9 +32,13 @@ _LOOKS = 200
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TakenOver:
-    """What came of it: runs that go on, runs whose end was written, and who takes over."""
+    """What came of its runs, and the engines that are left.
+
+    They go on, wait again because they were never started, or have their end on record.
+    """
 
     going_on: tuple[int, ...]
+    queued_again: tuple[int, ...]
     settled: tuple[int, ...]
     engine_pids: tuple[int, ...]
 
@@ -103,10 +107,11 @@ def take_over_runs(scheduler: Scheduler, engine: EngineInfo, runs: tuple[int, ..
     scheduler.store.retire_engine(engine.id, now_ms=scheduler.clock.now_ms())
     KernelLiveness(folder, boot_id=engine.boot_id).forget_engine(engine.key)
     ring_engines(folder)
-    is_going_on = {run: scheduler.execution(run).status is Status.RUNNING for run in runs}
+    now = {run: scheduler.execution(run).status for run in runs}
     return TakenOver(
-        going_on=tuple(run for run in runs if is_going_on[run]),
-        settled=tuple(run for run in runs if not is_going_on[run]),
+        going_on=tuple(run for run in runs if now[run] is Status.RUNNING),
+        queued_again=tuple(run for run in runs if now[run] is Status.QUEUED),
+        settled=tuple(run for run in runs if now[run] not in ACTIVE),
         engine_pids=tuple(
             other.info.pid
             for other in scheduler.engines()

@@ -150,6 +150,8 @@ def _put_taken(cli: Session, done: TakenOver) -> None:
 
     if done.settled:
         cli.put(f"{count_words(len(done.settled), 'end')} of its runs put on record")
+    if done.queued_again:
+        cli.put(f"{count_words(len(done.queued_again), 'run')} never started, and queued again")
     if done.going_on:
         verb = "goes" if len(done.going_on) == 1 else "go"
         runs = f"{count_words(len(done.going_on), 'run')} {verb} on under its supervisor"
@@ -167,6 +169,7 @@ def _taken_object(state: EngineState, done: TakenOver) -> dict[str, Any]:
         "engine_id": state.info.id,
         "ended": True,
         "runs_going_on": list(done.going_on),
+        "runs_queued_again": list(done.queued_again),
         "runs_settled": list(done.settled),
         "engines_alive": list(done.engine_pids),
     }

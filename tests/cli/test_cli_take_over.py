@@ -17,6 +17,8 @@ from edgecron.api import Scheduler
 from edgecron.checkup.takeover import get_stalled
 from edgecron.errors import EdgecronError
 from edgecron.paths import state_dir
+from edgecron.store.contract import Seat
+from edgecron.supervisor.journal import Journal
 from support.cli import Edgecron
 from support.engines import Place
 from support.processes import BOUND_S, Daemon
@@ -109,6 +111,7 @@ def test_without_another_engine_the_next_one_takes_over(
             "engine_id": 1,
             "ended": True,
             "runs_going_on": [1],
+            "runs_queued_again": [],
             "runs_settled": [],
             "engines_alive": [],
         }
@@ -132,6 +135,29 @@ def test_an_end_that_the_stalled_engine_had_not_written_is_put_on_record(
     assert said.err == "no engine is at work now; start one: edgecron daemon\n"
     [run] = place.runs("long")
     assert (run.status, run.exit_code) == ("failed", 7)
+
+
+def test_a_run_that_was_claimed_and_never_started_is_queued_again(
+    place: Place, edgecron: Edgecron, stack: ExitStack
+) -> None:
+    stuck = StuckEngine(place.scheduler, SLEEPS)
+    stack.callback(stuck.end)
+    place.add("never", "@yearly", "true")
+    place.scheduler.run_now("never")
+    # The supervisor is dead, and its journal knows nothing of a start.
+    Journal(stuck.state_dir, "deadbeef", boot_id=place.scheduler.clock.boot_id())
+    seat = Seat(
+        engine_id=stuck.engine_id,
+        supervisor_id="deadbeef",
+        queues=("command",),
+        max_running=1,
+    )
+    place.scheduler.store.claim_queued(seat=seat, now_ms=place.scheduler.clock.now_ms())
+
+    said = edgecron("doctor", "--take-over", str(stuck.process.pid), "--yes")
+
+    assert said.out.splitlines()[1:] == ["1 run never started, and queued again"]
+    assert [run.status for run in place.runs("never")] == ["queued"]
 
 
 def test_a_process_that_is_no_engine_of_the_database_is_refused(
