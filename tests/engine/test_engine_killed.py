@@ -1,0 +1,115 @@
+"""kill -9 of an engine, or of its supervisor, at each statement and each file operation."""
+
+from __future__ import annotations
+
+import itertools
+import multiprocessing
+import signal
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from edgecron.api import Scheduler
+from edgecron.model import Execution, Job, JobKind, Reason, ScheduleSpec, Status
+from edgecron.paths import state_dir
+from edgecron.store.connection import Database
+from support.killing import Victim, run_until_quiet
+from support.processes import BOUND_S
+
+PRINTED = 40_000  # more than memory holds
+NAMES = ("due", "by-hand")
+STRIDE = 9  # of all places, one in so many is tried where all would take too long
+FORKED = multiprocessing.get_context("forkserver")
+FORKED.set_forkserver_preload(["support.killing"])
+
+
+def make_database(folder: Path) -> Path:
+    """A database with a schedule that is due, and a run by hand that waits."""
+    database = folder / "edge.db"
+    with Scheduler(database) as scheduler:
+        for name, trigger in zip(NAMES, ("every 1h", "@yearly"), strict=True):
+            line = f"echo {name} >>{folder}/effects.log; head -c {PRINTED} /dev/zero"
+            job = Job(kind=JobKind.SHELL, argv=(line,))
+            scheduler.add(ScheduleSpec(name=name, triggers=(trigger,), job=job))
+        scheduler.run_now("by-hand")
+    connection = Database(database)
+    with connection.transaction():
+        connection.change(
+            """UPDATE schedules SET next_plan_at = created_at, next_run_at = created_at,
+                   decided_until = created_at - 1 WHERE name = 'due'"""
+        )
+    connection.close()
+    return database
+
+
+def live(database: Path, kill: tuple[Victim, int, Path] | None) -> int | None:
+    """Run an engine in a process of its own until all is quiet; its exit code."""
+    process = FORKED.Process(target=run_until_quiet, args=(database, kill))
+    process.start()
+    process.join(BOUND_S)
+    code = process.exitcode
+    process.kill()
+    process.join()
+    process.close()
+    return code
+
+
+def runs_of(database: Path) -> dict[str, Execution]:
+    """The one run that each schedule has."""
+    with Scheduler(database) as scheduler:
+        found = scheduler.history(limit=100)
+        assert Counter(run.schedule for run in found) == Counter(NAMES)
+        for run in found:
+            output = scheduler.output(run.id)
+            if run.status is Status.SUCCESS:
+                assert output is not None
+                assert (output.stdout_bytes, output.dropped_bytes) == (PRINTED, 0)
+    return {run.schedule: run for run in found}
+
+
+def check(database: Path, victim: Victim) -> None:
+    """Nothing was lost or run twice, and each row agrees with what was run."""
+    log = database.with_name("effects.log")
+    effects = Counter(log.read_text("ascii").split() if log.exists() else [])
+    for name, run in runs_of(database).items():
+        if victim is Victim.ENGINE or run.status is Status.SUCCESS:
+            assert (run.status, effects[name]) == (Status.SUCCESS, 1)
+        else:
+            assert (run.status, run.reason) == (Status.INTERRUPTED, Reason.LOST)
+            assert effects[name] <= 1
+
+
+def check_files(database: Path) -> None:
+    """Of what was run, and of supervisors before the last, which may be on its way out."""
+    left = [path.name for path in state_dir(database).iterdir()]
+    assert [name for name in left if name.startswith("run-")] == []
+    assert len([name for name in left if name.endswith(".journal")]) <= 1
+
+
+@pytest.mark.failure(15)
+@pytest.mark.failure(17)
+@pytest.mark.parametrize("stride", [STRIDE, pytest.param(1, marks=pytest.mark.slow, id="each")])
+@pytest.mark.parametrize("victim", list(Victim))
+def test_whoever_is_killed_at_any_place_nothing_is_lost_or_run_twice(
+    tmp_path: Path, victim: Victim, stride: int
+) -> None:
+    tried = 0
+    for number in itertools.count(1, stride):
+        folder = tmp_path / str(number)
+        database = make_database(folder)
+        told = folder / "told"
+
+        code = live(database, (victim, number, told))
+        if not told.exists():
+            break  # there are no more places
+        if victim is Victim.ENGINE:
+            assert code == -signal.SIGKILL
+        print(told.read_text("utf-8"))  # where, for whoever reads of a failure
+        assert live(database, None) == 0
+
+        check(database, victim)
+        check_files(database)
+        tried += 1
+
+    assert tried > 3
