@@ -57,15 +57,16 @@ class Disk:
                 self.files[entry.file] = _File()
                 self.pending_names.append((entry.name, entry.file))
             case Found():
-                self.files[entry.file] = _File(durable=bytearray(entry.content))
-                self.names[entry.name] = entry.file
+                for name, (file, content) in entry.files.items():
+                    self.files[file] = _File(durable=bytearray(content))
+                    self.names[name] = file
             case Write() | Truncate():
                 self.files[entry.file].pending.append(entry)
             case Sync():
-                file = self.files[entry.file]
-                for change in file.pending:
-                    _change(file.durable, change)
-                file.pending.clear()
+                synced = self.files[entry.file]
+                for change in synced.pending:
+                    _change(synced.durable, change)
+                synced.pending.clear()
             case Delete():
                 self.pending_names.append((entry.name, None))
             case SyncFolder():

@@ -7,7 +7,7 @@ again. What is logged besides is put there by `mark`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,11 +30,9 @@ class Create:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Found:
-    """A file that was there, whole and synced, before the recording began."""
+    """Files that were there, whole and synced, before the recording began, by name."""
 
-    name: str
-    file: int
-    content: bytes
+    files: Mapping[str, tuple[int, bytes]]  # its number, and its content
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,7 +107,7 @@ class Recorder(apsw.VFS):
         self._meet(path)
         opened = RecordedFile(self, name, flags)
         if path.name not in self._files:
-            self._number(path.name, b"")
+            self._create(path.name)
         opened.number = self._files[path.name]
         return opened
 
@@ -123,19 +121,27 @@ class Recorder(apsw.VFS):
             self.note(SyncFolder())
 
     def _meet(self, path: Path) -> None:
-        """Take a file into the log that was there before us."""
-        # No connection has it open: to read it here drops nobody's locks.
-        if path.name not in self._files and path.exists():
-            self._number(path.name, path.read_bytes())
-
-    def _number(self, name: str, content: bytes) -> None:
-        self._made += 1
-        self._files[name] = self._made
-        if content:
-            self.note(Found(name=name, file=self._made, content=content))
+        """Take into the log what was there before us: the file, and those beside it."""
+        if path.name in self._files or not path.exists():
+            return
+        # No connection has any of them open: to read them here drops nobody's locks.
+        beside = sorted(path.parent.glob(f"{path.name}*"))
+        files = [one for one in beside if not one.name.endswith("-shm")]
+        there = {one.name: content for one in files if (content := one.read_bytes())}
+        if path.name in there:
+            found = {name: (self._number(name), content) for name, content in there.items()}
+            self.note(Found(files=found))
         else:
             # The store makes an empty main file itself, and does not sync the folder.
-            self.note(Create(name=name, file=self._made))
+            self._create(path.name)
+
+    def _create(self, name: str) -> None:
+        self.note(Create(name=name, file=self._number(name)))
+
+    def _number(self, name: str) -> int:
+        self._made += 1
+        self._files[name] = self._made
+        return self._made
 
 
 class RecordedFile(apsw.VFSFile):

@@ -26,7 +26,7 @@ from support.clock import FakeClock
 
 OLD = b"o" * 3 * SECTOR_BYTES
 NEW = b"n" * 3 * SECTOR_BYTES
-THERE = Found(name="db", file=1, content=OLD)
+THERE = Found(files={"db": (1, OLD)})
 OVERWRITE = Write(file=1, offset=0, content=NEW)
 
 
@@ -162,7 +162,7 @@ def test_a_file_that_was_there_is_taken_into_the_log(tmp_path: Path) -> None:
         connection.execute("INSERT INTO t VALUES (1)")
         connection.close()
 
-    assert recorder.log[0].entry == Found(name="a.db", file=1, content=before)
+    assert recorder.log[0].entry == Found(files={"a.db": (1, before)})
     assert_is_whole(recorder, path)
 
 
