@@ -4,18 +4,23 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
 from edgecron.api import Scheduler
 from edgecron.checkup.finding import Finding, problem, warning, well
-from edgecron.engine.health import EngineHealth
+from edgecron.engine.health import EngineHealth, find_holder
 from edgecron.engine.liveness import KernelLiveness
 from edgecron.engine.peers import EngineState
+from edgecron.errors import SupervisorUnavailable
 from edgecron.model import COMMAND_QUEUE, Status
 from edgecron.paths import state_dir
 from edgecron.store.contract import RunningRow
+from edgecron.supervisor.control import Control
+from edgecron.supervisor.files import lock_path
 
 Command = Callable[[str], str]
 _MOST_NAMED = 5
+_ANSWER_S = 2.0  # one that is alive answers within milliseconds
 
 
 def check_engines(
@@ -99,15 +104,37 @@ def check_runs(
 
 
 def check_supervisors(scheduler: Scheduler) -> list[Finding]:
-    """The supervisors that go on without their engine, which is as it should be."""
+    """The supervisors that answer nobody, and those that go on without their engine.
+
+    The latter is as it should be.
+    """
     liveness = _liveness(scheduler)
-    alone = Counter(row.supervisor_id for row in _orphans(scheduler, liveness))
-    found = [
-        well("supervisors", f"{supervisor_id} goes on without an engine, with {_runs(count)}")
-        for supervisor_id, count in sorted(alone.items())
-        if liveness.supervisor_is_alive(supervisor_id)
-    ]
+    counts = Counter(row.supervisor_id for row in scheduler.store.find_running())
+    alone = {row.supervisor_id for row in _orphans(scheduler, liveness)}
+    found = []
+    for supervisor_id, count in sorted(counts.items()):
+        silence = _ask(state_dir(scheduler.path), supervisor_id)
+        if not liveness.supervisor_is_alive(supervisor_id):
+            continue  # Its runs are told of by themselves.
+        if silence is not None:
+            found.append(silence)
+        elif supervisor_id in alone:
+            words = f"{supervisor_id} goes on without an engine, with {_runs(count)}"
+            found.append(well("supervisors", words))
     return found or [well("supervisors", "none is without its engine")]
+
+
+def _ask(folder: Path, supervisor_id: str) -> Finding | None:
+    """What is wrong where a supervisor does not answer; None where it does."""
+    try:
+        with Control(folder, supervisor_id, timeout_s=_ANSWER_S) as control:
+            control.status()
+    except SupervisorUnavailable as error:
+        pid = find_holder(lock_path(folder, supervisor_id))
+        hint = f"where it is stopped, let it go on: kill -CONT {pid}" if pid else None
+        words = f"{error.message}; its runs have no time-out and can't be cancelled meanwhile"
+        return problem("supervisors", words, hint=hint)
+    return None
 
 
 def _orphans(scheduler: Scheduler, liveness: KernelLiveness) -> list[RunningRow]:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from edgecron.api import Scheduler
-from edgecron.engine.health import holds_open
+from edgecron.engine.health import find_holder, holds_open
 from edgecron.engine.liveness import KernelLiveness, engine_lock_path
 from edgecron.engine.peers import EngineState, find_state, take_over_ends
 from edgecron.engine.wake import ring_engines
@@ -90,9 +90,11 @@ def end_engine(scheduler: Scheduler, engine: EngineInfo) -> None:
         if not lock_is_held(lock):
             return
         time.sleep(_LOOK_S)
+    holder = find_holder(lock)
+    who = "another process" if holder is None else f"its child, process {holder},"
     raise EdgecronError(
-        f"engine pid {engine.pid} was ended, and another process still holds its lock {lock}",
-        hint=f"a child of its program has it open: fuser {lock}",
+        f"engine pid {engine.pid} was ended, and {who} still holds its lock {lock}",
+        hint="end that process, too; the next engine then takes over",
     )
 
 

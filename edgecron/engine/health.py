@@ -104,6 +104,17 @@ def holds_open(pid: int, path: Path) -> bool:
     return False
 
 
+def find_holder(path: Path) -> int | None:
+    """The process that has a file open; None where it can't be seen."""
+    try:
+        names = os.listdir("/proc")
+    except OSError:
+        return None
+    return next(
+        (int(name) for name in names if name.isdecimal() and holds_open(int(name), path)), None
+    )
+
+
 def _judge_silence(
     before: _Activity | None, after: _Activity | None, *, is_held: bool
 ) -> Diagnosis:

@@ -168,6 +168,30 @@ def test_what_a_dead_engine_left_running_is_told(
     assert only(lost, "supervisors")[1] == "none is without its engine"
 
 
+def test_a_supervisor_that_does_not_answer_is_a_problem(
+    edgecron: Edgecron, daemon: Daemon, tmp_path: Path
+) -> None:
+    gate = Gate(tmp_path)
+    edgecron("add", "long", "--every", "1h", "--shell", gate.line)
+    edgecron("run", "long")
+    supervisor = parent_of(gate.wait_arrival())
+    daemon.wait_for("started", schedule="long")
+
+    os.kill(supervisor, signal.SIGSTOP)
+    said = edgecron("doctor", "--json")
+    os.kill(supervisor, signal.SIGCONT)
+    again = edgecron("doctor", "--json")
+    gate.open()
+    daemon.wait_for("ended", schedule="long")
+    gate.close()
+
+    status, message, hint = only(said, "supervisors")
+    assert (said.code, status) == (1, "problem")
+    assert "it did not answer in time; its runs have no time-out" in message
+    assert hint == f"where it is stopped, let it go on: kill -CONT {supervisor}"
+    assert only(again, "supervisors")[0] == "ok"
+
+
 def test_a_schedule_that_can_not_be_read_is_a_problem(
     edgecron: Edgecron, backup: str, database: Path
 ) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import select
 import shlex
 import signal
@@ -302,7 +303,8 @@ def test_a_lock_that_a_child_of_the_engine_holds_on_is_told(
     said = edgecron("doctor", "--take-over", str(stuck.process.pid), "--yes")
 
     assert said.code == 1
-    assert "another process still holds its lock" in said.err
+    [child] = re.findall(r"its child, process (\d+), still holds its lock", said.err)
+    assert int(child) != stuck.process.pid
     assert f"engine-{KEY}.lock" in said.err
     assert stuck.process.wait(BOUND_S) == -signal.SIGKILL
 
