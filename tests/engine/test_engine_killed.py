@@ -14,12 +14,11 @@ from edgecron.api import Scheduler
 from edgecron.model import Execution, Job, JobKind, Reason, ScheduleSpec, Status
 from edgecron.paths import state_dir
 from edgecron.store.connection import Database
-from support.killing import Victim, run_until_quiet
+from support.killing import OPERATIONS, STEPS, Kill, Victim, run_until_quiet
 from support.processes import BOUND_S
 
 PRINTED = 40_000  # more than memory holds
 NAMES = ("due", "by-hand")
-STRIDE = 9  # of all places, one in so many is tried where all would take too long
 FORKED = multiprocessing.get_context("forkserver")
 FORKED.set_forkserver_preload(["support.killing"])
 
@@ -43,7 +42,7 @@ def make_database(folder: Path) -> Path:
     return database
 
 
-def live(database: Path, kill: tuple[Victim, int, Path] | None) -> int | None:
+def live(database: Path, kill: Kill | None) -> int | None:
     """Run an engine in a process of its own until all is quiet; its exit code."""
     process = FORKED.Process(target=run_until_quiet, args=(database, kill))
     process.start()
@@ -89,27 +88,33 @@ def check_files(database: Path) -> None:
 
 @pytest.mark.failure(15)
 @pytest.mark.failure(17)
-@pytest.mark.parametrize("stride", [STRIDE, pytest.param(1, marks=pytest.mark.slow, id="each")])
+@pytest.mark.parametrize(
+    "operations",
+    [
+        pytest.param(STEPS, id="steps"),
+        pytest.param(OPERATIONS, id="all", marks=pytest.mark.slow),
+    ],
+)
 @pytest.mark.parametrize("victim", list(Victim))
 def test_whoever_is_killed_at_any_place_nothing_is_lost_or_run_twice(
-    tmp_path: Path, victim: Victim, stride: int
+    tmp_path: Path, victim: Victim, operations: frozenset[str]
 ) -> None:
     tried = 0
-    for number in itertools.count(1, stride):
+    for number in itertools.count(1):
         folder = tmp_path / str(number)
         database = make_database(folder)
         told = folder / "told"
+        kill = Kill(victim=victim, number=number, operations=operations, told=told)
 
-        code = live(database, (victim, number, told))
+        code = live(database, kill)
         if not told.exists():
             break  # there are no more places
-        if victim is Victim.ENGINE:
-            assert code == -signal.SIGKILL
         print(told.read_text("utf-8"))  # where, for whoever reads of a failure
+        assert code == (-signal.SIGKILL if victim is Victim.ENGINE else 0)
         assert live(database, None) == 0
 
         check(database, victim)
         check_files(database)
         tried += 1
 
-    assert tried > 3
+    assert tried > 5

@@ -7,6 +7,7 @@ import os
 import signal
 import sys
 from collections.abc import Callable
+from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from types import FrameType
@@ -18,13 +19,15 @@ from edgecron.engine.events import Event, EventKind
 from edgecron.engine.host import EngineHost
 from edgecron.errors import SupervisorUnavailable
 
-# C functions that leave something outside of the process: SQL, files, locks, messages, starts.
-OPERATIONS = frozenset(
+# C functions that leave something outside of the process: locks, names, messages, starts, ...
+STEPS = frozenset(
     (
-        *("execute", "wal_checkpoint", "_fork_exec", "pidfd_open", "send", "sendmsg", "flock"),
-        *("open", "write", "pwrite", "link", "unlink", "rename", "ftruncate", "mkfifo", "killpg"),
+        *("_fork_exec", "pidfd_open", "killpg", "send", "sendmsg", "write", "flock", "link"),
+        *("unlink", "rename", "ftruncate", "mkfifo"),
     )
 )
+# ... and with these SQL, and what is in files: too many for every day.
+OPERATIONS = STEPS | {"execute", "wal_checkpoint", "open", "pwrite"}
 # Whose files these operations are in change nothing: they look at /proc, or read a time zone.
 LOOKING = frozenset(("groups.py", "zones.py"))
 
@@ -34,22 +37,25 @@ class Victim(StrEnum):
     SUPERVISOR = "supervisor"  # from the moment on that it takes its lock
 
 
-def kill_at(victim: Victim, number: int, told: Path) -> None:
-    """End the victim just before its operation of this number; `told` then names that.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kill:
+    """The end of a victim just before its n-th of these operations; `told` then names that."""
 
-    To be called by the engine's process, before its supervisor is forked.
-    """
-    sys.setprofile(_counting(victim, number, told))
+    victim: Victim
+    number: int
+    operations: frozenset[str]
+    told: Path
 
 
-def _counting(victim: Victim, number: int, told: Path) -> Callable[[FrameType, str, Any], None]:
+def _watch_for(kill: Kill) -> Callable[[FrameType, str, Any], None]:
+    """For `sys.setprofile`, in the engine's process before its supervisor is forked."""
     engine_pid = os.getpid()
-    victim_pid = engine_pid if victim is Victim.ENGINE else 0
+    victim_pid = engine_pid if kill.victim is Victim.ENGINE else 0
     count = 0
 
     def watch(frame: FrameType, event: str, function: Any) -> None:
         nonlocal count, victim_pid
-        if event != "c_call" or function.__name__ not in OPERATIONS:
+        if event != "c_call" or function.__name__ not in kill.operations:
             return
         place = Path(frame.f_code.co_filename).name
         pid = os.getpid()
@@ -58,19 +64,19 @@ def _counting(victim: Victim, number: int, told: Path) -> Callable[[FrameType, s
         if pid != victim_pid or place in LOOKING:
             return
         count += 1
-        if count == number:
+        if count == kill.number and not kill.told.exists():  # its successor lives on
             sys.setprofile(None)
             where = f"{function.__name__} of {place}:{frame.f_lineno}"
-            told.write_text(f"{victim} at {where}", "utf-8")
+            kill.told.write_text(f"{kill.victim} at {where}", "utf-8")
             os.kill(pid, signal.SIGKILL)
 
     return watch
 
 
-def run_until_quiet(database: Path, kill: tuple[Victim, int, Path] | None = None) -> None:
+def run_until_quiet(database: Path, kill: Kill | None = None) -> None:
     """Run an engine until no run is queued or running, or until it is killed."""
     if kill is not None:
-        kill_at(*kill)
+        sys.setprofile(_watch_for(kill))
 
     def report(event: Event) -> None:
         if event.kind is EventKind.ENDED and not scheduler.active_counts():
