@@ -20,10 +20,11 @@ from edgecron.cli.session import Session
 from edgecron.errors import NotFound
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
     from datetime import tzinfo
 
     from edgecron.api import Scheduler
-    from edgecron.model import Execution, Output, OutputChunk
+    from edgecron.model import Execution, Output, OutputChunk, Stream
 
 USAGE = "RUN|NAME [-f] [--stream stdout|stderr] [--times] [--result] [--json]"
 _MOST_ID = 2**63 - 1
@@ -61,7 +62,7 @@ def run(cli: Session, args: Namespace) -> int:
         output = Output(chunks=tuple(scheduler.output_so_far(execution)))
     if cli.is_json:
         chunks = () if output is None else _chosen(output, args.stream)
-        cli.put_json(_chunk_object(execution.id, chunk) for _, chunk in chunks)
+        cli.put_json(_chunk_objects(execution.id, chunks))
     elif output is not None:
         put_output(cli, output, stream=args.stream, printer=printer)
     if execution.status in ACTIVE or (output is None and not cli.is_json):
@@ -230,12 +231,32 @@ def _say_dropped(cli: Session, dropped_bytes: int) -> None:
     cli.say(f"[... {dropped_bytes:,} bytes were not kept ...]")
 
 
-def _chunk_object(execution_id: int, chunk: OutputChunk) -> dict[str, object]:
+def _chunk_objects(
+    execution_id: int, chosen: Sequence[tuple[bool, OutputChunk]]
+) -> Iterator[dict[str, object]]:
+    """Chunks as JSON. A letter that lies in two of them is the later one's."""
+    from codecs import getincrementaldecoder
+
     from edgecron.timetext import format_ms
 
-    return {
-        "run": execution_id,
-        "stream": chunk.stream.name.lower(),
-        "at": format_ms(chunk.at_ms),
-        "text": chunk.content.decode("utf-8", "replace"),
-    }
+    lasts = _last_of_streams(chosen)
+    decoders = {number: getincrementaldecoder("utf-8")("replace") for number in (1, 2)}
+    for number, (_, chunk) in enumerate(chosen):
+        yield {
+            "run": execution_id,
+            "stream": chunk.stream.name.lower(),
+            "at": format_ms(chunk.at_ms),
+            "text": decoders[chunk.stream].decode(chunk.content, final=number in lasts),
+        }
+
+
+def _last_of_streams(chosen: Sequence[tuple[bool, OutputChunk]]) -> set[int]:
+    """Where no chunk of the same stream follows, at the end and before the dropped middle."""
+    lasts = set()
+    followed: set[Stream] = set()
+    for number in reversed(range(len(chosen))):
+        is_after_gap, chunk = chosen[number]
+        if chunk.stream not in followed:
+            lasts.add(number)
+        followed = set() if is_after_gap else {*followed, chunk.stream}
+    return lasts

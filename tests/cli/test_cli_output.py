@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -54,6 +55,35 @@ def test_any_byte_is_stored_as_it_came_and_is_text_as_json(say: Say) -> None:
         "stdout": "a\0b\ufffd\x1b[2Jc\ufffd",
         "stderr": "\x1b]0;t\x07",
     }
+
+
+@pytest.mark.failure(45)
+def test_a_letter_that_lies_in_two_chunks_is_one_letter_as_json(say: Say) -> None:
+    # Whatever a pipe gives at once is of an even size, but for the end: so letters are torn.
+    program = "import sys; sys.stdout.buffer.write(b'a' + 'é'.encode() * 60_000 + b'\\xc3')"
+    run_here(say, "words", "--", sys.executable, "-c", program)
+
+    with Scheduler() as scheduler:
+        output = scheduler.output(1)
+    lines = json.loads(say("logs", "words", "--json")[0])
+
+    assert output is not None
+    assert any(chunk.content.endswith(b"\xc3") for chunk in output.chunks[:-1]), "nothing is torn"
+    assert "".join(line["text"] for line in lines) == "a" + "é" * 60_000 + "\ufffd"
+
+
+@pytest.mark.failure(45)
+def test_a_letter_that_was_torn_by_the_dropped_middle_takes_nothing_of_what_follows(
+    say: Say,
+) -> None:
+    # Head and tail are 128 KiB each, and the head ends within a letter.
+    program = "import sys; sys.stdout.buffer.write(b'a' + 'é'.encode() * 200_000)"
+    run_here(say, "words", "--", sys.executable, "-c", program)
+
+    text = "".join(line["text"] for line in json.loads(say("logs", "words", "--json")[0]))
+
+    half = 128 * 1024
+    assert text == "a" + "é" * (half // 2 - 1) + "\ufffd" + "é" * (half // 2)
 
 
 @pytest.mark.failure(45)
