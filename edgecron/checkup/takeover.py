@@ -83,7 +83,7 @@ def end_engine(scheduler: Scheduler, engine: EngineInfo) -> None:
         process = None  # It ended by itself.
     if process is not None:
         try:
-            _kill(process, scheduler, engine, lock)
+            _kill(process, engine, scheduler=scheduler, lock=lock)
         finally:
             os.close(process)
     for _ in range(_LOOKS):
@@ -98,7 +98,7 @@ def end_engine(scheduler: Scheduler, engine: EngineInfo) -> None:
     )
 
 
-def take_over_runs(scheduler: Scheduler, engine: EngineInfo, runs: tuple[int, ...]) -> TakenOver:
+def take_over_runs(scheduler: Scheduler, engine: EngineInfo, *, runs: tuple[int, ...]) -> TakenOver:
     """Write the ends on record of an engine that was ended, and wake the other engines.
 
     `runs` are those that it ran.
@@ -148,14 +148,14 @@ def _listed(states: list[EngineState]) -> str:
     return f"its engines: {', '.join(alive)}" if alive else "none of its engines is alive"
 
 
-def _kill(process: int, scheduler: Scheduler, engine: EngineInfo, lock: Path) -> None:
+def _kill(process: int, engine: EngineInfo, *, scheduler: Scheduler, lock: Path) -> None:
     # Only now is the number that of one process for good: look again at what it is.
     if not holds_open(engine.pid, lock):
         raise Conflict(f"pid {engine.pid} is no longer the engine, and was left alone")
     state = find_state(
         engine,
         scheduler.store,
-        lock.parent,
+        state_dir=lock.parent,
         clock=scheduler.clock,
         patience_s=_PATIENCE_S,
     )

@@ -122,7 +122,7 @@ def _take_over(cli: Session, pid: int, args: Namespace) -> int:
     end_engine(scheduler, state.info)
     if not cli.is_json:
         cli.put(f"ended process {pid}: the engine, and any program that embeds it")
-    done = take_over_runs(scheduler, state.info, runs)
+    done = take_over_runs(scheduler, state.info, runs=runs)
     if cli.is_json:
         cli.put_json([_taken_object(state, done)])
     else:

@@ -16,7 +16,7 @@ import sys
 from argparse import ArgumentParser, Namespace
 from typing import TYPE_CHECKING
 
-from edgecron.cli.session import Session
+from edgecron.cli.session import Session, stalled_engine_words
 from edgecron.errors import NotFound
 
 if TYPE_CHECKING:
@@ -122,6 +122,9 @@ def _follow(
 
     if cli.is_json:
         raise UsageError("logs -f gives no JSON", hint="leave out -f or --json")
+    words = stalled_engine_words(cli, execution)
+    if words is not None:
+        cli.warn(words)
     for skipped, chunk in scheduler.follow(execution.id):
         if skipped:
             _say_dropped(cli, skipped)

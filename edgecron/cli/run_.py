@@ -15,7 +15,7 @@ import time
 from argparse import ArgumentParser, Namespace
 from typing import TYPE_CHECKING
 
-from edgecron.cli.session import Session, find_living
+from edgecron.cli.session import Session, find_living, stalled_engine_words
 
 if TYPE_CHECKING:
     from edgecron.engine.host import EngineHost
@@ -112,15 +112,10 @@ def _wait(cli: Session, execution_id: int, queue: str) -> Execution:
 def _abandoned_words(cli: Session, execution: Execution) -> str | None:
     """Who does not look after a running run, and what it waits for; None where all is well."""
     states = [state for state in cli.scheduler().engines() if state.is_alive]
-    own = next((state for state in states if state.info.id == execution.engine_id), None)
-    if own is not None and own.is_stalled:
-        return (
-            f"its engine, pid {own.info.pid}, is stalled: {own.why};"
-            f" waiting until it goes on; see: {cli.command('doctor')}"
-        )
-    if own is None and not any(state.is_working and state.info.queues for state in states):
+    has_own = any(state.info.id == execution.engine_id for state in states)
+    if not has_own and not any(state.is_working and state.info.queues for state in states):
         return "it was started by an engine that has gone; waiting for the next one"
-    return None
+    return stalled_engine_words(cli, execution)
 
 
 def _run_here(cli: Session, execution_id: int) -> Execution:

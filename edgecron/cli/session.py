@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from edgecron.api import Scheduler
     from edgecron.engine.peers import EngineState
     from edgecron.errors import EdgecronError
+    from edgecron.model import Execution
 
 
 class Session:
@@ -141,6 +142,17 @@ def find_living(scheduler: Scheduler, queue: str) -> list[EngineState]:
     """The engines that are alive and look at a queue, stalled ones included."""
     states = scheduler.engines()
     return [state for state in states if state.is_alive and queue in state.info.queues]
+
+
+def stalled_engine_words(cli: Session, execution: Execution) -> str | None:
+    """That a run's end waits for its engine, which is stalled; None where it is not."""
+    for state in cli.scheduler().engines():
+        if state.is_stalled and state.info.id == execution.engine_id:
+            return (
+                f"its engine, pid {state.info.pid}, is stalled: {state.why};"
+                f" its end waits until that goes on; see: {cli.command('doctor')}"
+            )
+    return None
 
 
 def _is_utf8(stream: TextIO) -> bool:

@@ -55,13 +55,13 @@ class EngineState:
 def find_states(store: Store, state_dir: Path, *, clock: Clock) -> list[EngineState]:
     """The engines that have not said goodbye, oldest first."""
     return [
-        find_state(info, store, state_dir, clock=clock, patience_s=PATIENCE_S)
+        find_state(info, store, state_dir=state_dir, clock=clock, patience_s=PATIENCE_S)
         for info in store.find_engines()
     ]
 
 
 def find_state(
-    info: EngineInfo, store: Store, state_dir: Path, *, clock: Clock, patience_s: float
+    info: EngineInfo, store: Store, *, state_dir: Path, clock: Clock, patience_s: float
 ) -> EngineState:
     """How one engine does; a silence of less than `patience_s` is none."""
 

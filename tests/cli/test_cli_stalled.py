@@ -113,6 +113,11 @@ def test_a_run_that_a_stalled_engine_has_claimed_is_left_to_it(
 
     skipped = edgecron("run", "long", "--wait")
     status = edgecron("status").out
+    logs = subprocess.Popen(
+        [sys.executable, "-m", "edgecron", "logs", "-f", "long"], stderr=subprocess.PIPE
+    )
+    assert logs.stderr is not None
+    warning = logs.stderr.readline().decode()
     [_, first] = edgecron("history", "long", "--json").json
     cancelled = edgecron("cancel", str(first["id"]))
 
@@ -121,6 +126,10 @@ def test_a_run_that_a_stalled_engine_has_claimed_is_left_to_it(
     assert first["status"] == "running"
     assert "; its engine is stalled" in status
     assert cancelled.code == 0
+    assert f"its engine, pid {stopped.process.pid}, is stalled" in warning
+    resume(stopped.process)
+    assert logs.wait(BOUND_S) == 0
+    logs.stderr.close()
 
 
 def test_who_waits_for_a_run_of_a_stalled_engine_is_told(
@@ -143,4 +152,5 @@ def test_who_waits_for_a_run_of_a_stalled_engine_is_told(
     assert waiting.wait(BOUND_S) == 5
     waiting.stderr.close()
     gate.close()
+    assert "its end waits until that goes on; see: edgecron doctor" in line
     assert f"its engine, pid {stopped.process.pid}, is stalled" in line
