@@ -11,7 +11,7 @@ from random import Random
 
 from edgecron.store.connection import Database
 from powerloss.disk import Disk, Image, Loss, disks
-from powerloss.recorder import Logged, Mark, Sync
+from powerloss.recorder import Found, Logged, Mark, Sync
 from powerloss.world import seen_at
 from simulation.world import Body
 
@@ -81,7 +81,8 @@ def _image(disk: Disk, loss: Loss, number: int, seed: int) -> Image:
 
 def _commit_points(log: Sequence[Logged], number: int) -> list[int]:
     """From the latest mark on: whatever was committed by then must be there, and nothing torn."""
-    mark = next((at for at in range(number, 0, -1) if isinstance(log[at - 1].entry, Mark)), 0)
+    is_sure = (at for at in range(number, 0, -1) if isinstance(log[at - 1].entry, Mark | Found))
+    mark = next(is_sure, 0)
     syncs = [at for at in range(mark, number) if isinstance(log[at].entry, Sync)]
     return [mark, *syncs, number]
 
