@@ -39,7 +39,7 @@ class Members:
         folder: Path | None,
     ) -> None:
         self._leader = leader
-        self._mark = _mark(environment)
+        self._mark = find_mark(environment)
         self._looks = looks
         self._owner = owner
         self._folder = folder
@@ -96,8 +96,11 @@ class Members:
         return self._looks.look().session(self._leader)
 
 
-def _mark(environment: Mapping[str, str]) -> bytes | None:
-    """The variable by which a process of the run is known; None where it has none."""
+def find_mark(environment: Mapping[str, str]) -> bytes | None:
+    """The variable by which a process of the run is known; None where it has none.
+
+    The file of its result is its own. A run as another user has none where that can't be made.
+    """
     for name in (VARIABLE, _RUN_ID):
         if name in environment:
             return os.fsencode(f"{name}={environment[name]}")

@@ -295,7 +295,8 @@ def test_the_death_of_the_supervisor_shows_and_no_outcome_is_invented(
     lost = verdict(link.state_dir, runner.supervisor_id, one.lease_token, boot_id=boot_id)
     assert isinstance(lost, Interrupted)
     assert lost.pid is not None
-    assert end_left_group(lost.pid, lost.start_time) is LeftGroup.ENDED
+    # Its guardian may be faster.
+    assert end_left_group(lost.pid, lost.start_time) in (LeftGroup.ENDED, LeftGroup.GONE)
     assert collected == []
     assert runner.live_count == 2
     assert (

@@ -14,6 +14,7 @@ from supervisor_bench import Bell, Bench, Gate, escaping, is_running, read_pids,
 from edgecron.supervisor import EndCause, Flag, Identity, LeftGroup, end_left_group
 from edgecron.supervisor.groups import Process, list_processes, read_start_time
 from edgecron.supervisor.looks import RESTS, Look, Looks, Orphan
+from edgecron.supervisor.members import find_mark
 from support.clock import FakeClock
 
 # As a shell's background jobs after `set -m`: a group of its own in the session of the run.
@@ -132,18 +133,22 @@ def test_a_daemon_of_a_cancelled_run_is_flagged_however_lately_was_looked(
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root to change the user")
-def test_a_daemon_of_another_user_is_known_by_the_id_of_its_run(bench: Bench) -> None:
+def test_a_daemon_of_another_user_is_flagged_too(bench: Bench) -> None:
     nobody = Identity(name="nobody", uid=65534, gid=65534, groups=(65534,))
     daemon = 'setsid -f sh -c "echo \\$\\$; exec sleep 60 >/dev/null 2>&1"'
 
-    record = bench.run_shell(
-        f"left=$({daemon}); echo $left",
-        identity=nobody,
-        env={"PATH": "/usr/bin:/bin", "EDGECRON_RUN_ID": "41"},
-    )
+    record = bench.run_shell(f"left=$({daemon}); echo $left", identity=nobody)
 
     os.kill(int(bench.printed(record)), signal.SIGKILL)
     assert record.flags == (Flag.ESCAPED,)
+
+
+def test_a_run_is_known_by_the_file_of_its_result_or_by_its_id() -> None:
+    both = {"EDGECRON_RUN_ID": "41", "EDGECRON_RESULT": "/state/run-é.result"}
+
+    assert find_mark(both) == "EDGECRON_RESULT=/state/run-é.result".encode()
+    assert find_mark({"EDGECRON_RUN_ID": "41"}) == b"EDGECRON_RUN_ID=41"
+    assert find_mark({"PATH": "/bin"}) is None
 
 
 def test_what_escaped_is_told_by_the_session_and_the_mark() -> None:
