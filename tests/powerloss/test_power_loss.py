@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -90,11 +91,10 @@ def hard_story(world: PoweredWorld) -> None:
     world.fault_chance = world.random.choice((0.0, 0.01))
     world.wait_chance = world.random.choice((0.0, 0.3))
     run_wild(world, 50)
-    reader = Database(world.path)
-    reader.rows("BEGIN")
-    reader.rows("SELECT count(*) FROM executions")
-    run_wild(world, 50)
-    reader.close()
+    with closing(Database(world.path)) as reader:
+        reader.rows("BEGIN")
+        reader.rows("SELECT count(*) FROM executions")
+        run_wild(world, 50)
     run_wild(world, 50)
 
 

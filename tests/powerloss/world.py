@@ -163,8 +163,10 @@ def record(world: PoweredWorld, story: Callable[[PoweredWorld], None]) -> list[L
     with pytest.MonkeyPatch.context() as patch, recording(world.clock) as recorder:
         patch.setattr("os.urandom", world.random.randbytes)  # Tokens and ids.
         world.recorder = recorder
-        story(world)
-        world.shut_down()
+        try:
+            story(world)
+        finally:
+            world.shut_down()
     return recorder.log
 
 
