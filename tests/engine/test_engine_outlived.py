@@ -173,12 +173,13 @@ def test_all_that_ran_is_interrupted_when_engine_and_supervisor_were_killed(
     first = place.daemon("--max-running", "60")
     crowd.run()
 
+    supervisor = crowd.supervisor
     first.kill()
-    os.kill(crowd.supervisor, signal.SIGKILL)
-    second = place.daemon("--max-running", "60")
+    os.kill(supervisor, signal.SIGKILL)
 
+    # Before there is an engine to see to it.
     assert all(ends(pidfd) for pidfd in crowd.processes())
-    check_each_is_interrupted(place, second, Reason.LOST)
+    check_each_is_interrupted(place, place.daemon("--max-running", "60"), Reason.LOST)
 
 
 class AnotherBoot(SystemClock):
