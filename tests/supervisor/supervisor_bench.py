@@ -37,11 +37,13 @@ class Bench:
         self.state_dir = state_dir
         self.link: SupervisorLink = start(state_dir, clock=SystemClock(), by=by)
         self.events: list[Event] = []
+        # Some files of runs lie outside the state folder, and tests run side by side.
+        self._mark = os.urandom(4).hex()
         self._numbers = itertools.count(1)
 
     def request(self, *argv: str, **changes: Any) -> StartRequest:
         values: dict[str, Any] = {
-            "token": f"token-{next(self._numbers)}",
+            "token": f"{self._mark}-{next(self._numbers)}",
             "argv": argv,
             "env": {"PATH": "/usr/local/bin:/usr/bin:/bin"},
             "cwd": "/",

@@ -148,5 +148,5 @@ def test_a_cgroup_that_was_delegated_is_used_without_being_named(
     )
 
     below = shown.stdout.strip().partition(f"/{free_cgroup.name}")[2]
-    assert below.endswith("/run-token-1") if has_own else below == ""
+    assert ("/run-" in below) if has_own else below == ""
     assert list_folders(free_cgroup) == []
