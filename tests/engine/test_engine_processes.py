@@ -134,11 +134,13 @@ def test_a_stalled_engine_keeps_its_runs_and_does_no_harm_when_it_wakes(place: P
     place.add("other", "every 1s", "true")
     second.wait_for("ended", schedule="other")
     [while_stalled] = place.runs("long")
+    known = {state.info.pid for state in place.scheduler.engines() if state.is_alive}
     first.process.send_signal(signal.SIGCONT)
     place.gate.open()
     ended = first.wait_for("ended", schedule="long")
 
     assert while_stalled.status is Status.RUNNING
+    assert known == {first.process.pid, second.process.pid}
     assert ended["exit_code"] == 7
     assert len(place.runs("long")) == 1
 
