@@ -14,6 +14,7 @@ import os
 import re
 import signal
 from collections import OrderedDict
+from dataclasses import dataclass
 from pathlib import Path
 
 from edgecron.supervisor.delegation import is_cgroup, list_mounts
@@ -41,6 +42,23 @@ def token_of(folder: Path) -> str:
     return folder.name.removeprefix("run-")
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunCgroup:
+    """The cgroup of one run."""
+
+    folder: Path
+    owner: RunCgroups
+
+    def find_members(self) -> list[int]:
+        return find_members(self.folder)
+
+    def kill(self) -> None:
+        kill(self.folder)
+
+    def let_go(self) -> bool:
+        return self.owner.let_go(self.folder)
+
+
 class RunCgroups:
     """Makes, enters and removes the cgroups of one supervisor's runs."""
 
@@ -56,7 +74,7 @@ class RunCgroups:
             self.close()
             raise
 
-    def enter(self, token: str) -> Path | None:
+    def enter(self, token: str) -> RunCgroup | None:
         """Go into a new cgroup, so that what is started next is born there.
 
         None where that can't be done: it is then born where we are at home. Raises OSError where
@@ -72,7 +90,7 @@ class RunCgroups:
             remove(folder)
             return None
         self._is_away = True
-        return folder
+        return RunCgroup(folder=folder, owner=self)
 
     def go_home(self) -> bool:
         """Leave the cgroups of runs, if we are in one; False where that failed."""

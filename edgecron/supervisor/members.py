@@ -9,10 +9,8 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Mapping
-from pathlib import Path
 
-from edgecron.supervisor import cgroups
-from edgecron.supervisor.cgroups import RunCgroups
+from edgecron.supervisor.cgroups import RunCgroup
 from edgecron.supervisor.groups import (
     group_has_members,
     sessions_of,
@@ -27,7 +25,7 @@ _RUN_ID = "EDGECRON_RUN_ID"
 
 
 class Members:
-    """What a run's main process (`leader`) has started. `folder` is its cgroup, if it has one."""
+    """What a run's main process (`leader`) has started."""
 
     def __init__(
         self,
@@ -35,14 +33,12 @@ class Members:
         *,
         environment: Mapping[str, str],
         looks: Looks,
-        owner: RunCgroups | None,
-        folder: Path | None,
+        cgroup: RunCgroup | None,
     ) -> None:
         self._leader = leader
         self._mark = find_mark(environment)
         self._looks = looks
-        self._owner = owner
-        self._folder = folder
+        self._cgroup = cgroup
 
     def terminate(self) -> None:
         """Ask all of them to end. A stopped process must go on to be able to."""
@@ -54,16 +50,16 @@ class Members:
     def kill(self) -> None:
         """KILL to all. The main process must not be reaped: its number is then its own."""
         signal_group(self._leader, signal.SIGKILL)
-        if self._folder is not None:
-            cgroups.kill(self._folder)
+        if self._cgroup is not None:
+            self._cgroup.kill()
         else:
             signal_others(self._find(), signal.SIGKILL, leader=self._leader)
 
     def flag_left(self) -> list[Flag]:
         """What to say of those that live on after the main process ended by itself."""
         flags = {Flag.LEFT_BEHIND} if group_has_members(self._leader) else set()
-        if self._folder is not None:
-            flags |= self._flag_members(self._folder)
+        if self._cgroup is not None:
+            flags |= self._flag_members(self._cgroup)
         else:
             look = self._looks.look_if_rested()
             # Asked anew: it may be a look of before the end, earlier in this turn.
@@ -75,24 +71,22 @@ class Members:
 
     def flag_escaped(self) -> list[Flag]:
         """What to say once all that could be found was killed."""
-        if self._folder is not None:
-            assert self._owner is not None
-            self._owner.let_go(self._folder)
+        if self._cgroup is not None:
+            self._cgroup.let_go()
             return []
         is_told = self._mark and self._looks.look().has_escaped(self._leader, self._mark)
         return [Flag.ESCAPED] if is_told else []
 
-    def _flag_members(self, folder: Path) -> set[Flag]:
-        assert self._owner is not None
-        if self._owner.let_go(folder):
+    def _flag_members(self, cgroup: RunCgroup) -> set[Flag]:
+        if cgroup.let_go():
             return set()
-        sessions = sessions_of(cgroups.find_members(folder))
+        sessions = sessions_of(cgroup.find_members())
         flags = {Flag.LEFT_BEHIND} if self._leader in sessions else set()
         return flags | ({Flag.ESCAPED} if sessions - {self._leader} else set())
 
     def _find(self) -> list[int]:
-        if self._folder is not None:
-            return cgroups.find_members(self._folder)
+        if self._cgroup is not None:
+            return self._cgroup.find_members()
         return self._looks.look().session(self._leader)
 
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from edgecron.clock import Clock
-from edgecron.supervisor.cgroups import RunCgroups
+from edgecron.supervisor.cgroups import RunCgroup, RunCgroups
 from edgecron.supervisor.deadlines import Deadlines
 from edgecron.supervisor.ledger import Ledger
 from edgecron.supervisor.looks import Looks
@@ -135,26 +135,25 @@ class Starter:
 
     def _spawn(self, request: StartRequest) -> LiveRun:
         environment = with_result_file(request, self._state_dir)
-        folder = self._enter_cgroup(request.token)
+        cgroup = self._enter_cgroup(request.token)
         try:
             spawned = self._spawner.spawn(request, env=environment)
         except SpawnFailed:
-            if self._cgroups is not None and folder is not None:
-                self._cgroups.go_home()
-                self._cgroups.let_go(folder)
+            if cgroup is not None:
+                cgroup.owner.go_home()
+                cgroup.let_go()
             raise
         members = Members(
             spawned.process.pid,
             environment=environment,
             looks=self._looks,
-            owner=self._cgroups,
-            folder=folder,
+            cgroup=cgroup,
         )
         return LiveRun(
             request, spawned, members=members, clock=self._clock, state_dir=self._state_dir
         )
 
-    def _enter_cgroup(self, token: str) -> Path | None:
+    def _enter_cgroup(self, token: str) -> RunCgroup | None:
         if self._cgroups is None:
             return None
         try:
