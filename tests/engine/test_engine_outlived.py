@@ -3,10 +3,8 @@ supervisor, and with the boot."""
 
 from __future__ import annotations
 
-import contextlib
 import os
 import re
-import select
 import shutil
 import signal
 from collections.abc import Iterator
@@ -24,85 +22,12 @@ from edgecron.paths import state_dir
 from edgecron.store.connection import Database
 from edgecron.supervisor import lock_is_held, lock_path
 from edgecron.supervisor.control import Control
+from support.crowd import COUNT, Crowd, name_of, printed
 from support.engines import Place
-from support.processes import BOUND_S, Daemon, ends, parent_of
+from support.processes import Daemon, ends, parent_of
 
 # Forked, also where the test runner has threads of its own.
 pytestmark = pytest.mark.filterwarnings("ignore:.*use of fork:DeprecationWarning")
-
-COUNT = 50
-LINES = 900  # about 20 KB per stream, before the gate and after: more than memory holds
-FEW = 9  # as every fifth run prints: it needs no spool
-
-
-class Crowd:
-    """Fifty schedules. A run prints, comes to a gate of its own, prints again, and exits with its
-    number. A child of each sleeps meanwhile."""
-
-    def __init__(self, place: Place, folder: Path) -> None:
-        self._place = place
-        self._arrivals = folder / "crowd"
-        os.mkfifo(self._arrivals)
-        self._arrivals_fd = os.open(self._arrivals, os.O_RDWR | os.O_NONBLOCK)
-        self._gates = []
-        self.pids: dict[int, tuple[int, int]] = {}  # of the job and of its child
-        self.jobs: dict[int, int] = {}  # pidfds
-        self.children: dict[int, int] = {}
-        for number in range(COUNT):
-            gate = folder / f"gate-{number}"
-            os.mkfifo(gate)
-            self._gates.append(os.open(gate, os.O_RDWR | os.O_NONBLOCK))
-            place.add(name_of(number), "@yearly", self._line(number, gate))
-
-    def _line(self, number: int, gate: Path) -> str:
-        return f"""
-            echo began-{number} >>"$LOG"
-            {printing(number, "before")}
-            sleep 600 </dev/null >/dev/null 2>&1 &
-            echo {number} $$ $! >{self._arrivals}
-            read go <{gate}
-            {{ kill $!; wait $!; }} 2>/dev/null
-            {printing(number, "after")}
-            echo went-{number} >>"$LOG"
-            exit {number}"""
-
-    def run(self) -> None:
-        """Have all of them run, and wait until each is at its gate."""
-        for number in range(COUNT):
-            self._place.scheduler.run_now(name_of(number))
-        rest = b""
-        while len(self.jobs) < COUNT:
-            ready, _, _ = select.select([self._arrivals_fd], [], [], BOUND_S)
-            assert ready, f"only these have come: {sorted(self.jobs)}"
-            *whole, rest = (rest + os.read(self._arrivals_fd, 65536)).split(b"\n")
-            for line in whole:
-                number, job, child = map(int, line.split())
-                self.pids[number] = (job, child)
-                self.jobs[number] = os.pidfd_open(job)
-                self.children[number] = os.pidfd_open(child)
-
-    @property
-    def supervisor(self) -> int:
-        """The process id of the one supervisor of all of them."""
-        [found] = {parent_of(job) for job, _ in self.pids.values()}
-        return found
-
-    def let_through(self, numbers: range) -> None:
-        for number in numbers:
-            os.write(self._gates[number], b"go\n")
-
-    def processes(self) -> list[int]:
-        """A pidfd for each job and each of their children."""
-        return [*self.jobs.values(), *self.children.values()]
-
-    def close(self) -> None:
-        for pidfd in self.processes():
-            # A descriptor can't mean anybody else, as a number can.
-            with contextlib.suppress(ProcessLookupError):
-                signal.pidfd_send_signal(pidfd, signal.SIGKILL)
-            os.close(pidfd)
-        for fd in (self._arrivals_fd, *self._gates):
-            os.close(fd)
 
 
 @pytest.fixture
@@ -147,10 +72,39 @@ def test_fifty_runs_outlive_their_engine_whole(
     for _ in range(COUNT):
         second.wait_for("ended")
     assert ends(supervisor), "the supervisor of an engine that has gone stays without work"
+    os.close(supervisor)
 
     check_each_run_was_whole(place)
     check_only_the_living_have_files(place)
     assert versions(place) == {version or edgecron.__version__, edgecron.__version__}
+
+
+@pytest.mark.failure(19)
+def test_one_engine_takes_over_from_three_that_were_killed_at_once(
+    place: Place, crowd: Crowd
+) -> None:
+    firsts = [place.daemon("--max-running", "20") for _ in range(3)]
+    crowd.run()
+    supervisors = [os.pidfd_open(pid) for pid in crowd.supervisors]
+    early, late = range(0, COUNT, 2), range(1, COUNT, 2)
+
+    for daemon in firsts:
+        daemon.process.send_signal(signal.SIGKILL)
+    for daemon in firsts:
+        daemon.wait_end()
+    crowd.let_through(early)
+    assert all(ends(crowd.jobs[number]) for number in early)
+    last = place.daemon("--max-running", "60")
+    crowd.let_through(late)
+    for _ in range(COUNT):
+        last.wait_for("ended")
+
+    assert len(supervisors) == 3
+    for pidfd in supervisors:
+        assert ends(pidfd)
+        os.close(pidfd)
+    check_each_run_was_whole(place)
+    check_only_the_living_have_files(place)
 
 
 @pytest.mark.failure(18)
@@ -204,7 +158,9 @@ def test_after_a_reboot_runs_are_interrupted_and_their_process_ids_belong_to_oth
     first.kill()
     os.kill(guardian, signal.SIGKILL)
     os.kill(supervisor, signal.SIGKILL)
-    assert all(ends(pidfd) for pidfd in watches)
+    for pidfd in watches:
+        assert ends(pidfd)
+        os.close(pidfd)
     host = EngineHost(place.database, clock=AnotherBoot(), report=lambda event: None)
     host.engine.step()
     host.close()
@@ -215,31 +171,6 @@ def test_after_a_reboot_runs_are_interrupted_and_their_process_ids_belong_to_oth
     ] * COUNT
     assert not any(has_ended(pidfd) for pidfd in crowd.processes())
     assert set(place.effects()) == {f"began-{number}" for number in range(COUNT)}
-
-
-def name_of(number: int) -> str:
-    return f"job-{number}"
-
-
-def printing(number: int, part: str) -> str:
-    """Shell for numbered lines on stdout, then on stderr."""
-    count = lines_of(number)
-    return "; ".join(
-        f"seq -f '{number} {stream.name} {part} %05g' {count} >&{stream.value}" for stream in Stream
-    )
-
-
-def printed(number: int, stream: Stream) -> bytes:
-    """All that the shell prints on a stream."""
-    return "".join(
-        f"{number} {stream.name} {part} {line:05}\n"
-        for part in ("before", "after")
-        for line in range(1, lines_of(number) + 1)
-    ).encode()
-
-
-def lines_of(number: int) -> int:
-    return FEW if number % 5 == 0 else LINES
 
 
 def copied_program(folder: Path, *, version: str, protocol: int | None) -> Path:
