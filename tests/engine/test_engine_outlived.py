@@ -68,12 +68,14 @@ def test_fifty_runs_outlive_their_engine_whole(
     assert speaks_another_protocol(place, key) is (protocol is not None)
     second = place.daemon("--max-running", "60")
     second.wait_for("engine_started")
+    if protocol is None:
+        second.wait_until(lambda _: adopted(second) >= names_of(late), what="all are adopted")
     crowd.let_through(late)
-    for _ in range(COUNT):
-        second.wait_for("ended")
+    second.wait_until(lambda _: told_of(second, "ended") == names_of(range(COUNT)), what="all ends")
     assert ends(supervisor), "the supervisor of an engine that has gone stays without work"
     os.close(supervisor)
 
+    assert not (protocol and adopted(second))
     check_each_run_was_whole(place)
     check_only_the_living_have_files(place)
     assert versions(place) == {version or edgecron.__version__, edgecron.__version__}
@@ -196,6 +198,19 @@ def end(daemon: Daemon, how: signal.Signals) -> None:
         daemon.kill()
     else:
         assert daemon.stop() == 0
+
+
+def told_of(daemon: Daemon, event: str) -> set[str]:
+    """The schedules of all lines of an event that a daemon has printed so far."""
+    return {line["schedule"] for line in daemon.lines if line["event"] == event}
+
+
+def adopted(daemon: Daemon) -> set[str]:
+    return told_of(daemon, "adopted")
+
+
+def names_of(numbers: range) -> set[str]:
+    return {name_of(number) for number in numbers}
 
 
 def living_supervisors(place: Place) -> list[str]:
