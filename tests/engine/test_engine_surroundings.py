@@ -33,6 +33,19 @@ class Terminal:
         self._inner = None
         return daemon
 
+    def start(self, *words: str) -> subprocess.Popen[bytes]:
+        """Python on this terminal, with its output there too."""
+        assert self._inner is not None
+        process = subprocess.Popen(
+            ["setsid", "--ctty", sys.executable, *words],
+            stdin=self._inner,
+            stdout=self._inner,
+            stderr=self._inner,
+        )
+        os.close(self._inner)
+        self._inner = None
+        return process
+
     def hang_up(self) -> None:
         os.close(self._outer)
         self._outer = -1
@@ -71,6 +84,26 @@ def test_the_daemon_of_a_terminal_that_closes_ends_cleanly_and_its_runs_go_on(
     assert goes_on
     assert (ended["outcome"], ended["exit_code"]) == ("failed", 7)
     os.close(job)
+
+
+@pytest.mark.failure(37)
+def test_the_daemon_that_prints_on_a_terminal_that_closes_ends_cleanly(
+    place: Place, terminal: Terminal
+) -> None:
+    place.add("long", "@yearly", f"{place.gate.line}; exit 7")
+    place.scheduler.run_now("long")
+    first = terminal.start("-m", "edgecron", "--db", str(place.database), "daemon")
+    place.gate.wait_arrival()
+
+    terminal.hang_up()
+    code = first.wait(BOUND_S)
+    left = place.scheduler.engines()
+    second = place.daemon()
+    place.gate.open()
+    ended = second.wait_for("ended", schedule="long")
+
+    assert (code, left) == (0, []), "it did not say goodbye to the database"
+    assert (ended["outcome"], ended["exit_code"]) == ("failed", 7)
 
 
 @pytest.mark.failure(38)
