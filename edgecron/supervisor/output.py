@@ -11,7 +11,7 @@ import base64
 import os
 import struct
 from bisect import bisect_right
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -153,7 +153,7 @@ class OutputKeeper:
         is_last = index == len(region.marks)
         next_at, last = (region.content_bytes, region.size) if is_last else region.marks[index]
         records = self._records(region, first, last)
-        chunks = tuple(_without_first(_chunks(records), offset - content_at))
+        chunks = tuple(_without_first(_chunks(records)[0], offset - content_at))
         return (offset if chunks else next_at), chunks
 
     def _records(self, region: _Region, first: int, last: int) -> bytes:
@@ -263,12 +263,17 @@ class OutputKeeper:
 def load_output(told: Mapping[str, Any], state_dir: Path) -> tuple[Output, bool]:
     """The output of an exit record, and whether it is whole (False: its spool can't be read)."""
     regions, is_whole = _load_regions(told, state_dir)
-    head, older, newer = (_chunks(region) for region in regions)
+    parsed = [_chunks(region) for region in regions]
+    is_whole = is_whole and all(is_parsed for _, is_parsed in parsed)
+    head, older, newer = (chunks for chunks, _ in parsed)
     tail = _last_bytes([*older, *newer], int(told.get("tail_limit", 0)))
-    kept = sum(len(chunk.content) for chunk in head) + sum(len(chunk.content) for chunk in tail)
     stdout_bytes = int(told.get("stdout_bytes", 0))
     stderr_bytes = int(told.get("stderr_bytes", 0))
-    dropped_bytes = stdout_bytes + stderr_bytes - kept
+    dropped_bytes = stdout_bytes + stderr_bytes - _content_bytes(head) - _content_bytes(tail)
+    if dropped_bytes < 0:
+        # More than was printed: a power cut left what was never written, and none of it is sure.
+        head, tail, is_whole = [], [], False
+        dropped_bytes = stdout_bytes + stderr_bytes
     return (
         Output(
             chunks=(*head, *tail),
@@ -300,22 +305,27 @@ def _load_regions(told: Mapping[str, Any], state_dir: Path) -> tuple[list[bytes]
     return regions, [len(region) for region in regions] == sizes
 
 
-def _chunks(region: bytes) -> list[OutputChunk]:
+def _chunks(region: bytes) -> tuple[list[OutputChunk], bool]:
+    """The chunks of a region, and whether it consists of nothing else."""
     chunks = []
     position = 0
     while position + _HEADER.size <= len(region):
         stream, at_ms, length = _HEADER.unpack_from(region, position)
-        position += _HEADER.size
-        if stream not in (Stream.STDOUT, Stream.STDERR):
+        start = position + _HEADER.size
+        if stream not in (Stream.STDOUT, Stream.STDERR) or length > len(region) - start:
             break
-        content = region[position : position + length]
+        content = region[start : start + length]
         chunks.append(OutputChunk(stream=Stream(stream), at_ms=at_ms, content=content))
-        position += length
-    return chunks
+        position = start + length
+    return chunks, position == len(region)
+
+
+def _content_bytes(chunks: Iterable[OutputChunk]) -> int:
+    return sum(len(chunk.content) for chunk in chunks)
 
 
 def _last_bytes(chunks: list[OutputChunk], limit: int) -> list[OutputChunk]:
-    return _without_first(chunks, sum(len(chunk.content) for chunk in chunks) - limit)
+    return _without_first(chunks, _content_bytes(chunks) - limit)
 
 
 def _without_first(chunks: list[OutputChunk], excess: int) -> list[OutputChunk]:

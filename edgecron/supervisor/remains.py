@@ -19,9 +19,9 @@ from edgecron.supervisor.results import forget_results
 
 def find_dead(state_dir: Path) -> list[str]:
     """The keys of supervisors that died and whose files are still there."""
-    paths = sorted(state_dir.glob("supervisor-*.lock"))
-    keys = [path.stem.removeprefix("supervisor-") for path in paths]
-    return [key for key in keys if is_key(key) and not lock_is_held(lock_path(state_dir, key))]
+    # A lock is there before its journal; after a power cut either may be without the other.
+    keys = {*_keys(state_dir, "lock"), *_keys(state_dir, "journal")}
+    return sorted(key for key in keys if not lock_is_held(lock_path(state_dir, key)))
 
 
 def forget(state_dir: Path, key: str) -> bool:
@@ -36,7 +36,10 @@ def forget(state_dir: Path, key: str) -> bool:
     known = read_journal(state_dir, key)
     if known.cgroup is not None and not clear_away(known.cgroup, key):
         return False
-    for token in known.traces:
+    tokens = set(known.traces)
+    if not known.is_intact:
+        tokens |= _unknown_tokens(state_dir, but=key)
+    for token in tokens:
         (state_dir / spool_name(token)).unlink(missing_ok=True)
         forget_results(token, state_dir)
     journal.with_suffix(".journal.new").unlink(missing_ok=True)
@@ -45,3 +48,19 @@ def forget(state_dir: Path, key: str) -> bool:
     # Last: whoever is interrupted here finds the lock file, and comes back to the rest.
     lock_path(state_dir, key).unlink(missing_ok=True)
     return True
+
+
+def _keys(state_dir: Path, kind: str) -> set[str]:
+    found = {
+        path.stem.removeprefix("supervisor-") for path in state_dir.glob(f"supervisor-*.{kind}")
+    }
+    return {key for key in found if is_key(key)}
+
+
+def _unknown_tokens(state_dir: Path, *, but: str) -> set[str]:
+    """Tokens of output and results that no journal knows but perhaps the one that is damaged."""
+    # Files first: a token is in its journal before anything of its run is there.
+    found = {path.stem.removeprefix("run-") for path in state_dir.glob("run-*.*")}
+    for key in _keys(state_dir, "journal") - {but}:
+        found -= read_journal(state_dir, key).traces.keys()
+    return found

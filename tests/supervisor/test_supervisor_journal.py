@@ -22,8 +22,9 @@ from edgecron.supervisor import (
     read_journal,
     verdict,
 )
-from edgecron.supervisor.files import journal_path, take_lock
+from edgecron.supervisor.files import journal_path, result_name, spool_name, take_lock
 from edgecron.supervisor.journal import Journal
+from edgecron.supervisor.remains import find_dead
 
 KEY = "0123456789abcdef"
 BOOT = "boot-1"
@@ -257,3 +258,28 @@ def test_forget_removes_what_a_dead_supervisor_left_and_spares_a_living_one(
     assert (spared, removed) == (False, True)
     assert len(there) == 4
     assert os.listdir(tmp_path) == ["run-b.out"]
+
+
+@pytest.mark.failure(16)
+def test_what_a_damaged_journal_knew_is_cleared_away_and_what_others_know_is_not(
+    journal: Journal, tmp_path: Path
+) -> None:
+    other = Journal(tmp_path, "f" * 16, boot_id=BOOT)
+    other.write_tokens(["theirs"])
+    journal.write_tokens(["ours"])
+    for token in ("ours", "theirs"):
+        (tmp_path / spool_name(token)).touch()
+        (tmp_path / result_name(token)).touch()
+    path = journal_path(tmp_path, KEY)
+    path.write_bytes(path.read_bytes()[:-5])
+
+    # Their lock names were lost with the power; the journals are found all the same.
+    dead = find_dead(tmp_path)
+    forget(tmp_path, KEY)
+
+    assert dead == [KEY, "f" * 16]
+    assert sorted(each.name for each in tmp_path.iterdir()) == [
+        "run-theirs.out",
+        "run-theirs.result",
+        f"supervisor-{'f' * 16}.journal",
+    ]
