@@ -18,6 +18,7 @@ import signal
 import sys
 from argparse import ArgumentParser, Namespace
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -34,7 +35,10 @@ if TYPE_CHECKING:
     from edgecron.model import OnShutdown
     from edgecron.upcoming import UpcomingFire
 
-USAGE = "[--max-running N] [--on-shutdown leave|wait|stop] [--log-format text|json]"
+USAGE = (
+    "[--max-running N] [--on-shutdown leave|wait|stop] [--shutdown-timeout DURATION]"
+    " [--log-format text|json]"
+)
 _STOPS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 _FORMATS = ("text", "json")
 _LINGER_MS = 5_000  # so long a terminal can be asked to end what would be left running
@@ -152,6 +156,7 @@ def text_line(cli: Session) -> Line:
 def stop_on_signals(loop: Loop, *, is_terminal: bool, on_shutdown: OnShutdown) -> None:
     """Let a signal stop a loop, and a second one end the process at once.
 
+    Signals that were ignored stay so.
     On a terminal a second Ctrl-C ends what runs first, unless it is being ended already.
     """
     from edgecron.model import OnShutdown
@@ -174,7 +179,9 @@ def stop_on_signals(loop: Loop, *, is_terminal: bool, on_shutdown: OnShutdown) -
             os.kill(os.getpid(), number)
 
     for each in _STOPS:
-        signal.signal(each, stop)
+        # What is ignored was meant to be, as by nohup.
+        if signal.getsignal(each) is not signal.SIG_IGN:
+            signal.signal(each, stop)
 
 
 def _shutdown_timeout_ms(args: Namespace, on_shutdown: OnShutdown) -> int | None:
@@ -201,7 +208,9 @@ def _has_said_stopping(cli: Session, event: Event) -> bool:
     if event.kind is not EventKind.ENGINE_STOPPING or not isinstance(count, int):
         return False
     runs = count_words(count, "run")
-    cli.say(_STOPPING[str(event.details["on_shutdown"])].format(runs=runs))
+    # Where the terminal has gone there is nobody to tell, and the runs are to be seen to.
+    with suppress(OSError):
+        cli.say(_STOPPING[str(event.details["on_shutdown"])].format(runs=runs))
     # A log that goes elsewhere has its own line of it.
     return sys.stdout.isatty()
 

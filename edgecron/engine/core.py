@@ -84,7 +84,7 @@ class Engine:
         self._ring_peers = ring_peers
         self._only = only
         self._catalogue = Catalogue(store)
-        self._live = LiveRuns(start_runner)
+        self._live = LiveRuns(start_runner, clock=clock)
         self._rescue = Rescue(
             store=store,
             clock=clock,
@@ -127,6 +127,11 @@ class Engine:
         return self._live.unended_count
 
     @property
+    def kill_grace_ms(self) -> int:
+        """The longest grace of what runs now, between TERM and KILL."""
+        return self._live.kill_grace_ms
+
+    @property
     def peers(self) -> tuple[EngineInfo, ...]:
         """The other engines that were alive when it was looked last."""
         return self._rescue.peers
@@ -145,7 +150,7 @@ class Engine:
         self._mind_runners()
         if self._rescue.look(self._seat().engine_id):
             ended += self._end()  # What ended before it was adopted is there to be collected.
-        batches = [] if self._is_held() or self._is_draining else self._claim_all()
+        batches = self._claim_all() if self._may_claim() else []
         self._beat()
         self._change_mark = self._store.change_mark
         return Step(
@@ -237,6 +242,8 @@ class Engine:
         for runs in self._live.drop_dead():
             self._teller.tell(EventKind.SUPERVISOR_DIED, details={"runs": runs})
             self._rescue.suspect()
+        if not self._is_draining:
+            self._live.start_again()
 
     def _beat(self) -> None:
         """Say of what runs, now and then, that it lives."""
@@ -251,6 +258,9 @@ class Engine:
             self._beat_at_ms = now_ms + _BEAT_MS
 
     # Fires.
+
+    def _may_claim(self) -> bool:
+        return self._live.has_runner and not self._is_draining and not self._is_held()
 
     def _is_held(self) -> bool:
         return self._clock.monotonic_ms() < self._held_until_ms
@@ -395,6 +405,7 @@ class Engine:
         due_ms = self._store.next_due_ms(self._queues, now_ms=now_ms)
         if self._is_held():
             return now_ms + _HOLD_MS
-        if self._rescue.wake_ms is not None:
-            return min(now_ms + self._rescue.wake_ms, due_ms or now_ms + self._rescue.wake_ms)
-        return due_ms
+        # Of what else is urgent: to look for orphans again, or to start another runner.
+        waits = [wait for wait in (self._rescue.wake_ms, self._live.wake_ms) if wait is not None]
+        wakes = [now_ms + wait for wait in waits]
+        return min(wakes if due_ms is None else [*wakes, due_ms], default=None)

@@ -5,9 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
+from edgecron.clock import Clock
 from edgecron.model import Claim, Outcome
 from edgecron.runners import Runner
 from edgecron.store.contract import RunningRow
+
+_SHORT_LIFE_MS = 10_000  # a supervisor that dies sooner than that may do so again and again
+_PAUSE_MS, _LONGEST_PAUSE_MS = 1_000, 60_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -17,17 +21,23 @@ class LiveRun:
     token: str
     schedule: str
     supervisor_id: str
+    kill_grace_ms: int
 
 
 class LiveRuns:
     """The runners of an engine, and what it has given to each.
 
-    `start_runner` starts our own, and another one whenever that has died. An adopted one is let
-    go, and its supervisor with it, as soon as nothing of it is left.
+    `start_runner` starts our own, and another one whenever that has died: at once, or later and
+    later where each one dies soon. An adopted one is let go, and its supervisor with it, as soon
+    as nothing of it is left.
     """
 
-    def __init__(self, start_runner: Callable[[], Runner]) -> None:
+    def __init__(self, start_runner: Callable[[], Runner], *, clock: Clock) -> None:
         self._start_runner = start_runner
+        self._clock = clock
+        self._started_ms = clock.monotonic_ms()
+        self._start_at_ms: int | None = None  # of the next one, while there is none
+        self._soon_deaths = 0
         self._adopted: dict[str, Runner] = {}
         self._runs: dict[int, LiveRun] = {}  # by execution id
         self.own = start_runner()
@@ -45,9 +55,26 @@ class LiveRuns:
         """How many have not told their end yet."""
         return sum(runner.live_count for runner in self._runners())
 
+    @property
+    def kill_grace_ms(self) -> int:
+        """The longest of all, 0 where nothing runs."""
+        return max((run.kill_grace_ms for run in self._runs.values()), default=0)
+
     def filenos(self) -> list[int]:
         """Descriptors that are readable when an end came, or a supervisor has gone."""
         return [runner.fileno() for runner in self._runners()]
+
+    @property
+    def has_runner(self) -> bool:
+        """Whether there is one of our own to give claims to."""
+        return self._start_at_ms is None
+
+    @property
+    def wake_ms(self) -> int | None:
+        """How long to sleep at most until another runner is to be started."""
+        if self._start_at_ms is None:
+            return None
+        return max(self._start_at_ms - self._clock.monotonic_ms(), 0)
 
     def tokens(self) -> dict[int, str]:
         """The tokens of all, by execution id."""
@@ -61,7 +88,10 @@ class LiveRuns:
         supervisor_id = self.own.supervisor_id
         for claim in claims:
             self._runs[claim.execution_id] = LiveRun(
-                token=claim.lease_token, schedule=claim.schedule, supervisor_id=supervisor_id
+                token=claim.lease_token,
+                schedule=claim.schedule,
+                supervisor_id=supervisor_id,
+                kill_grace_ms=round(claim.kill_grace_s * 1000),
             )
         self.own.start(claims)
 
@@ -70,7 +100,10 @@ class LiveRuns:
         self._adopted[runner.supervisor_id] = runner
         for row in rows:
             self._runs[row.execution_id] = LiveRun(
-                token=row.lease_token, schedule=row.schedule, supervisor_id=runner.supervisor_id
+                token=row.lease_token,
+                schedule=row.schedule,
+                supervisor_id=runner.supervisor_id,
+                kill_grace_ms=round(row.kill_grace_s * 1000),
             )
         self._let_go()
 
@@ -97,19 +130,25 @@ class LiveRuns:
         return schedules
 
     def drop_dead(self) -> list[int]:
-        """Let go of supervisors that died, ours being replaced; how many runs each had.
+        """Let go of supervisors that died; how many runs each had.
 
-        What became of those is for recovery. Raises SupervisorUnavailable where another one can't
-        be started: then all is as it was.
+        What became of those is for recovery.
         """
-        runs = []
-        if not self.own.is_alive:
-            dead, self.own = self.own, self._start_runner()
-            runs.append(self._drop(dead))
-        for runner in [runner for runner in self._adopted.values() if not runner.is_alive]:
-            del self._adopted[runner.supervisor_id]
-            runs.append(self._drop(runner))
-        return runs
+        dead = [runner for runner in self._runners() if not runner.is_alive]
+        for runner in dead:
+            self._adopted.pop(runner.supervisor_id, None)
+        if self.own in dead:
+            self._plan_start()
+        return [self._drop(runner) for runner in dead]
+
+    def start_again(self) -> None:
+        """Start another runner of our own, where ours has died and it is time.
+
+        Raises SupervisorUnavailable where none can be started.
+        """
+        if self._start_at_ms is not None and self._clock.monotonic_ms() >= self._start_at_ms:
+            self.own = self._start_runner()
+            self._started_ms, self._start_at_ms = self._clock.monotonic_ms(), None
 
     def stop(self) -> None:
         """Have all of them ended, by TERM, its grace, KILL."""
@@ -121,8 +160,19 @@ class LiveRuns:
         for runner in self._runners():
             runner.close()
 
+    def _plan_start(self) -> None:
+        """Say when another runner is to be started: at once, but for those that die again soon."""
+        now_ms = self._clock.monotonic_ms()
+        lived_ms = now_ms - self._started_ms
+        self._soon_deaths = self._soon_deaths + 1 if lived_ms < _SHORT_LIFE_MS else 0
+        pause_ms = 0
+        if self._soon_deaths > 1:
+            pause_ms = min(_PAUSE_MS * 2 ** (self._soon_deaths - 2), _LONGEST_PAUSE_MS)
+        self._start_at_ms = now_ms + pause_ms
+
     def _runners(self) -> Collection[Runner]:
-        return (self.own, *self._adopted.values())
+        own = (self.own,) if self.has_runner else ()
+        return (*own, *self._adopted.values())
 
     def _drop(self, runner: Runner) -> int:
         runner.close()

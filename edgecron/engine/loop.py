@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from contextlib import suppress
 
 from edgecron.clock import Clock
 from edgecron.engine.core import Engine
@@ -15,6 +16,7 @@ from edgecron.model import OnShutdown
 
 GROUP_MS = 25  # ends that come within it are written in one transaction
 _LOOK_MS = 1_000  # how often it is looked what became of runs that are waited for
+_END_MS = 10_000  # so long after the last grace, what was ended is waited for
 _TROUBLE_MS = (100, 250, 500, 1000, 2000)  # pauses while the database can't be used
 # An OSError: the state folder can't be looked into, as where no descriptor is left.
 _OUTLIVED = (DatabaseUnusable, SupervisorUnavailable, OSError)
@@ -87,6 +89,7 @@ class Loop:
             except DatabaseGone as error:
                 # To wait would be to wait for a file that nobody else writes to.
                 self._tell(EventKind.DATABASE_TROUBLE, {"error": str(error)})
+                self._leave_database()
                 raise
             except _OUTLIVED as error:
                 self._wait_for_health(error)
@@ -145,30 +148,38 @@ class Loop:
             self._tell(EventKind.DATABASE_TROUBLE, {"error": str(error)})
         self._tell(EventKind.ENGINE_STOPPED, {"runs": live})
 
+    def _leave_database(self) -> None:
+        """Do with what runs as is to be done when we stop, with nothing to write its ends to."""
+        self._engine.drain()
+        with suppress(*_OUTLIVED):  # told before; the journal keeps the ends
+            self._shut_down()
+
     def _shut_down(self) -> None:
         """Leave what runs, wait for it, or end it. Raises where only the database is in the way."""
         policy = self._on_shutdown
-        until_ms = self._patience_ends_ms(policy)
-        self._tell_stopping(policy)
-        if policy is OnShutdown.STOP:
-            self._engine.stop_runs()
+        until_ms = self._begin(policy)
         while self._engine.live_count:
             is_over = until_ms is not None and self._clock.monotonic_ms() >= until_ms
-            if self._must_stop_runs.is_set() or (is_over and policy is OnShutdown.WAIT):
-                self._must_stop_runs.clear()
-                policy, until_ms = OnShutdown.STOP, None
-                self._tell_stopping(policy)
-                self._engine.stop_runs()
+            is_asked = self._must_stop_runs.is_set() and policy is not OnShutdown.STOP
+            if is_asked or (is_over and policy is OnShutdown.WAIT):
+                policy = OnShutdown.STOP
+                until_ms = self._begin(policy)
             elif is_over:
                 return
             self._step_once_more(until_ms)
 
-    def _patience_ends_ms(self, policy: OnShutdown) -> int | None:
+    def _begin(self, policy: OnShutdown) -> int | None:
+        """Begin to leave, wait or end; how long that lasts, by the monotonic clock."""
+        if policy is OnShutdown.STOP:
+            self._engine.stop_runs()
+        self._tell_stopping(policy)
+        now_ms = self._clock.monotonic_ms()
         if policy is OnShutdown.LEAVE:
-            return self._clock.monotonic_ms() + self._linger_ms
-        if policy is OnShutdown.WAIT and self._shutdown_timeout_ms is not None:
-            return self._clock.monotonic_ms() + self._shutdown_timeout_ms
-        return None
+            return now_ms + self._linger_ms
+        if policy is OnShutdown.STOP:
+            # A supervisor that is stopped itself ends nobody: it is not waited for without end.
+            return now_ms + self._engine.kill_grace_ms + _END_MS
+        return None if self._shutdown_timeout_ms is None else now_ms + self._shutdown_timeout_ms
 
     def _step_once_more(self, until_ms: int | None) -> None:
         """Write the ends that came, or wait for one."""

@@ -125,6 +125,7 @@ class RunningRow:
     schedule: str
     kind: str
     ok_codes: tuple[int, ...]
+    kill_grace_s: float
     started_ms: int
 
 

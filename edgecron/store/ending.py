@@ -26,7 +26,7 @@ def find_running(database: Database) -> list[RunningRow]:
     """Every running execution, with the lock names of who is said to run it."""
     rows = database.rows(
         """SELECT e.id, e.lease_token, e.engine_id, n.key, n.boot_id, e.supervisor_id, s.name,
-               s.kind, s.ok_codes, e.started_at
+               s.kind, s.ok_codes, s.kill_grace_s, e.started_at
            FROM executions AS e
            JOIN schedules AS s ON s.id = e.schedule_id
            LEFT JOIN engines AS n ON n.id = e.engine_id
@@ -43,7 +43,8 @@ def find_running(database: Database) -> list[RunningRow]:
             schedule=row[6],
             kind=row[7],
             ok_codes=tuple(json.loads(row[8])),
-            started_ms=row[9],
+            kill_grace_s=row[9],
+            started_ms=row[10],
         )
         for row in rows
     ]

@@ -197,8 +197,9 @@ def _reset_signals() -> None:
         with contextlib.suppress(OSError, ValueError):
             signal.signal(number, signal.SIG_DFL)
     # Writing to an engine or a command that has gone is an error here, not the end. Commands get
-    # the default back: `subprocess` restores it, and only this one is ignored.
+    # the default back: `subprocess` restores these two, and no other is ignored.
     signal.signal(signal.SIGPIPE, signal.SIG_IGN)
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)  # likewise: a limit of file sizes, as ulimit -f
     signal.set_wakeup_fd(-1)
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
 

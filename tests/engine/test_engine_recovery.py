@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import pytest
@@ -29,6 +30,27 @@ def test_a_run_whose_supervisor_died_is_interrupted_and_another_is_started(story
     assert (ended.status, ended.reason) == (Status.INTERRUPTED, Reason.LOST)
     assert story.bodies("slow") == 1
     assert story.engine.supervisor_id != dead
+
+
+@pytest.mark.failure(18)
+def test_a_supervisor_that_dies_again_and_again_is_replaced_later_and_later(story: Story) -> None:
+    story.add("often", "every 1s")
+    starts = [0]
+
+    for second in range(40):
+        before = story.engine.supervisor_id
+        story.after_s(1)
+        if story.engine.supervisor_id != before:
+            starts.append(second)
+        if story.engine.supervisor_id in story.world.supervisors:
+            story.world.kill_supervisor(story.engine.supervisor_id)
+
+    pauses = [later - earlier for earlier, later in itertools.pairwise(starts)]
+    assert pauses == sorted(pauses)
+    assert 4 < len(starts) < 10
+    assert story.engine.step().wake_ms is not None
+    # What was lost is said, and no more was claimed than could be started.
+    assert set(story.statuses("often")) <= {"success", "interrupted:lost", "skipped:misfire"}
 
 
 @pytest.mark.failure(29)

@@ -82,6 +82,21 @@ def test_stop_ends_what_was_adopted_too(place: Place) -> None:
     assert end_of(place, run) == (Status.CANCELLED, Reason.SHUTDOWN, 143)
 
 
+@pytest.mark.failure(31)
+@pytest.mark.failure(36)
+def test_stop_ends_what_runs_also_where_the_database_is_gone(place: Place) -> None:
+    daemon = place.daemon("--on-shutdown", "stop")
+    _, process = begin(place, daemon)
+    place.add("next", "every 1s", "true")
+
+    place.database.unlink()
+    code = daemon.wait_end()
+
+    assert code == 5
+    assert ends(process)
+    assert place.effects() == []
+
+
 @pytest.mark.failure(36)
 def test_a_second_signal_ends_the_engine_at_once_and_its_runs_go_on(place: Place) -> None:
     first = place.daemon("--on-shutdown", "wait")

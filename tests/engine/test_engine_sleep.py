@@ -19,7 +19,7 @@ from edgecron.engine.loop import Loop
 from edgecron.engine.sleep import NapSleeper, TimerSleeper
 from edgecron.engine.wake import Doorbell, ring_engines
 from edgecron.errors import DatabaseUnusable, SupervisorUnavailable
-from edgecron.model import Job, JobKind, ScheduleSpec
+from edgecron.model import Job, JobKind, OnShutdown, ScheduleSpec
 from edgecron.paths import state_dir
 from edgecron.runners import Runner
 from edgecron.store import SqliteStore
@@ -64,13 +64,14 @@ class Sleepy:
         loop.run()
         return sleeper
 
-    def loop(self, sleeper: ScriptedSleeper) -> Loop:
+    def loop(self, sleeper: ScriptedSleeper, *, on_shutdown: OnShutdown = OnShutdown.LEAVE) -> Loop:
         return Loop(
             self.engine,
             clock=self.world.clock,
             sleeper=sleeper,
             doorbell=self.doorbell,
             report=self.world.events.append,
+            on_shutdown=on_shutdown,
         )
 
 
@@ -206,6 +207,29 @@ def test_what_runs_is_left_after_the_time_to_think_again(sleepy: Sleepy) -> None
         (EventKind.ENGINE_STOPPED, {"runs": 1}),
     ]
     assert len(sleeper.waits) == 4
+
+
+@pytest.mark.failure(36)
+def test_a_supervisor_that_is_stopped_does_not_keep_the_engine_from_stopping(
+    sleepy: Sleepy,
+) -> None:
+    def passes(milliseconds: int) -> set[int]:
+        sleepy.world.clock.advance_ms(milliseconds)
+        return set()
+
+    sleepy.add("mine", "every 90m", lasts_s=600)
+    sleepy.world.supervisors[sleepy.engine.supervisor_id].is_stopped = True
+    sleeper = ScriptedSleeper(
+        lambda: passes(90 * 60_000),
+        lambda: loop.stop() or set(),  # type: ignore[func-returns-value]
+        *[lambda: passes(1000)] * 20,  # the grace of 10 s, and 10 s more
+    )
+    loop = sleepy.loop(sleeper, on_shutdown=OnShutdown.STOP)
+
+    loop.run()
+
+    assert sleepy.world.events[-1].details == {"runs": 1}
+    assert len(sleeper.waits) == 22
 
 
 @pytest.mark.failure(36)

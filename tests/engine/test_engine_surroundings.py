@@ -14,6 +14,7 @@ import pytest
 
 from edgecron.clock import SystemClock
 from edgecron.engine.host import EngineHost
+from edgecron.model import Status
 from support.engines import Place
 from support.processes import BOUND_S, Daemon, ends, parent_of
 
@@ -25,10 +26,12 @@ class Terminal:
         self._outer, inner = pty.openpty()
         self._inner: int | None = inner
 
-    def daemon(self, place: Place) -> Daemon:
+    def daemon(self, place: Place, *options: str, through: tuple[str, ...] = ()) -> Daemon:
         """A daemon of this terminal: its signal comes when the terminal closes."""
         assert self._inner is not None
-        daemon = place.daemon(through=("setsid", "--ctty"), terminal=self._inner)
+        daemon = place.daemon(
+            *options, through=("setsid", "--ctty", *through), terminal=self._inner
+        )
         os.close(self._inner)
         self._inner = None
         return daemon
@@ -83,6 +86,42 @@ def test_the_daemon_of_a_terminal_that_closes_ends_cleanly_and_its_runs_go_on(
     assert first.lines[-1]["event"] == "engine_stopped"
     assert goes_on
     assert (ended["outcome"], ended["exit_code"]) == ("failed", 7)
+    os.close(job)
+
+
+@pytest.mark.failure(37)
+def test_the_daemon_that_is_to_outlive_its_terminal_does(place: Place, terminal: Terminal) -> None:
+    daemon = terminal.daemon(place, through=("nohup",))
+    daemon.wait_for("engine_started")
+
+    terminal.hang_up()
+    place.add("next", "every 1s", "true")
+
+    assert daemon.wait_for("ended", schedule="next")["outcome"] == "success"
+
+
+@pytest.mark.failure(37)
+@pytest.mark.parametrize("policy", ["stop", "wait"])
+def test_a_policy_holds_although_nobody_hears_of_it_on_the_terminal_that_closed(
+    place: Place, terminal: Terminal, policy: str
+) -> None:
+    place.add("long", "@yearly", f"{place.gate.line}; exit 7")
+    [run] = place.scheduler.run_now("long")
+    words = ("--db", str(place.database), "daemon", "--on-shutdown", policy)
+    daemon = terminal.start("-m", "edgecron", *words)
+    job = os.pidfd_open(place.gate.wait_arrival())
+
+    terminal.hang_up()
+    if policy == "wait":
+        place.gate.open()
+    code = daemon.wait(BOUND_S)
+
+    assert code == 0
+    assert ends(job)
+    ended = place.scheduler.execution(run.id)
+    assert (ended.status, ended.exit_code) == (
+        (Status.CANCELLED, 143) if policy == "stop" else (Status.FAILED, 7)
+    )
     os.close(job)
 
 

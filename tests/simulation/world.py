@@ -60,6 +60,7 @@ class SimSupervisor:
     boot_id: str
     engine_key: str | None  # None once its engine has gone
     is_alive: bool = True
+    is_stopped: bool = False  # by SIGSTOP: it ends nobody
     journal: dict[str, Body | None] = field(default_factory=dict)
     waiting: dict[str, Claim] = field(default_factory=dict)
     revoked: set[str] = field(default_factory=set)
@@ -128,7 +129,7 @@ class SimRunner:
 
     def stop(self) -> None:
         now_ms = self._world.clock.now_ms()
-        for body in self._supervisor.live(now_ms):
+        for body in [] if self._supervisor.is_stopped else self._supervisor.live(now_ms):
             body.ends_ms, body.exit_code = now_ms, 143
 
     def close(self) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import resource
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -273,3 +274,15 @@ def test_an_output_file_that_can_not_be_cleared_away_stops_nobody(bench: Bench) 
     bench.link.acknowledge([record.token])
 
     assert bench.run_shell("exit 3").exit_code == 3
+
+
+@pytest.mark.failure(47)
+def test_a_limit_of_file_sizes_ends_no_supervisor(bench: Bench) -> None:
+    limits = (20_000, resource.RLIM_INFINITY)
+    resource.prlimit(bench.link.pid, resource.RLIMIT_FSIZE, limits)
+
+    record = bench.run_shell("head -c 400000 /dev/zero; exit 4")
+    again = bench.run_shell("exit 5")
+
+    assert (record.exit_code, again.exit_code) == (4, 5)
+    assert Flag.OUTPUT_LOST in record.flags
