@@ -177,6 +177,8 @@ class Control:
             if not content:
                 raise self._gone("it has gone")
         kind, body = self._messages.pop(0)
+        if kind is Kind.REFUSED:
+            raise self._gone(str(body))
         if kind is not expected:
             raise self._gone(f"it answered {kind} {body!r}, expected {expected}")
         return body

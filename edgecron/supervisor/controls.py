@@ -47,7 +47,7 @@ class Controls:
         self._adopt = adopt
         self._connections: set[EngineEnd] = set()
         self._followers: dict[EngineEnd, tuple[str, int]] = {}  # token and position
-        self._spare_fd = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
+        self._spare_fd: int | None = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
         self._listener = addresses.listen(path)
         reactor.watch(self._listener.fileno(), self._on_connection)
 
@@ -94,12 +94,23 @@ class Controls:
 
     def _turn_away(self) -> None:
         # It would stay ready for ever, and keep this process from sleeping.
-        os.close(self._spare_fd)
+        if self._spare_fd is not None:
+            os.close(self._spare_fd)
+            self._spare_fd = None
         with contextlib.suppress(OSError):
             self._listener.accept()[0].close()
-        self._spare_fd = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
+        with contextlib.suppress(OSError):  # another process was faster: then with the next one
+            self._spare_fd = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
 
     def _on_message(self, end: EngineEnd, kind: Kind, body: Any) -> None:
+        try:
+            self._answer(end, kind, body)
+        except Exception as error:  # noqa: BLE001 - told to who asked; what runs must not end of it
+            end.send(Kind.REFUSED, f"{kind} failed: {error!r}")
+            end.flush()
+            end.disconnect()
+
+    def _answer(self, end: EngineEnd, kind: Kind, body: Any) -> None:
         if kind is Kind.OUTPUT:
             self._on_output(end, body)
         elif kind is Kind.ADOPT:

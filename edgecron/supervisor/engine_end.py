@@ -78,8 +78,9 @@ class EngineEnd:
             return
         try:
             for kind, body in self._reader.feed(content):
-                self.on_message(kind, body)
-        except (protocol.BrokenProtocol, KeyError, TypeError, ValueError):
+                if self.is_connected:
+                    self.on_message(kind, body)
+        except (protocol.BrokenProtocol, KeyError, TypeError, ValueError, OSError):
             # The engine sees its link close; its runs go on, and the journal tells their ends.
             self.disconnect()
 

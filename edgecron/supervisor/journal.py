@@ -15,6 +15,7 @@ cut means another boot, after which whatever has no exit on record is `interrupt
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import zlib
@@ -31,6 +32,7 @@ FORMAT = "edgecron-journal"
 FORMAT_VERSION = 1
 ROTATE_BYTES = 1024 * 1024
 TRUNCATE_BYTES = 16 * 1024
+_DAMAGED = "the journal was damaged by somebody else"
 
 
 class Journal:
@@ -76,11 +78,19 @@ class Journal:
             self._backlog.clear()
 
     def find_exits(self, tokens: Collection[str]) -> list[dict[str, Any]]:
-        """The JSON of the ExitRecords of these tokens, those that wait included."""
-        lines = [*self._path.read_bytes().splitlines(keepends=True), *self._backlog]
-        entries = [decode_line(line.rstrip(b"\n")) for line in lines]
+        """The JSON of the ExitRecords of these tokens, those that wait included.
+
+        Raises OSError where one of them can't be read.
+        """
+        if not tokens:
+            return []
+        lines = [*self._read_content().splitlines(), *(line[:-1] for line in self._backlog)]
+        entries = [decode_line(line) for line in lines]
         exits = [entry[1] for entry in entries if entry and entry[0] == "exit"]
-        return [body for body in exits if body["token"] in tokens]
+        found = [body for body in exits if body["token"] in tokens]
+        if {body["token"] for body in found} != set(tokens):
+            raise OSError(errno.EIO, _DAMAGED)
+        return found
 
     def shrink(self, needed: Collection[str]) -> None:
         """Drop what nobody needs any more, where that is worth a write.
@@ -103,7 +113,7 @@ class Journal:
         fresh_path.unlink(missing_ok=True)
         fresh_fd = open_private(fresh_path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_APPEND)
         try:
-            content = self._header + b"".join(_needed_lines(self._path.read_bytes(), needed))
+            content = self._header + b"".join(_needed_lines(self._read_content(), needed))
             if os.write(fresh_fd, content) != len(content):
                 raise OSError("no space for the shorter journal")
             os.rename(fresh_path, self._path)
@@ -116,6 +126,14 @@ class Journal:
         self._fd = fresh_fd
         self._size = len(content)
         self._rotate_at = max(ROTATE_BYTES, 2 * self._size)
+
+    def _read_content(self) -> bytes:
+        """All that was written, by the descriptor that is open: its name may be gone, and a
+        process that has no descriptor left can read it too."""
+        content = bytearray()
+        while part := os.pread(self._fd, self._size - len(content), len(content)):
+            content += part
+        return bytes(content)
 
     def _append(self, line: bytes) -> None:
         written = os.write(self._fd, line)
@@ -216,7 +234,7 @@ def _needed_lines(content: bytes, needed: Collection[str]) -> list[bytes]:
     for line in content.splitlines(keepends=True)[1:]:
         entry = decode_line(line[:-1])
         if entry is None:
-            raise OSError("the journal was damaged by somebody else")
+            raise OSError(errno.EIO, _DAMAGED)
         if entry[0] in ("token", "revoked"):
             if kept := [token for token in entry[1] if token in needed]:
                 lines.append(encode_line([entry[0], kept]))

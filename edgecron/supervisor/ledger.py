@@ -7,6 +7,7 @@ import contextlib
 import errno
 from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
+from typing import Any
 
 from edgecron.clock import Clock
 from edgecron.supervisor.deadlines import Deadlines
@@ -78,10 +79,12 @@ class Ledger:
             self._journal.add_revoked(tokens)
             self.refuse(tokens, "ECANCELED", "it was revoked before its start")
 
-    def tell_unacknowledged(self) -> None:
-        """Send all ends that were not acknowledged once more, to an engine that took over."""
-        for body in self._journal.find_exits(self._unacknowledged):
-            self.engine.send(Kind.EXITED, body)
+    def find_unacknowledged(self) -> list[dict[str, Any]]:
+        """The JSON of all ends that were not acknowledged, for an engine that takes over.
+
+        Raises OSError where the journal can't be read.
+        """
+        return self._journal.find_exits(self._unacknowledged.keys())
 
     def record_starts(self, runs: Iterable[LiveRun]) -> None:
         """Put what was started in this turn on record, with the next `flush`.

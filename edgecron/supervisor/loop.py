@@ -232,13 +232,19 @@ class Supervisor:
             return "the engine of this supervisor is alive"
         if self._is_stopping:
             return "this supervisor was told to end"
+        try:
+            # Before anything is said: an engine that is not told of an end waits for it for ever.
+            unacknowledged = self._ledger.find_unacknowledged()
+        except OSError as error:
+            return f"its journal can't be read: {error.strerror}"
         end.become_engine(self._on_message)
         self._engine = self._ledger.engine = end
         self._leave_at_ms = None
         end.send(Kind.HELLO, self._hello)
         runs = self._watch.live.values()
         end.send(Kind.STARTED, [(run.token, run.pid, run.started_ms) for run in runs])
-        self._ledger.tell_unacknowledged()
+        for body in unacknowledged:
+            end.send(Kind.EXITED, body)
         return None
 
     def _watch_signals(self) -> None:

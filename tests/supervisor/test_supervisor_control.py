@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import os
+import resource
 import socket
 import stat
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from supervisor_bench import Bell, Bench, Gate, wait_gone
+from supervisor_bench import BOUND_MS, Bell, Bench, Gate, wait_gone
 
 from edgecron.errors import SupervisorUnavailable
 from edgecron.model import Output, OutputChunk, Stream
 from edgecron.supervisor import EndCause, Exited, Flag, StartBy, Started, addresses
 from edgecron.supervisor.control import Control, rest_of
-from edgecron.supervisor.files import socket_path
+from edgecron.supervisor.engine_end import EngineEnd
+from edgecron.supervisor.files import journal_path, socket_path
 from edgecron.supervisor.output import OutputKeeper, Part
 from edgecron.supervisor.protocol import Kind, Phase, encode
+from edgecron.supervisor.reactor import Reactor
 
 # Forked, so that what a test changes here is changed there; test runners have threads of their own.
 pytestmark = pytest.mark.filterwarnings("ignore:.*use of fork:DeprecationWarning")
@@ -246,6 +249,89 @@ def test_a_supervisor_without_an_engine_can_be_adopted(
     assert next(e.record for e in events if isinstance(e, Exited)) == ended
     assert (code, fresh) == (4, 5)
     assert acknowledged.token not in bench.exits()
+
+
+def test_a_supervisor_without_a_descriptor_or_a_name_for_its_journal_is_adopted(
+    tmp_path: Path,
+) -> None:
+    bench = Bench(tmp_path / "state")
+    running, pid = bench.start("/bin/sleep", "60"), bench.link.pid
+    ended = bench.run_shell("exit 3")
+    bench.link.close()
+    journal_path(bench.state_dir, bench.link.supervisor_id).unlink()
+
+    control = Control(bench.state_dir, bench.link.supervisor_id)
+    control.status()
+    taken = {int(name) for name in os.listdir(f"/proc/{pid}/fd")}
+    least = next(number for number in range(len(taken) + 1) if number not in taken)
+    resource.prlimit(pid, resource.RLIMIT_NOFILE, (least, least))
+    bench.link = control.adopt()
+    bench.wait_for(lambda: ended.token in bench.exits(), "the end that nobody had")
+    bench.link.cancel([running])
+    cause = bench.ended(running).cause
+    bench.close()
+
+    assert cause is EndCause.CANCELLED
+
+
+@pytest.mark.failure(19)
+def test_an_adoption_for_which_the_journal_can_not_be_read_is_refused_and_runs_go_on(
+    tmp_path: Path,
+) -> None:
+    bench = Bench(tmp_path / "state")
+    running = bench.start("/bin/sleep", "60")
+    bench.run_shell("exit 3")
+    bench.link.close()
+    # Damaged by somebody: the end that the next engine must be told of is not there any more.
+    os.truncate(journal_path(bench.state_dir, bench.link.supervisor_id), 0)
+
+    with (
+        Control(bench.state_dir, bench.link.supervisor_id) as control,
+        pytest.raises(SupervisorUnavailable, match=r"its journal can't be read: .* damaged"),
+    ):
+        control.adopt()
+    with Control(bench.state_dir, bench.link.supervisor_id) as control:
+        state = control.status()
+        control.cancel([running])
+    wait_gone(bench.link.pid)
+
+    assert ([live.token for live in state.running], state.has_engine) == ([running], False)
+
+
+@pytest.mark.parametrize("error", [OSError(24, "no descriptor"), RuntimeError("a defect")])
+def test_a_request_that_fails_is_told_to_who_asked_and_ends_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    def fail(*_: object) -> None:
+        raise error
+
+    monkeypatch.setattr("edgecron.supervisor.ledger.Ledger.knows", fail)
+    bench = Bench(tmp_path / "state", by=StartBy.FORK)
+    with (
+        Control(bench.state_dir, bench.link.supervisor_id) as control,
+        pytest.raises(SupervisorUnavailable, match=f"cancel failed: {type(error).__name__}"),
+    ):
+        control.cancel(["unheard-of"])
+    with Control(bench.state_dir, bench.link.supervisor_id) as control:
+        has_engine = control.status().has_engine
+    bench.close()
+
+    assert has_engine
+
+
+def test_an_engine_whose_message_fails_is_let_go_of_and_nothing_else() -> None:
+    def fail(kind: Kind, body: object) -> None:
+        raise OSError(24, "no descriptor")
+
+    ours, theirs = socket.socketpair()
+    reactor = Reactor()
+    end = EngineEnd(theirs, reactor, on_message=fail)
+    with ours:
+        ours.sendall(encode(Kind.CANCEL, []))
+        reactor.turn(BOUND_MS / 1000)
+
+        assert not end.is_connected
+        assert ours.recv(1) == b""
 
 
 def test_a_supervisor_is_not_taken_from_an_engine_that_lives(
