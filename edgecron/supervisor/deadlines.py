@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import heapq
 
+# So many entries that are void may there be beyond the number of keys: a key has one that counts.
+_MOST_VOID = 64
+
 
 class Deadlines:
     """One time for each key, in monotonic milliseconds."""
@@ -16,9 +19,16 @@ class Deadlines:
         """Act on the key at that time, instead of the one it had."""
         self._at_ms[key] = at_ms
         heapq.heappush(self._heap, (at_ms, key))
+        self._drop_void()
 
     def clear(self, key: str) -> None:
         self._at_ms.pop(key, None)
+        self._drop_void()
+
+    @property
+    def entry_count(self) -> int:
+        """How many entries are kept, those that are void included."""
+        return len(self._heap)
 
     def __contains__(self, key: str) -> bool:
         return key in self._at_ms
@@ -40,3 +50,9 @@ class Deadlines:
             del self._at_ms[key]
             due.append(key)
         return due
+
+    def _drop_void(self) -> None:
+        """Void entries go when their time has come: with far ones that may be never."""
+        if len(self._heap) > 2 * len(self._at_ms) + _MOST_VOID:
+            self._heap = [(at_ms, key) for key, at_ms in self._at_ms.items()]
+            heapq.heapify(self._heap)
