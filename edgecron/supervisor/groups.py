@@ -95,7 +95,7 @@ def end_left_group(pid: int, start_time: int | None) -> LeftGroup:
         os.killpg(pid, signal.SIGKILL)
     except ProcessLookupError:
         return LeftGroup.GONE
-    signal_others(others, signal.SIGKILL, leader=pid)
+    signal_session(others, signal.SIGKILL, leader=pid)
     return LeftGroup.ENDED
 
 
@@ -110,16 +110,30 @@ def signal_group(pgid: int, number: int) -> bool:
     return True
 
 
-def signal_others(pids: Iterable[int], number: int, *, leader: int) -> None:
-    """Send a signal to those of a run's processes that are not in its own group.
+def signal_session(pids: Iterable[int], number: int, *, leader: int) -> None:
+    """Send a signal to those of a run's session that are not in its own group.
 
-    As a shell's are after `set -m`, or those of a daemon with a session of its own.
+    As a shell's are after `set -m`. Since they were seen they may have ended, and a number be in
+    use again: only who is in the session now is meant.
     """
     for pid in pids:
-        # Those that are gone, or another user's by now.
         with contextlib.suppress(ProcessLookupError, PermissionError):
-            if os.getpgid(pid) != leader:
-                os.kill(pid, number)
+            if os.getsid(pid) == leader:
+                _signal_other(pid, number, leader=leader)
+
+
+def signal_members(pids: Iterable[int], number: int, *, leader: int) -> None:
+    """Send a signal to those of a run's cgroup, as it is at this moment, that are not in its own
+    group: also to those with a session of their own."""
+    for pid in pids:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            _signal_other(pid, number, leader=leader)
+
+
+def _signal_other(pid: int, number: int, *, leader: int) -> None:
+    """Raises ProcessLookupError or PermissionError where it is gone, or another user's by now."""
+    if os.getpgid(pid) != leader:
+        os.kill(pid, number)
 
 
 def sessions_of(pids: Iterable[int]) -> set[int]:

@@ -15,7 +15,8 @@ from edgecron.supervisor.groups import (
     group_has_members,
     sessions_of,
     signal_group,
-    signal_others,
+    signal_members,
+    signal_session,
 )
 from edgecron.supervisor.looks import Looks
 from edgecron.supervisor.records import Flag
@@ -42,10 +43,12 @@ class Members:
 
     def terminate(self) -> None:
         """Ask all of them to end. A stopped process must go on to be able to."""
-        others = self._find()
         for number in (signal.SIGTERM, signal.SIGCONT):
             signal_group(self._leader, number)
-            signal_others(others, number, leader=self._leader)
+            if self._cgroup is not None:
+                signal_members(self._cgroup.find_members(), number, leader=self._leader)
+            else:
+                signal_session(self._seen(), number, leader=self._leader)
 
     def kill(self) -> None:
         """KILL to all. The main process must not be reaped: its number is then its own."""
@@ -53,7 +56,7 @@ class Members:
         if self._cgroup is not None:
             self._cgroup.kill()
         else:
-            signal_others(self._find(), signal.SIGKILL, leader=self._leader)
+            signal_session(self._seen(), signal.SIGKILL, leader=self._leader)
 
     def flag_left(self) -> list[Flag]:
         """What to say of those that live on after the main process ended by itself."""
@@ -84,9 +87,8 @@ class Members:
         flags = {Flag.LEFT_BEHIND} if self._leader in sessions else set()
         return flags | ({Flag.ESCAPED} if sessions - {self._leader} else set())
 
-    def _find(self) -> list[int]:
-        if self._cgroup is not None:
-            return self._cgroup.find_members()
+    def _seen(self) -> list[int]:
+        """Its session, as a look of this turn has seen it."""
         return self._looks.look().session(self._leader)
 
 

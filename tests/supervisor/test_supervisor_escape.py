@@ -12,7 +12,12 @@ import pytest
 from supervisor_bench import Bell, Bench, Gate, escaping, is_running, read_pids, wait_gone
 
 from edgecron.supervisor import EndCause, Flag, Identity, LeftGroup, end_left_group
-from edgecron.supervisor.groups import Process, list_processes, read_start_time
+from edgecron.supervisor.groups import (
+    Process,
+    list_processes,
+    read_start_time,
+    signal_session,
+)
 from edgecron.supervisor.looks import RESTS, Look, Looks, Orphan
 from edgecron.supervisor.members import find_mark
 from support.clock import FakeClock
@@ -141,6 +146,20 @@ def test_a_daemon_of_another_user_is_flagged_too(bench: Bench) -> None:
 
     os.kill(int(bench.printed(record)), signal.SIGKILL)
     assert record.flags == (Flag.ESCAPED,)
+
+
+@pytest.mark.failure(20)
+def test_a_number_that_is_somebody_elses_since_it_was_seen_is_not_signalled() -> None:
+    with (
+        subprocess.Popen(["cat"], stdin=subprocess.PIPE, start_new_session=True) as run,
+        subprocess.Popen(["cat"], stdin=subprocess.PIPE, start_new_session=True) as stranger,
+    ):
+        # Just as numbers that were of the run's session a moment ago, and are of another one now.
+        signal_session([stranger.pid, run.pid], signal.SIGKILL, leader=run.pid)
+        stranger.communicate()
+        run.communicate()
+
+    assert (stranger.returncode, run.returncode) == (0, 0)
 
 
 def test_a_run_is_known_by_the_file_of_its_result_or_by_its_id() -> None:
