@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import json
+import math
 import os
 import stat
 from pathlib import Path
@@ -103,7 +104,7 @@ def _read(fd: int) -> tuple[str | None, Flag | None]:
         return None, Flag.RESULT_TOO_BIG
     try:
         text = content.decode("utf-8").strip()
-        json.loads(text, parse_constant=_refuse_constant)
+        json.loads(text, parse_constant=_refuse_constant, parse_float=_read_float)
     except (ValueError, RecursionError):
         return None, Flag.RESULT_INVALID
     return text, None
@@ -111,3 +112,11 @@ def _read(fd: int) -> tuple[str | None, Flag | None]:
 
 def _refuse_constant(name: str) -> None:
     raise ValueError(f"{name} is no JSON")
+
+
+def _read_float(text: str) -> float:
+    """Raises ValueError for what only an infinite number could stand for."""
+    number = float(text)
+    if math.isinf(number):
+        raise ValueError(f"{text} is too large a number")
+    return number

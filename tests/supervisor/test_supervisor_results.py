@@ -45,6 +45,7 @@ def test_a_run_without_a_result_has_none_and_no_flag(bench: Bench) -> None:
         ': >"$EDGECRON_RESULT"',
         'echo "{" >"$EDGECRON_RESULT"',
         'echo NaN >"$EDGECRON_RESULT"',
+        'echo "[-1e999]" >"$EDGECRON_RESULT"',
         'printf \'"\\377"\' >"$EDGECRON_RESULT"',
         'head -c 60000 /dev/zero | tr "\\0" "[" >"$EDGECRON_RESULT"',
         'head -c 60000 /dev/zero | tr "\\0" 9 >"$EDGECRON_RESULT"',
