@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
@@ -118,7 +119,7 @@ def execution_object(execution: Execution) -> dict[str, Any]:
         "missed_count": execution.missed_count,
         "error_msg": execution.error_msg,
         "flags": list(execution.flags),
-        "result": execution.result,
+        "result": None if execution.result is None else json.loads(execution.result),
         "error_code": execution.error_code,
         "trigger_text": execution.trigger_text,
     }

@@ -55,6 +55,17 @@ def test_logs_show_the_result_of_a_run(edgecron: Edgecron) -> None:
     assert structured.json == [{"run": 1, "result": plain.json}]
 
 
+def test_a_result_is_the_same_value_wherever_it_is_shown_as_json(edgecron: Edgecron) -> None:
+    add(edgecron, "count", COUNT)
+
+    waited = edgecron("run", "count", "--wait", "--result", "--json").json
+    past = edgecron("history", "count", "--json").json
+    logged = edgecron("logs", "count", "--result", "--json").json
+
+    shown = [run["result"] for run in (*waited, *past, *logged)]
+    assert shown == [{"rows": 3, "name": "\x1b[31m"}] * 3
+
+
 def test_logs_of_a_run_without_a_result_say_so(edgecron: Edgecron) -> None:
     add(edgecron, "count", "true")
     edgecron("run", "count", "--wait")
