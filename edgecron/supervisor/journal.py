@@ -3,11 +3,14 @@
 A line is eight hexadecimal digits of CRC-32, a space and a JSON array. The first names the format,
 the boot and the supervisor, and where runs have cgroups the folder that holds these:
 
-    ["edgecron-journal", 1, boot_id, key]           or [..., key, cgroup]
+    ["edgecron-journal", 2, boot_id, key]           or [..., key, cgroup]
     ["token", [token, ...]]                         about to be started, one write for a batch
     ["start", token, pid, start_time, started_ms]   start_time: what the kernel says, or null
     ["exit", {record}]                              an ExitRecord, short output included
     ["revoked", [token, ...]]                       on record before, and will never start
+
+Version 1 knew of no `revoked` and no cgroup. A reader takes what it knows, and says of the rest
+that it is another version's: whoever adds a kind of entry raises the version.
 
 Nothing is synced to the disk: a record outlives the process once the kernel has it, and a power
 cut means another boot, after which whatever has no exit on record is `interrupted` anyway.
@@ -29,7 +32,8 @@ from edgecron.supervisor.protocol import to_json
 from edgecron.supervisor.records import ExitRecord
 
 FORMAT = "edgecron-journal"
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
+_READABLE = (1, 2)
 ROTATE_BYTES = 1024 * 1024
 TRUNCATE_BYTES = 16 * 1024
 _DAMAGED = "the journal was damaged by somebody else"
@@ -155,12 +159,14 @@ class Trace:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JournalState:
-    """A journal as it was found. Not intact: missing, or damaged from some place on.
+    """A journal as it was found. Not intact: missing, damaged from some place on, or foreign.
 
+    `is_foreign`: another version of edgecron has written it, and can read more of it.
     `cgroup` holds the cgroups of its runs; None where they have none.
     """
 
     is_intact: bool
+    is_foreign: bool = False
     boot_id: str | None = None
     cgroup: Path | None = None
     traces: dict[str, Trace] = field(default_factory=dict)
@@ -176,21 +182,26 @@ def read_journal(state_dir: Path, key: str) -> JournalState:
         lines = journal.read().split(b"\n")
     entries = [decode_line(line) for line in lines[:-1]]
     header = entries[0] if entries else None
-    if not header or header[:2] != [FORMAT, FORMAT_VERSION] or header[3:4] != [key]:
+    if not header or header[:1] != [FORMAT] or header[1:2] not in [[each] for each in _READABLE]:
+        return JournalState(is_intact=False, is_foreign=bool(header))
+    if header[3:4] != [key]:
         return JournalState(is_intact=False)
     # What follows the last newline is a line that was torn.
     is_intact = lines[-1] == b""
+    is_foreign = False
     traces: dict[str, Trace] = {}
     for entry in entries[1:]:
+        if entry is None:
+            is_intact = False
+            break
         try:
-            if entry is None:
-                raise ValueError("checksum")
             _note(entry, traces)
         except (ValueError, TypeError, KeyError, IndexError):
-            is_intact = False
+            is_intact, is_foreign = False, True  # It is whole, and says what we do not know.
             break
     return JournalState(
         is_intact=is_intact,
+        is_foreign=is_foreign,
         boot_id=header[2],
         cgroup=Path(header[4]) if len(header) > 4 else None,
         traces=traces,

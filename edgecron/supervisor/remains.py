@@ -27,18 +27,20 @@ def find_dead(state_dir: Path) -> list[str]:
 def forget(state_dir: Path, key: str) -> bool:
     """Remove the files of a dead supervisor, once all it knew was taken over.
 
-    False, and nothing is removed, where it is alive; False too while what a run of it left on
-    purpose keeps a cgroup: that is then found again. A traceback is left for a person to read.
+    False, and nothing is removed, where it is alive. False too while what a run of it left on
+    purpose keeps a cgroup, and while its journal is damaged and it can't be told which files are
+    those of others: it is then found again. A traceback is left for a person to read.
     """
     if lock_is_held(lock_path(state_dir, key)):
         return False
     journal = journal_path(state_dir, key)
     known = read_journal(state_dir, key)
+    unknown = set() if known.is_intact else _unknown_tokens(state_dir, but=key)
+    if unknown is None:
+        return False
     if known.cgroup is not None and not clear_away(known.cgroup, key):
         return False
-    tokens = set(known.traces)
-    if not known.is_intact:
-        tokens |= _unknown_tokens(state_dir, but=key)
+    tokens = known.traces.keys() | unknown
     for token in tokens:
         (state_dir / spool_name(token)).unlink(missing_ok=True)
         forget_results(token, state_dir)
@@ -57,10 +59,19 @@ def _keys(state_dir: Path, kind: str) -> set[str]:
     return {key for key in found if is_key(key)}
 
 
-def _unknown_tokens(state_dir: Path, *, but: str) -> set[str]:
-    """Tokens of output and results that no journal knows but perhaps the one that is damaged."""
+def _unknown_tokens(state_dir: Path, *, but: str) -> set[str] | None:
+    """Tokens of output and results that no journal knows but perhaps the one that is damaged.
+
+    None where that can't be told, or there may be more in the journal of another supervisor than
+    can be read: of one that is alive, or that a later version has written.
+    """
     # Files first: a token is in its journal before anything of its run is there.
     found = {path.stem.removeprefix("run-") for path in state_dir.glob("run-*.*")}
-    for key in _keys(state_dir, "journal") - {but}:
-        found -= read_journal(state_dir, key).traces.keys()
+    for key in (_keys(state_dir, "lock") | _keys(state_dir, "journal")) - {but}:
+        # Asked first: what one that ends meanwhile has written is then read.
+        is_alive = lock_is_held(lock_path(state_dir, key))
+        other = read_journal(state_dir, key)
+        if not other.is_intact and (is_alive or other.is_foreign):
+            return None
+        found -= other.traces.keys()
     return found

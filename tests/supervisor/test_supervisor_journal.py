@@ -23,7 +23,7 @@ from edgecron.supervisor import (
     verdict,
 )
 from edgecron.supervisor.files import journal_path, result_name, spool_name, take_lock
-from edgecron.supervisor.journal import Journal
+from edgecron.supervisor.journal import Journal, encode_line
 from edgecron.supervisor.remains import find_dead
 
 KEY = "0123456789abcdef"
@@ -258,6 +258,82 @@ def test_forget_removes_what_a_dead_supervisor_left_and_spares_a_living_one(
     assert (spared, removed) == (False, True)
     assert len(there) == 4
     assert os.listdir(tmp_path) == ["run-b.out"]
+
+
+def written(key: str, *entries: list[object], version: int = 2) -> bytes:
+    header = ["edgecron-journal", version, BOOT, key]
+    return b"".join(encode_line(list(entry)) for entry in (header, *entries))
+
+
+TOKENS: list[object] = ["token", ["theirs"]]
+
+
+@pytest.mark.failure(70)
+@pytest.mark.parametrize(
+    "theirs",
+    [
+        written("f" * 16, TOKENS, version=3),  # of a later version, as far as can be told
+        written("f" * 16, ["news", 1], TOKENS),
+        written("f" * 16, TOKENS)[:-5],  # as while it is being written
+        None,
+    ],
+    ids=["later", "news", "torn", "missing"],
+)
+def test_nothing_is_swept_while_another_journal_may_know_more_than_can_be_read(
+    tmp_path: Path, theirs: bytes | None
+) -> None:
+    other, spool = "f" * 16, tmp_path / spool_name("theirs")
+    other_lock = take_lock(lock_path(tmp_path, other))
+    if theirs is not None:
+        journal_path(tmp_path, other).write_bytes(theirs)
+    spool.touch()
+    os.close(take_lock(lock_path(tmp_path, KEY)))  # It died before it had a journal.
+
+    is_forgotten = forget(tmp_path, KEY)
+    was_there = spool.exists()
+    journal_path(tmp_path, other).write_bytes(written(other, TOKENS))
+    is_forgotten_then = forget(tmp_path, KEY)
+    os.close(other_lock)
+
+    assert (is_forgotten, was_there) == (False, True)
+    assert (is_forgotten_then, spool.exists()) == (True, True)
+    assert find_dead(tmp_path) == [other]
+
+
+@pytest.mark.failure(70)
+def test_nothing_is_swept_that_only_a_later_version_can_take_over(tmp_path: Path) -> None:
+    other = "f" * 16
+    journal_path(tmp_path, other).write_bytes(written(other, TOKENS, version=3))
+    journal_path(tmp_path, KEY).touch()
+    (tmp_path / spool_name("theirs")).touch()
+
+    assert not forget(tmp_path, KEY)
+    assert (tmp_path / spool_name("theirs")).exists()
+
+
+@pytest.mark.failure(16)
+def test_two_journals_that_were_torn_at_once_do_not_keep_each_other(tmp_path: Path) -> None:
+    for key in (KEY, "f" * 16):
+        journal_path(tmp_path, key).write_bytes(written(key, TOKENS)[:-5])
+    (tmp_path / spool_name("theirs")).touch()
+
+    assert [forget(tmp_path, key) for key in find_dead(tmp_path)] == [True, True]
+    assert os.listdir(tmp_path) == []
+
+
+@pytest.mark.failure(70)
+def test_the_journal_of_a_first_version_is_read_and_that_of_a_later_one_is_not(
+    tmp_path: Path,
+) -> None:
+    path = journal_path(tmp_path, KEY)
+
+    path.write_bytes(written(KEY, TOKENS, version=1))
+    first = read_journal(tmp_path, KEY)
+    path.write_bytes(written(KEY, TOKENS, version=3))
+    later = read_journal(tmp_path, KEY)
+
+    assert (first.is_intact, first.is_foreign, list(first.traces)) == (True, False, ["theirs"])
+    assert later == JournalState(is_intact=False, is_foreign=True)
 
 
 @pytest.mark.failure(16)
