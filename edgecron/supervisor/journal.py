@@ -29,7 +29,7 @@ from typing import Any
 
 from edgecron.supervisor.files import journal_path, open_private
 from edgecron.supervisor.protocol import to_json
-from edgecron.supervisor.records import ExitRecord
+from edgecron.supervisor.records import TOKEN, ExitRecord
 
 FORMAT = "edgecron-journal"
 FORMAT_VERSION = 2
@@ -226,18 +226,25 @@ def _note(entry: list[Any], traces: dict[str, Trace]) -> None:
     kind = entry[0]
     if kind == "token":
         for token in entry[1]:
-            traces.setdefault(token, Trace())
+            traces.setdefault(_checked(token), Trace())
     elif kind == "start":
-        traces[entry[1]] = Trace(pid=entry[2], start_time=entry[3])
+        traces[_checked(entry[1])] = Trace(pid=entry[2], start_time=entry[3])
     elif kind == "exit":
         record = ExitRecord.from_json(entry[1])
-        before = traces.get(record.token, Trace())
+        before = traces.get(_checked(record.token), Trace())
         traces[record.token] = Trace(pid=before.pid, start_time=before.start_time, exit=record)
     elif kind == "revoked":
         for token in entry[1]:
             traces.pop(token, None)
     else:
         raise ValueError(f"journal entry {kind!r} is not known")
+
+
+def _checked(token: str) -> str:
+    """A token, which names files too. Raises ValueError or TypeError for what is none."""
+    if TOKEN.fullmatch(token) is None:
+        raise ValueError(f"token {token!r} is not 1 to 64 of A-Z a-z 0-9 _ -")
+    return token
 
 
 def _needed_lines(content: bytes, needed: Collection[str]) -> list[bytes]:

@@ -94,6 +94,30 @@ def test_each_damaged_byte_is_noticed(journal: Journal, tmp_path: Path) -> None:
         assert not read_journal(tmp_path, KEY).is_intact
 
 
+@pytest.mark.failure(63)
+@pytest.mark.parametrize("kind", ["token", "start", "exit"])
+def test_a_token_that_would_name_a_file_elsewhere_is_not_believed(
+    tmp_path: Path, kind: str
+) -> None:
+    outside = tmp_path / "dear.out"
+    outside.touch()
+    state_dir = tmp_path / "state"
+    (state_dir / "run-").mkdir(parents=True)
+    token = "/../../dear"
+    entries: dict[str, list[object]] = {
+        "token": ["token", [token]],
+        "start": ["start", token, 1, 2, 3],
+        "exit": ["exit", record(token).to_json()],
+    }
+    journal_path(state_dir, KEY).write_bytes(written(KEY, entries[kind], version=1))
+
+    state = read_journal(state_dir, KEY)
+    forget(state_dir, KEY)
+
+    assert (state.is_intact, state.traces) == (False, {})
+    assert outside.exists()
+
+
 def test_the_journal_of_another_supervisor_is_not_taken_for_ours(tmp_path: Path) -> None:
     Journal(tmp_path, "f" * 16, boot_id=BOOT)
     os.rename(journal_path(tmp_path, "f" * 16), journal_path(tmp_path, KEY))
