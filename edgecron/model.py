@@ -365,5 +365,6 @@ class EngineInfo:
     boot_id: str
     queues: tuple[str, ...]
     version: str
+    supervisor_id: str | None  # the one that it claims for
     started_at: datetime
     stopped_at: datetime | None

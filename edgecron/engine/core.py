@@ -94,6 +94,7 @@ class Engine:
             adopt=adopt if only is None else None,
         )
         self._engine_id: int | None = None
+        self._noted_supervisor_id: str | None = None
         self._unsaved: list[Outcome] = []
         self._is_boot_decided = False
         self._beat_at_ms: int | None = None
@@ -148,8 +149,10 @@ class Engine:
         self._register()
         ended = self._end()
         self._mind_runners()
+        self._note_supervisor()
         if self._rescue.look(self._seat().engine_id):
             ended += self._end()  # What ended before it was adopted is there to be collected.
+        self._live.let_go()
         batches = self._claim_all() if self._may_claim() else []
         self._beat()
         self._change_mark = self._store.change_mark
@@ -201,6 +204,13 @@ class Engine:
                 queues=self._queues if self._only is None else (),
                 now_ms=self._clock.now_ms(),
             )
+
+    def _note_supervisor(self) -> None:
+        """Put on record whom we claim for, before we do: nobody then clears its files away."""
+        supervisor_id = self._live.own.supervisor_id
+        if self._noted_supervisor_id != supervisor_id:
+            self._store.note_supervisor(self._seat().engine_id, supervisor_id)
+            self._noted_supervisor_id = supervisor_id
 
     # Ends.
 

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from pathlib import Path
 from typing import Protocol
 
+from edgecron.engine.strays import clear_strays
 from edgecron.model import Outcome
 from edgecron.runners.command import outcome_of
 from edgecron.store.contract import RunningRow
 from edgecron.supervisor.cgroups import end_left_cgroup
-from edgecron.supervisor.files import lock_is_held, lock_path, take_lock
+from edgecron.supervisor.files import SCARCE, lock_is_held, lock_path, take_lock
 from edgecron.supervisor.groups import end_left_group
-from edgecron.supervisor.journal import read_journal
+from edgecron.supervisor.journal import JournalState, read_journal
 from edgecron.supervisor.remains import find_dead, forget
 from edgecron.supervisor.verdicts import Exit, Interrupted, Verdict, judge
 
@@ -46,6 +47,9 @@ class Liveness(Protocol):
     def forget_supervisor(self, supervisor_id: str) -> None:
         """Clear away the files of a dead supervisor whose runs all have their ends on record."""
 
+    def clear_strays(self, *, known: Collection[str], now_ms: int) -> None:
+        """Clear away the files of dead engines whose keys are not known."""
+
 
 class KernelLiveness:
     """Asks kernel locks and reads journals in a state folder."""
@@ -64,7 +68,12 @@ class KernelLiveness:
         return find_dead(self._state_dir)
 
     def judge(self, supervisor_id: str, tokens: Iterable[str]) -> dict[str, Verdict]:
-        journal = read_journal(self._state_dir, supervisor_id)
+        try:
+            journal = read_journal(self._state_dir, supervisor_id)
+        except OSError as error:
+            if error.errno in SCARCE:
+                raise
+            journal = JournalState(is_intact=False)  # As one that is damaged: nothing is known.
         return {token: judge(journal, token, boot_id=self._boot_id) for token in tokens}
 
     def outcome_of(self, verdict: Exit, row: RunningRow) -> Outcome:
@@ -88,6 +97,9 @@ class KernelLiveness:
 
     def forget_supervisor(self, supervisor_id: str) -> None:
         forget(self._state_dir, supervisor_id)
+
+    def clear_strays(self, *, known: Collection[str], now_ms: int) -> None:
+        clear_strays(self._state_dir, known=known, now_ms=now_ms)
 
 
 def take_engine_lock(state_dir: Path, key: str) -> int:

@@ -6,9 +6,9 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
 from edgecron.clock import Clock
+from edgecron.engine.adoption import Adoption
 from edgecron.model import Claim, Outcome
 from edgecron.runners import Runner
-from edgecron.store.contract import RunningRow
 
 _SHORT_LIFE_MS = 10_000  # a supervisor that dies sooner than that may do so again and again
 _PAUSE_MS, _LONGEST_PAUSE_MS = 1_000, 60_000
@@ -39,6 +39,7 @@ class LiveRuns:
         self._start_at_ms: int | None = None  # of the next one, while there is none
         self._soon_deaths = 0
         self._adopted: dict[str, Runner] = {}
+        self._revoked: dict[str, frozenset[str]] = {}  # tokens, by adopted supervisor
         self._runs: dict[int, LiveRun] = {}  # by execution id
         self.own = start_runner()
 
@@ -46,9 +47,14 @@ class LiveRuns:
         return len(self._runs)
 
     @property
-    def supervisor_ids(self) -> frozenset[str]:
-        """Those that answer to us."""
-        return frozenset(runner.supervisor_id for runner in self._runners())
+    def adopted_ids(self) -> frozenset[str]:
+        """The supervisors that answer to us besides our own."""
+        return frozenset(self._adopted)
+
+    @property
+    def revoked(self) -> frozenset[str]:
+        """The tokens that adopted supervisors will never start."""
+        return frozenset().union(*self._revoked.values())
 
     @property
     def unended_count(self) -> int:
@@ -95,17 +101,18 @@ class LiveRuns:
             )
         self.own.start(claims)
 
-    def adopt(self, runner: Runner, rows: Sequence[RunningRow]) -> None:
+    def adopt(self, adoption: Adoption) -> None:
         """Answer for what another engine's supervisor runs."""
+        runner = adoption.runner
         self._adopted[runner.supervisor_id] = runner
-        for row in rows:
+        self._revoked[runner.supervisor_id] = frozenset(row.lease_token for row in adoption.revoked)
+        for row in adoption.started:
             self._runs[row.execution_id] = LiveRun(
                 token=row.lease_token,
                 schedule=row.schedule,
                 supervisor_id=runner.supervisor_id,
                 kill_grace_ms=round(row.kill_grace_s * 1000),
             )
-        self._let_go()
 
     def collect(self) -> list[Outcome]:
         """The ends that came in since."""
@@ -126,7 +133,6 @@ class LiveRuns:
             schedules.append(None if run is None else run.schedule)
         for runner in self._runners():
             runner.acknowledge(told.get(runner.supervisor_id, ()))
-        self._let_go()
         return schedules
 
     def drop_dead(self) -> list[int]:
@@ -137,6 +143,7 @@ class LiveRuns:
         dead = [runner for runner in self._runners() if not runner.is_alive]
         for runner in dead:
             self._adopted.pop(runner.supervisor_id, None)
+            self._revoked.pop(runner.supervisor_id, None)
         if self.own in dead:
             self._plan_start()
         return [self._drop(runner) for runner in dead]
@@ -181,7 +188,9 @@ class LiveRuns:
             del self._runs[key]
         return len(lost)
 
-    def _let_go(self) -> None:
+    def let_go(self) -> None:
+        """Let go of adopted supervisors of which nothing is left."""
         busy = {run.supervisor_id for run in self._runs.values()}
         for supervisor_id in self._adopted.keys() - busy:
             self._adopted.pop(supervisor_id).close()
+            self._revoked.pop(supervisor_id, None)

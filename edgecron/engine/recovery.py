@@ -22,13 +22,16 @@ _PROGRAM_ENDED = "the program that ran it has ended"
 class Taker:
     """Who takes over.
 
-    `served` are the supervisors that answer to us, `live` the tokens by execution id that these
-    were given. `adopt` is None for who does not stay, and `on_adopted` is told of
-    each adoption before any row says so.
+    `supervisor_id` is our own, None while there is none; `adopted` are the others that answer to
+    us, `revoked` the tokens that these will never start, `live` the tokens by execution id that
+    we were given or have adopted. `adopt` is None for who does not stay, and `on_adopted` is told
+    of each adoption before any row says so.
     """
 
     engine_id: int
-    served: Collection[str] = ()
+    supervisor_id: str | None = None
+    adopted: Collection[str] = ()
+    revoked: Collection[str] = ()
     live: Mapping[int, str] = field(default_factory=dict)
     adopt: Adopt | None = None
     on_adopted: Callable[[Adoption], object] = lambda adoption: None
@@ -70,23 +73,22 @@ class _Pass:
         self._requeued: list[RunningRow] = []
         self._adopted: list[RunningRow] = []
         self._left_running = 0
+        self._has_failed = False
 
     def run(self) -> Recovered:
         orphans: dict[str, list[RunningRow]] = {}
         callables: list[RunningRow] = []
-        for row in self._store.find_running():
+        for row in self._find_left():
             is_ours = row.engine_id == self._taker.engine_id
-            if not is_ours and self._engine_is_alive(row):
-                continue
             if row.kind == JobKind.CALLABLE and not is_ours:
                 callables.append(row)
-            elif row.supervisor_id not in self._taker.served:
+            elif row.supervisor_id in self._taker.adopted:
+                self._settle_adopted(row)
+            elif row.supervisor_id != self._taker.supervisor_id:
                 orphans.setdefault(row.supervisor_id, []).append(row)
             elif self._taker.live.get(row.execution_id) != row.lease_token:
-                # Its claim was committed although COMMIT raised, or it is revoked already.
+                # Its claim was committed although COMMIT raised: it was never passed on.
                 self._requeue(row)
-            elif not is_ours:
-                self._put_down_as_ours([row])  # Adopted before, when this could not be written.
         for supervisor_id, rows in orphans.items():
             if not self._adopt(supervisor_id, rows):
                 self._judge(supervisor_id, rows)
@@ -101,15 +103,47 @@ class _Pass:
             left_running=self._left_running,
         )
 
-    def _engine_is_alive(self, row: RunningRow) -> bool:
-        return row.engine_key is not None and self._liveness.engine_is_alive(row.engine_key)
+    def _find_left(self) -> list[RunningRow]:
+        """Our own rows, and all that dead engines left.
+
+        Read after it is known who is dead: until then an engine may claim, and start, what an
+        earlier look does not show.
+        """
+        keys = {
+            row.engine_id: row.engine_key
+            for row in self._store.find_running()
+            if row.engine_id != self._taker.engine_id
+        }
+        dead = {
+            engine_id
+            for engine_id, key in keys.items()
+            if key is None or not self._liveness.engine_is_alive(key)
+        }
+        known = dead | {self._taker.engine_id}
+        return [row for row in self._store.find_running() if row.engine_id in known]
+
+    def _settle_adopted(self, row: RunningRow) -> None:
+        """Carry on with a row of a supervisor that answers to us, where that was interrupted.
+
+        What is neither live nor revoked can't be judged while its supervisor lives: it is left
+        until that has gone, or is adopted anew.
+        """
+        if self._taker.live.get(row.execution_id) == row.lease_token:
+            if row.engine_id != self._taker.engine_id:
+                self._put_down_as_ours([row])
+        elif row.lease_token in self._taker.revoked:
+            self._requeue(row)
 
     def _adopt(self, supervisor_id: str, rows: Sequence[RunningRow]) -> bool:
         """Adopt a supervisor that lives on; False where that can't be."""
-        if self._taker.adopt is None or not self._liveness.supervisor_is_alive(supervisor_id):
+        # One that could not be adopted may have taken its time: no other is tried in this pass.
+        if self._taker.adopt is None or self._has_failed:
+            return False
+        if not self._liveness.supervisor_is_alive(supervisor_id):
             return False
         adoption = self._taker.adopt(supervisor_id, rows)
         if adoption is None:
+            self._has_failed = True
             return False
         self._taker.on_adopted(adoption)
         for row in adoption.revoked:
@@ -167,8 +201,19 @@ class _Pass:
             self._requeued.append(row)
 
     def _clear_away(self) -> None:
-        """Remove what dead supervisors left, once nothing of it is needed."""
-        needed = {row.supervisor_id for row in self._store.find_running()}
-        for dead in self._liveness.dead_supervisors():
-            if dead not in needed:
-                self._liveness.forget_supervisor(dead)
+        """Remove what dead supervisors left, once nothing of it is needed.
+
+        An engine that lives may still claim for one whose death it has not noticed.
+        """
+        dead = self._liveness.dead_supervisors()  # first: then no row of theirs is overlooked
+        if not dead:
+            return
+        needed = {
+            engine.supervisor_id
+            for engine in self._store.find_engines()
+            if self._liveness.engine_is_alive(engine.key)
+        }
+        needed |= {row.supervisor_id for row in self._store.find_running()}
+        for supervisor_id in dead:
+            if supervisor_id not in needed:
+                self._liveness.forget_supervisor(supervisor_id)

@@ -81,14 +81,16 @@ class Rescue:
         may_adopt = self._clock.monotonic_ms() >= self._adopt_at_ms
         return Taker(
             engine_id=engine_id,
-            served=self._live.supervisor_ids,
+            supervisor_id=self._live.own.supervisor_id if self._live.has_runner else None,
+            adopted=self._live.adopted_ids,
+            revoked=self._live.revoked,
             live=self._live.tokens(),
             adopt=self._adopt if may_adopt else None,
             on_adopted=self._take,
         )
 
     def _take(self, adoption: Adoption) -> None:
-        self._live.adopt(adoption.runner, adoption.started)
+        self._live.adopt(adoption)
 
     def _note_adoption(self, *, has_failed: bool) -> None:
         """Try again later and later: each try may take a while, where a supervisor is stopped."""
@@ -100,7 +102,10 @@ class Rescue:
 
     def _look_at_peers(self, engine_id: int) -> None:
         peers = []
-        for engine in self._store.find_engines():
+        engines = self._store.find_engines()
+        known = {engine.key for engine in engines}
+        self._liveness.clear_strays(known=known, now_ms=self._clock.now_ms())
+        for engine in engines:
             if engine.id == engine_id:
                 continue
             if self._liveness.engine_is_alive(engine.key):

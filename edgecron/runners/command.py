@@ -126,9 +126,7 @@ class CommandRunner:
         if isinstance(event, Exited):
             lease = self._leases.pop(event.record.token, None)
             if lease is None:
-                # Its row has ended: the former engine wrote that, and died before it said so.
-                self._link.acknowledge([event.record.token])
-                return None
+                return None  # Of a row that has ended: its former engine died before it said so.
             return outcome_of(
                 event.record,
                 execution_id=lease.execution_id,

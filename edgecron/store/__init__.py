@@ -106,6 +106,9 @@ class SqliteStore:
             self._database, key=key, pid=pid, boot_id=boot_id, queues=queues, now_ms=now_ms
         )
 
+    def note_supervisor(self, engine_id: int, supervisor_id: str) -> None:
+        engines.note_supervisor(self._database, engine_id, supervisor_id)
+
     def retire_engine(self, engine_id: int, *, now_ms: int) -> None:
         engines.retire_engine(self._database, engine_id, now_ms=now_ms)
 

@@ -145,6 +145,9 @@ class Store(Protocol):
     ) -> int:
         """Record an engine; its id."""
 
+    def note_supervisor(self, engine_id: int, supervisor_id: str) -> None:
+        """Record which supervisor an engine claims for from now on."""
+
     def retire_engine(self, engine_id: int, *, now_ms: int) -> None:
         """Record that an engine has stopped."""
 

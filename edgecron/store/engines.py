@@ -49,6 +49,15 @@ def register_engine(
     return int(row[0])
 
 
+def note_supervisor(database: Database, engine_id: int, supervisor_id: str) -> None:
+    """Record which supervisor an engine claims for from now on."""
+    with database.transaction():
+        database.change(
+            "UPDATE engines SET supervisor_id = :supervisor WHERE id = :id",
+            {"id": engine_id, "supervisor": supervisor_id},
+        )
+
+
 def retire_engine(database: Database, engine_id: int, *, now_ms: int) -> None:
     """Record that an engine has stopped; harmless when that is recorded already."""
     with database.transaction():
@@ -61,7 +70,7 @@ def retire_engine(database: Database, engine_id: int, *, now_ms: int) -> None:
 def find_engines(database: Database) -> list[EngineInfo]:
     """Every engine that has not been recorded as stopped, oldest first."""
     rows = database.rows(
-        """SELECT id, key, pid, boot_id, queues, version, started_at, stopped_at
+        """SELECT id, key, pid, boot_id, queues, version, supervisor_id, started_at, stopped_at
            FROM engines WHERE stopped_at IS NULL ORDER BY id"""
     )
     return [engine_of(row) for row in rows]

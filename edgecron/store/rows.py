@@ -167,7 +167,7 @@ def execution_of(row: tuple[Any, ...]) -> Execution:
 
 
 def engine_of(row: tuple[Any, ...]) -> EngineInfo:
-    """An engine from (id, key, pid, boot_id, queues, version, started_at, stopped_at)."""
+    """An engine, from its columns in the order of EngineInfo."""
     return EngineInfo(
         id=row[0],
         key=row[1],
@@ -175,8 +175,9 @@ def engine_of(row: tuple[Any, ...]) -> EngineInfo:
         boot_id=row[3],
         queues=tuple(json.loads(row[4])),
         version=row[5],
-        started_at=from_ms(row[6]),
-        stopped_at=_instant(row[7]),
+        supervisor_id=row[6],
+        started_at=from_ms(row[7]),
+        stopped_at=_instant(row[8]),
     )
 
 

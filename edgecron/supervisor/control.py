@@ -145,11 +145,12 @@ class Control:
         This connection is the link's from then on. Raises SupervisorUnavailable with the reason
         where the supervisor refuses.
         """
+        timeout_s = self._link.gettimeout() or TIMEOUT_S
         self._send(Kind.ADOPT, None)
         link = SupervisorLink(self._link.dup(), self._state_dir, supervisor_id=self._supervisor_id)
         self._link.close()
         try:
-            link.wait_hello(TIMEOUT_S)
+            link.wait_hello(timeout_s)
         except SupervisorUnavailable:
             link.close()
             raise

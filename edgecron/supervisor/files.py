@@ -13,6 +13,7 @@ from pathlib import Path
 
 from edgecron.errors import SupervisorUnavailable
 
+SCARCE = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM})  # it may work a moment later
 _KEY = re.compile(r"[0-9a-f]{8,64}", re.ASCII)
 
 
@@ -90,18 +91,24 @@ def take_lock(path: Path) -> int:
 def lock_is_held(path: Path) -> bool:
     """Whether a living process holds the lock. A missing file is not held.
 
-    A shared lock is asked for, so that two who look at once do not take each other for the holder.
+    What can't be asked, as a link in its place, counts as held: nobody is judged by it. Raises
+    OSError where only the system is short of something. A shared lock is asked for, so that two
+    who look at once do not take each other for the holder.
     """
     try:
         lock_fd = open_private(path, os.O_RDONLY)
     except FileNotFoundError:
         return False
+    except OSError as error:
+        if error.errno in SCARCE:
+            raise
+        return True
     try:
         fcntl.flock(lock_fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except OSError as error:
-        if error.errno in (errno.EWOULDBLOCK, errno.EAGAIN, errno.EACCES):
-            return True
-        raise
+        if error.errno in SCARCE:
+            raise
+        return True
     finally:
         os.close(lock_fd)
     return False

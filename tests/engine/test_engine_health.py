@@ -114,9 +114,11 @@ def test_an_engine_of_which_something_is_overdue_is_rung_and_hears_it(
     late = FakeClock(scheduler.clock.now_ms() + 400 * 86_400_000)
 
     with Scheduler(scheduler.path, clock=late) as onlooker:
-        state = only_state(onlooker)
+        # On a machine that is busy it may take longer than one look has patience.
+        seen = {only_state(onlooker).health for _ in range(10)}
 
-    assert state.health is EngineHealth.ALIVE
+    assert EngineHealth.ALIVE in seen
+    assert EngineHealth.STALLED not in seen
     assert turns_of(daemon.process.pid) > before
 
 

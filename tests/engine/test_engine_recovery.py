@@ -11,6 +11,7 @@ from edgecron.engine.events import EventKind
 from edgecron.errors import DatabaseBusy
 from edgecron.model import Reason, Status
 from edgecron.store.connection import Database
+from edgecron.store.contract import RunningRow
 from edgecron.timetext import to_ms
 from support.story import Story
 
@@ -100,8 +101,9 @@ def test_what_runs_when_its_engine_dies_is_adopted(story: Story) -> None:
     assert told[-1] is EventKind.ADOPTED
     assert story.statuses("slow") == ["success"]
     assert story.bodies("slow") == 1
-    # Nobody is left to serve: it goes as soon as nothing of it is left.
-    assert [one.engine_key for one in story.world.supervisors.values()] == [story.key]
+    # It goes as soon as nothing of it is left.
+    alive = [one.key for one in story.world.supervisors.values() if story.world.is_alive(one)]
+    assert alive == [story.engine.supervisor_id]
 
 
 @pytest.mark.failure(17)
@@ -155,6 +157,55 @@ def test_a_row_that_could_not_be_queued_again_after_its_revocation_is_later(stor
     assert story.statuses("late") == ["success"]
     assert story.statuses("slow") == ["success"]
     assert len(story.world.bodies) == 2
+
+
+@pytest.mark.parametrize("lasts_s", [1, 50])
+def test_what_is_claimed_just_before_its_engine_dies_is_not_overlooked(
+    story: Story, lasts_s: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    story.add("slow", "@hourly", lasts_s=90)
+    story.add("late", "@yearly", lasts_s=lasts_s)
+    story.after_s(3600)
+    first = story.key
+    story.key = story.world.start_engine()
+    story.engine.step()
+    store = story.world.engines[story.key][1]
+    find, deaths = store.find_running, [first]
+
+    def find_and_let_the_other_claim_and_die() -> list[RunningRow]:
+        rows = find()
+        while deaths:
+            dying = deaths.pop()
+            story.scheduler.run_now("late")
+            story.world.step(dying)
+            story.world.kill_engine(dying)
+        return rows
+
+    monkeypatch.setattr(store, "find_running", find_and_let_the_other_claim_and_die)
+    story.engine.suspect()
+    story.engine.step()
+    for _ in range(4):
+        story.after_s(31)
+
+    assert story.statuses("late") == ["success"]
+    assert story.statuses("slow") == ["success"]
+    assert (story.bodies("late"), story.bodies("slow")) == (1, 1)
+
+
+def test_the_files_of_a_supervisor_stay_while_its_engine_may_claim_for_it(story: Story) -> None:
+    story.engine.step()
+    dead = story.engine.supervisor_id
+    story.world.kill_supervisor(dead)
+    other = story.world.start_engine()
+
+    story.world.step(other)
+    kept = dead in story.world.supervisors
+    story.engine.step()
+    story.world.clock.advance_ms(31_000)
+    story.world.step(other)
+
+    assert kept
+    assert dead not in story.world.supervisors
 
 
 def test_the_runs_of_an_engine_that_drains_end_and_nothing_more_is_claimed(story: Story) -> None:

@@ -118,6 +118,7 @@ def test_no_fire_is_lost_or_run_twice_whatever_crashes(tmp_path: Path, seed: int
     world.crash_chance = world.random.choice((0.0, 0.01, 0.05))
     world.fault_chance = world.random.choice((0.0, 0.01, 0.05))
     world.wait_chance = world.random.choice((0.0, 0.3))
+    world.peer_chance = world.random.choice((0.0, 0.05))
 
     for _ in range(300):
         act(world)

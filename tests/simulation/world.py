@@ -7,7 +7,7 @@ asked for at every call of the store, before it is made or after its effect is t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
@@ -189,17 +189,21 @@ class SimLiveness:
     def forget_engine(self, key: str) -> None:
         assert key not in self._world.engines
 
+    def clear_strays(self, *, known: Collection[str], now_ms: int) -> None:
+        """Virtual engines have no files."""
+
     def forget_supervisor(self, supervisor_id: str) -> None:
         supervisor = self._world.supervisors.pop(supervisor_id, None)
         assert supervisor is None or not self._world.is_alive(supervisor)
 
 
 class CrashingStore:
-    """The real store, with a crash or a fault possible at each call."""
+    """The real store, with a crash or a fault possible at each call, and others between them."""
 
-    def __init__(self, world: World, store: SqliteStore) -> None:
+    def __init__(self, world: World, store: SqliteStore, key: str) -> None:
         self._world = world
         self._store = store
+        self._key = key
 
     def __getattr__(self, name: str) -> Any:
         value = getattr(self._store, name)
@@ -207,6 +211,7 @@ class CrashingStore:
             return value
 
         def call(*args: Any, **kwargs: Any) -> Any:
+            self._world.let_others_act(self._key)
             self._world.maybe_crash(f"before {name}")
             self._world.maybe_fault(f"before {name}")
             answer = value(*args, **kwargs)
@@ -234,6 +239,8 @@ class World:
         self.fault_chance = 0.0
         self.wait_chance = 0.0  # of a start that waits for the next turn of its supervisor
         self.crash_at: int | None = None
+        self.peer_chance = 0.0  # that somebody else moves between two calls of the store
+        self._in_step: set[str] = set()
         self.calls = 0
         self._made = 0
 
@@ -273,7 +280,7 @@ class World:
         key = f"engine{self._made}"
         store = open_store(self.path, now_ms=self.clock.now_ms())
         engine = Engine(
-            store=CrashingStore(self, store),  # type: ignore[arg-type]
+            store=CrashingStore(self, store, key),  # type: ignore[arg-type]
             clock=self.clock,
             start_runner=lambda: self.start_runner(key),
             adopt=lambda supervisor_id, rows: self.adopt(key, supervisor_id, rows),
@@ -291,6 +298,7 @@ class World:
     def step(self, key: str) -> bool:
         """One step of an engine; False where it crashed."""
         engine, _ = self.engines[key]
+        self._in_step.add(key)
         try:
             engine.step()
         except DatabaseBusy:
@@ -298,7 +306,22 @@ class World:
         except Crash:
             self.kill_engine(key)
             return False
+        finally:
+            self._in_step.discard(key)
         return True
+
+    def let_others_act(self, key: str) -> None:
+        """Let somebody else move while an engine is between two calls of its store."""
+        if self.random.random() >= self.peer_chance:
+            return
+        others = sorted(self.engines.keys() - self._in_step - {key})
+        if others:
+            other = self.random.choice(others)
+            self.step(other)
+            if other in self.engines and self.random.random() < 0.3:
+                self.kill_engine(other)
+        supervisor = self.supervisors[self.random.choice(sorted(self.supervisors))]
+        self.turn(supervisor)
 
     def kill_engine(self, key: str) -> None:
         """kill -9: its supervisors go on with what runs."""
@@ -401,7 +424,7 @@ class World:
 
     def settle(self, *, for_ms: int = 120_000, every_ms: int = 1000) -> None:
         """No more faults; one engine, and time until everything that was begun has ended."""
-        self.crash_chance = self.fault_chance = self.wait_chance = 0.0
+        self.crash_chance = self.fault_chance = self.wait_chance = self.peer_chance = 0.0
         self.crash_at = None
         if not self.engines:
             self.start_engine()

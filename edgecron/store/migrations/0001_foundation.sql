@@ -120,6 +120,7 @@ CREATE TABLE engines (
     boot_id TEXT NOT NULL,
     queues TEXT NOT NULL CHECK (json_valid(queues)),
     version TEXT NOT NULL,
+    supervisor_id TEXT,
     started_at INTEGER NOT NULL,
     stopped_at INTEGER
 ) STRICT;
