@@ -13,28 +13,23 @@ from edgecron.clock import Clock
 from edgecron.engine.adoption import Adopt
 from edgecron.engine.catalogue import Catalogue
 from edgecron.engine.events import EventKind, Report
+from edgecron.engine.firing import CHUNK, Firing
 from edgecron.engine.handover import claim_of, unreadable
 from edgecron.engine.liveness import Liveness
 from edgecron.engine.liveruns import LiveRuns
 from edgecron.engine.rescue import Rescue
 from edgecron.engine.telling import Teller
 from edgecron.errors import DatabaseUnusable
-from edgecron.model import Cause, Claim, EngineInfo, Outcome
-from edgecron.planning import Due, Fire, plan_fire
+from edgecron.model import Claim, EngineInfo, Outcome
 from edgecron.runners import Runner
 from edgecron.store.contract import (
-    BootDecision,
     ClaimBatch,
-    Decision,
     Granted,
     Seat,
     Store,
 )
 from edgecron.supervisor.records import Flag
 
-FIRST_CHUNK = 16  # small, so that the first starts are early
-CHUNK = 256
-_MOST_CHUNKS = 1024  # of one step: others get a turn even while a storm lasts
 _BEAT_MS = 600_000  # how often a run says that it lives: for people, and flash is not for writing
 _HOLD_MS = 1_000  # how long nothing is claimed after a start was impossible
 
@@ -84,6 +79,15 @@ class Engine:
         self._ring_peers = ring_peers
         self._only = only
         self._catalogue = Catalogue(store)
+        self._firing = Firing(
+            store=store,
+            clock=clock,
+            catalogue=self._catalogue,
+            teller=self._teller,
+            queues=queues,
+            claim=self._claim,
+            has_one_run=only is not None,
+        )
         self._live = LiveRuns(start_runner, clock=clock)
         self._rescue = Rescue(
             store=store,
@@ -96,7 +100,6 @@ class Engine:
         self._engine_id: int | None = None
         self._noted_supervisor_id: str | None = None
         self._unsaved: list[Outcome] = []
-        self._is_boot_decided = False
         self._beat_at_ms: int | None = None
         self._held_until_ms = 0
         self._is_draining = False
@@ -153,7 +156,7 @@ class Engine:
         if self._rescue.look(self._seat().engine_id):
             ended += self._end()  # What ended before it was adopted is there to be collected.
         self._live.let_go()
-        batches = self._claim_all() if self._may_claim() else []
+        batches = self._firing.claim_all() if self._may_claim() else []
         self._beat()
         self._change_mark = self._store.change_mark
         return Step(
@@ -274,97 +277,6 @@ class Engine:
 
     def _is_held(self) -> bool:
         return self._clock.monotonic_ms() < self._held_until_ms
-
-    def _claim_all(self) -> list[ClaimBatch]:
-        if self._only is not None:
-            return [self._fill()]
-        return [self._fire_boot(), *self._fire_due(), self._fill()]
-
-    def _fire_boot(self) -> ClaimBatch:
-        """Decide `on boot` once for this boot."""
-        if self._is_boot_decided:
-            return ClaimBatch()
-        boot_id = self._clock.boot_id()
-        now_ms = self._clock.now_ms()
-        decisions = []
-        due = self._store.find_boot_due(self._queues, boot_id=boot_id)
-        for schedule_id, revision in due:
-            entry = self._catalogue.find(schedule_id, revision)
-            if entry is None or entry.spec is None:
-                continue
-            fire = Fire(
-                plan_ms=now_ms,
-                due_ms=now_ms,
-                cause=Cause.BOOT,
-                source="on boot",
-                fire_key=f"boot:{boot_id}",
-            )
-            decisions.append(
-                BootDecision(schedule_id=schedule_id, revision=revision, fire=fire, spec=entry.spec)
-            )
-        batch = ClaimBatch()
-        if decisions:
-            batch = self._claim(
-                lambda seat, now: self._store.claim_boot(
-                    decisions, boot_id=boot_id, seat=seat, now_ms=now
-                )
-            )
-        # What was edited meanwhile is not decided, and looked at again.
-        self._is_boot_decided = batch.advanced == len(due)
-        return batch
-
-    def _fire_due(self) -> list[ClaimBatch]:
-        """Decide everything that is due, chunk by chunk."""
-        batches = []
-        limit = FIRST_CHUNK
-        before: list[Due] = []
-        for _ in range(_MOST_CHUNKS):
-            now_ms = self._clock.now_ms()
-            due = self._store.find_due(self._queues, now_ms=now_ms, limit=limit)
-            if not due:
-                break
-            batch = self._claim_due(self._decide(due, now_ms))
-            batches.append(batch)
-            # Nothing may be ours where peers were first; the same again is for the next step.
-            if not batch.advanced and due == before:
-                break
-            before = due
-            limit = CHUNK
-        return batches
-
-    def _claim_due(self, decisions: list[Decision]) -> ClaimBatch:
-        if not decisions:
-            return ClaimBatch()
-        return self._claim(
-            lambda seat, now_ms: self._store.claim_due(decisions, seat=seat, now_ms=now_ms)
-        )
-
-    def _fill(self) -> ClaimBatch:
-        """Give free places to what is queued."""
-        return self._claim(lambda seat, now_ms: self._store.claim_queued(seat=seat, now_ms=now_ms))
-
-    def _decide(self, due: list[Due], now_ms: int) -> list[Decision]:
-        self._catalogue.load((one.schedule_id, one.revision) for one in due)
-        decisions = []
-        for one in due:
-            entry = self._catalogue.find(one.schedule_id, one.revision)
-            if entry is None:
-                # Not on record; where it was only changed since we looked, this breaks nothing.
-                self._break(one, None, f"its revision {one.revision} is not on record")
-                continue
-            if entry.spec is None or entry.timing is None:
-                self._break(one, entry.name, entry.error or "")
-                continue
-            plan = plan_fire(entry.timing, one, now_ms=now_ms)
-            decisions.append(Decision(plan=plan, spec=entry.spec))
-        return decisions
-
-    def _break(self, due: Due, schedule: str | None, error: str) -> None:
-        now_ms = self._clock.now_ms()
-        if self._store.mark_broken(
-            due.schedule_id, revision=due.revision, error=error, now_ms=now_ms
-        ):
-            self._teller.tell(EventKind.BROKEN, None, schedule, {"error": error})
 
     def _claim(self, claim: Callable[[Seat, int], ClaimBatch]) -> ClaimBatch:
         """Run one claim transaction, and start what it granted."""

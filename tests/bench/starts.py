@@ -33,7 +33,7 @@ import apsw
 
 from edgecron.api import Scheduler
 from edgecron.clock import SystemClock
-from edgecron.engine.core import CHUNK, FIRST_CHUNK
+from edgecron.engine.firing import CHUNK, FIRST_CHUNK
 from edgecron.engine.events import Event, EventKind
 from edgecron.engine.host import EngineHost
 from edgecron.model import Job, JobKind, ScheduleSpec

@@ -1,0 +1,137 @@
+"""What is due is decided and claimed: boots, plan times chunk by chunk, then what is queued."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from edgecron.clock import Clock
+from edgecron.engine.catalogue import Catalogue
+from edgecron.engine.events import EventKind
+from edgecron.engine.telling import Teller
+from edgecron.model import Cause
+from edgecron.planning import Due, Fire, plan_fire
+from edgecron.store.contract import BootDecision, ClaimBatch, Decision, Seat, Store
+
+FIRST_CHUNK = 16  # small, so that the first starts are early
+CHUNK = 256
+_MOST_CHUNKS = 1024  # of one step: others get a turn even while a storm lasts
+
+Claim = Callable[[Callable[[Seat, int], ClaimBatch]], ClaimBatch]
+
+
+class Firing:
+    """Decides for the queues of one engine. `claim` runs a claim transaction and starts what it
+    granted. With `has_one_run` only what is queued is claimed, which the seat bounds to that run.
+    """
+
+    def __init__(
+        self,
+        *,
+        store: Store,
+        clock: Clock,
+        catalogue: Catalogue,
+        teller: Teller,
+        queues: tuple[str, ...],
+        claim: Claim,
+        has_one_run: bool,
+    ) -> None:
+        self._store = store
+        self._clock = clock
+        self._catalogue = catalogue
+        self._teller = teller
+        self._queues = queues
+        self._claim = claim
+        self._has_one_run = has_one_run
+        self._is_boot_decided = False
+
+    def claim_all(self) -> list[ClaimBatch]:
+        """Decide and claim all that is due now."""
+        if self._has_one_run:
+            return [self._fill()]
+        return [self._fire_boot(), *self._fire_due(), self._fill()]
+
+    def _fire_boot(self) -> ClaimBatch:
+        """Decide `on boot` once for this boot."""
+        if self._is_boot_decided:
+            return ClaimBatch()
+        boot_id = self._clock.boot_id()
+        now_ms = self._clock.now_ms()
+        decisions = []
+        due = self._store.find_boot_due(self._queues, boot_id=boot_id)
+        for schedule_id, revision in due:
+            entry = self._catalogue.find(schedule_id, revision)
+            if entry is None or entry.spec is None:
+                continue
+            fire = Fire(
+                plan_ms=now_ms,
+                due_ms=now_ms,
+                cause=Cause.BOOT,
+                source="on boot",
+                fire_key=f"boot:{boot_id}",
+            )
+            decisions.append(
+                BootDecision(schedule_id=schedule_id, revision=revision, fire=fire, spec=entry.spec)
+            )
+        batch = ClaimBatch()
+        if decisions:
+            batch = self._claim(
+                lambda seat, now: self._store.claim_boot(
+                    decisions, boot_id=boot_id, seat=seat, now_ms=now
+                )
+            )
+        # What was edited meanwhile is not decided, and looked at again.
+        self._is_boot_decided = batch.advanced == len(due)
+        return batch
+
+    def _fire_due(self) -> list[ClaimBatch]:
+        """Decide everything that is due, chunk by chunk."""
+        batches = []
+        limit = FIRST_CHUNK
+        before: list[Due] = []
+        for _ in range(_MOST_CHUNKS):
+            now_ms = self._clock.now_ms()
+            due = self._store.find_due(self._queues, now_ms=now_ms, limit=limit)
+            if not due:
+                break
+            batch = self._claim_due(self._decide(due, now_ms))
+            batches.append(batch)
+            # Nothing may be ours where peers were first; the same again is for the next step.
+            if not batch.advanced and due == before:
+                break
+            before = due
+            limit = CHUNK
+        return batches
+
+    def _claim_due(self, decisions: list[Decision]) -> ClaimBatch:
+        if not decisions:
+            return ClaimBatch()
+        return self._claim(
+            lambda seat, now_ms: self._store.claim_due(decisions, seat=seat, now_ms=now_ms)
+        )
+
+    def _fill(self) -> ClaimBatch:
+        """Give free places to what is queued."""
+        return self._claim(lambda seat, now_ms: self._store.claim_queued(seat=seat, now_ms=now_ms))
+
+    def _decide(self, due: list[Due], now_ms: int) -> list[Decision]:
+        self._catalogue.load((one.schedule_id, one.revision) for one in due)
+        decisions = []
+        for one in due:
+            entry = self._catalogue.find(one.schedule_id, one.revision)
+            if entry is None:
+                # Not on record; where it was only changed since we looked, this breaks nothing.
+                self._break(one, None, f"its revision {one.revision} is not on record")
+                continue
+            if entry.spec is None or entry.timing is None:
+                self._break(one, entry.name, entry.error or "")
+                continue
+            plan = plan_fire(entry.timing, one, now_ms=now_ms)
+            decisions.append(Decision(plan=plan, spec=entry.spec))
+        return decisions
+
+    def _break(self, due: Due, schedule: str | None, error: str) -> None:
+        now_ms = self._clock.now_ms()
+        if self._store.mark_broken(
+            due.schedule_id, revision=due.revision, error=error, now_ms=now_ms
+        ):
+            self._teller.tell(EventKind.BROKEN, None, schedule, {"error": error})
