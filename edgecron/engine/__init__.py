@@ -1,10 +1,13 @@
 """The scheduler loop: what is due is decided, claimed and started, and its end is written.
 
 core.py        step(): one pass           loop.py      run(): steps, and sleep between them
+firing.py      what is fired in a pass    catalogue.py schedules, compiled once
+handover.py    from a grant to a claim    liveruns.py  what runs, and under whom
 host.py        an engine's surroundings   sleep.py     waiting for an instant or an event
-wake.py        FIFOs that wake engines    catalogue.py schedules, compiled once
-recovery.py    what dead engines left     liveness.py  who is alive
+wake.py        FIFOs that wake engines    watch.py     the end of a peer's process
+rescue.py      when to look for the dead  recovery.py  taking over what they left
+adoption.py    their supervisors          strays.py    and their files
+liveness.py    who is alive               health.py    alive, silent or stalled
 events.py      what was done, as values   telling.py   and how it is reported
-handover.py    from a grant to a claim    peers.py     engines, seen by who is none
-health.py      alive, silent or stalled
+peers.py       engines, seen by who is none
 """

@@ -33,8 +33,8 @@ import apsw
 
 from edgecron.api import Scheduler
 from edgecron.clock import SystemClock
-from edgecron.engine.firing import CHUNK, FIRST_CHUNK
 from edgecron.engine.events import Event, EventKind
+from edgecron.engine.firing import CHUNK, FIRST_CHUNK
 from edgecron.engine.host import EngineHost
 from edgecron.model import Job, JobKind, ScheduleSpec
 from edgecron.supervisor import Started, StartRequest, start
