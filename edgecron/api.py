@@ -249,6 +249,7 @@ class Scheduler:
         or the next one, has written the end. Raises NotFound, Conflict where it has ended
         already, SupervisorUnavailable where nobody is left to end it.
         """
+        from edgecron.engine.owner import refuse_foreign
         from edgecron.engine.peers import end_run
 
         for _ in range(_TRIES):
@@ -267,6 +268,7 @@ class Scheduler:
                         # It may have ended with nobody there to write it down.
                         self.take_over()
                         if self.execution(execution_id).status in ACTIVE:
+                            refuse_foreign(self.path)
                             raise
                         continue
                     return self.execution(execution_id)
@@ -417,12 +419,15 @@ class Scheduler:
     def take_over(self) -> None:
         """Write the ends that dead engines left, where no engine at work does it.
 
-        Else what has long ended would still look like a run that goes on.
+        Else what has long ended would still look like a run that goes on. Of another user's
+        database nothing is taken over.
         """
         if self.store.count_active() and not any(state.is_working for state in self.engines()):
+            from edgecron.engine.owner import find_stranger
             from edgecron.engine.peers import take_over_ends
 
-            take_over_ends(self.store, state_dir(self.path), clock=self._clock)
+            if find_stranger(self.path) is None:
+                take_over_ends(self.store, state_dir(self.path), clock=self._clock)
 
     def _ring(self) -> None:
         from edgecron.engine.wake import ring_engines

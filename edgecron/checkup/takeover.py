@@ -17,6 +17,7 @@ from pathlib import Path
 from edgecron.api import Scheduler
 from edgecron.engine.health import find_holder, holds_open
 from edgecron.engine.liveness import KernelLiveness, engine_lock_path
+from edgecron.engine.owner import refuse_foreign
 from edgecron.engine.peers import EngineState, find_state, take_over_ends
 from edgecron.engine.wake import ring_engines
 from edgecron.errors import Conflict, EdgecronError, NotFound, NotSupported
@@ -47,9 +48,11 @@ def get_stalled(scheduler: Scheduler, pid: int) -> EngineState:
     """The stalled engine of a process id.
 
     Raises NotFound where no engine of this database has it, Conflict where that one is not
-    stalled, NotSupported where this system can't end it, EdgecronError where this user can't.
+    stalled, NotSupported where this system can't end it, EdgecronError where this user can't, or
+    the database is another user's.
     """
     _refuse_unable(pid)
+    refuse_foreign(scheduler.path)
     states = scheduler.engines()
     found = [state for state in states if state.info.pid == pid and state.is_alive]
     if not found:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -10,6 +11,7 @@ from pathlib import Path
 from edgecron.clock import Clock
 from edgecron.engine.health import PATIENCE_S, EngineHealth, diagnose
 from edgecron.engine.liveness import KernelLiveness, engine_lock_path
+from edgecron.engine.owner import owner_of
 from edgecron.engine.recovery import NOBODY, recover
 from edgecron.errors import Conflict
 from edgecron.model import EngineInfo
@@ -128,6 +130,8 @@ def follow_output(row: RunningRow, state_dir: Path, *, position: int = 0) -> Ite
 
 
 def take_over_ends(store: Store, state_dir: Path, *, clock: Clock) -> None:
-    """Write the ends that dead engines left."""
+    """Write the ends that dead engines left; nothing where the state folder is another user's."""
+    if owner_of(state_dir) not in (None, os.geteuid()):
+        return
     liveness = KernelLiveness(state_dir, boot_id=clock.boot_id())
     recover(store, liveness, NOBODY, now_ms=clock.now_ms)
