@@ -117,7 +117,6 @@ NOT_CARRIED = {
     53: "comes with the watch over the database file",
     55: "comes with the verb backup",
     67: "comes with Python callables",
-    70: "comes with the second schema version",
     71: "comes with the single binary",
     74: "comes with the dashboard",
     76: "comes with the dashboard",

@@ -97,9 +97,9 @@ def test_a_symlink_in_place_of_a_lock_is_not_followed(tmp_path: Path) -> None:
 
     with pytest.raises(SupervisorUnavailable, match="exists"):
         take_lock(link)
-    with pytest.raises(OSError, match="symbolic"):
-        lock_is_held(link)
 
+    # Nobody is judged by it: whoever it stands for is left alone.
+    assert lock_is_held(link)
     assert not victim.exists()
 
 
