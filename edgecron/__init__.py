@@ -10,6 +10,7 @@ in this list, never from below; `tests/test_house.py` holds it.
     model                 Schedule, Execution, policies, statuses: frozen values
     triggers              text -> Trigger; next_after(instant); the gap and fold rule
     planning, admission   pure decisions: what is due, misfire; overlap, limits
+    retrying, upstreams   likewise: the next attempt; what a schedule may come after
     timing                a schedule's words to its times, compiled when written
     upcoming              fires to come, as people see them
     store                 the only place that knows SQL

@@ -12,15 +12,25 @@ class Admission(Enum):
     RUN = "run"  # a place is free
     QUEUE = "queue"  # it waits for one
     SKIP = "skip"  # overlap says no
+    REPLACE = "replace"  # it waits for the end of the one it replaces, which is asked for
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Occupancy:
-    """Active executions of one schedule and scope; `catching_up` of those running are late."""
+    """Active executions of one schedule and scope; `catching_up` of those running are late.
+
+    `retrying` wait for their next attempt: their fires go on, and keep their places.
+    """
 
     running: int = 0
     queued: int = 0
+    retrying: int = 0
     catching_up: int = 0
+
+    @property
+    def active(self) -> int:
+        """How many fires have begun or wait, and have not ended."""
+        return self.running + self.queued + self.retrying
 
 
 def running_limit(overlap: Overlap, max_running: int | None) -> int | None:
@@ -40,7 +50,7 @@ def admit_fire(
 ) -> Admission:
     """What becomes of a new fire, given what is active of its schedule and scope."""
     limit = running_limit(overlap, max_running)
-    active = occupancy.running + occupancy.queued
+    active = occupancy.active
     run_or_wait = Admission.RUN if has_place else Admission.QUEUE
     if in_sequence:
         # Overlap does not discard what catch_up=all promised; it runs one after the other.
@@ -51,6 +61,8 @@ def admit_fire(
         return run_or_wait
     if overlap is Overlap.ALLOW:
         return Admission.QUEUE
+    if overlap is Overlap.REPLACE:
+        return Admission.REPLACE
     if overlap is Overlap.QUEUE and occupancy.queued == 0:
         return Admission.QUEUE
     return Admission.SKIP
@@ -65,4 +77,5 @@ def may_start_queued(
         # In sequence: after the one before, but not after what runs for another cause. A schedule
         # that is always running something would never catch up.
         return False
-    return limit is None or occupancy.running < limit
+    taken = occupancy.running + occupancy.retrying - (cause is Cause.RETRY)
+    return limit is None or taken < limit

@@ -98,26 +98,34 @@ class Scheduler:
 
     def add_all(self, specs: Sequence[ScheduleSpec], *, origin: str = "python") -> list[Schedule]:
         """Make several schedules in one transaction: all, or none and an error."""
-        from edgecron.planning import next_fire
+        from edgecron.planning import fresh_fire
         from edgecron.store.schedules import Retiming
 
         now_ms = self._clock.now_ms()
         made = []
         for spec in specs:
             compiled = self.compile(spec)
-            retiming = Retiming(next=next_fire(compiled.timing, now_ms), decided_until_ms=now_ms)
+            retiming = Retiming(next=fresh_fire(compiled.timing, now_ms), decided_until_ms=now_ms)
             made.append((compiled, retiming))
+        self._check_upstreams([compiled for compiled, _ in made])
         self.store.insert_schedules(
             made, boot_id=self._clock.boot_id(), origin=origin, now_ms=now_ms
         )
         self._ring()
         return [self.store.get_schedule(spec.name) for spec in specs]
 
+    def _check_upstreams(self, written: Sequence[CompiledSpec]) -> None:
+        wanted = {one.spec.name: [name for name, _ in one.upstreams] for one in written}
+        if any(wanted.values()):
+            from edgecron.upstreams import check_upstreams
+
+            names = self.store.find_names()
+            check_upstreams(wanted, known=self.store.find_upstreams(), names=names)
+
     def compile(self, spec: ScheduleSpec) -> CompiledSpec:
         """Check a specification as `add` would, writing nothing."""
-        from edgecron.timing import check_honoured, compile_spec
+        from edgecron.timing import compile_spec
 
-        check_honoured(spec.policies)
         now = self.now()
         return compile_spec(spec, seed=self.store.seed, made_at=now, now=now)
 
@@ -151,6 +159,7 @@ class Scheduler:
             compiled = keep_triggers(self.store, schedule, spec)
         else:
             compiled = self.compile(spec)
+            self._check_upstreams([compiled])
         is_mended = schedule.trigger_error is not None
         if is_mended or timing_words(spec) != timing_words(schedule.spec):
             retiming = retime(

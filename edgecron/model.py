@@ -21,6 +21,7 @@ ON_TIME_MS = 60_000  # a single fire that is no later than this after its due ti
 MAX_CATCH_UP = 100  # fires of one misfire that catch_up=all runs at most
 OUTPUT_CAP_BYTES = 256 * 1024
 COMMAND_QUEUE = "command"
+REPLACED_MARK = "replaced"  # among the flags of a run that is ended for a newer one
 GLOBAL_SCOPE = ("global", "")
 _MOST_S = MAX_DURATION_MS // 1000
 _MOST = 1_000_000  # of anything that is counted: far beyond use, and far within 64 bits
@@ -62,6 +63,7 @@ class Reason(StrEnum):
     EDITED = "edited"  # skipped: its time had passed when the triggers were changed
     CONDITION = "condition"  # skipped: what it needed did not come true before its deadline
     REQUEST = "request"  # cancelled: a person or a program asked for it
+    REPLACED = "replaced"  # cancelled: a newer fire of its schedule took its place
     REMOVED = "removed"  # its schedule was removed: cancelled if queued, skipped if undecided
     SHUTDOWN = "shutdown"  # cancelled: stopped with the engine, as asked
     LOST = "lost"  # interrupted: engine and supervisor died, and its end is not on record

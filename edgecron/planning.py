@@ -18,6 +18,7 @@ from edgecron.model import (
     Cause,
     Reason,
 )
+from edgecron.timetext import format_duration_ms
 
 _TOGETHER_MS = 1000  # fires whose due times lie this close came due together
 _MOST_JITTERED = 4096  # plan times looked at one by one in a pass, where jitter reorders them
@@ -49,6 +50,7 @@ class Timing:
     from_ms: int | None = None
     until_ms: int | None = None
     max_runs: int | None = None
+    after_end_ms: int | None = None  # an interval that counts from the end of the last run
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,6 +123,25 @@ def next_fire(timing: Timing, after_ms: int, *, planned_count: int = 0) -> NextF
     return NextFire(plan_ms=plan_ms, due_ms=resolve_due_ms(timing, plan_ms), source=source)
 
 
+def fresh_fire(timing: Timing, after_ms: int, *, planned_count: int = 0) -> NextFire | None:
+    """The first fire later than `after_ms` where nothing runs whose end could be waited for.
+
+    As `next_fire`; an interval after the end counts from `after_ms` then.
+    """
+    found = next_fire(timing, after_ms, planned_count=planned_count)
+    if timing.after_end_ms is None:
+        return found
+    if timing.max_runs is not None and planned_count >= timing.max_runs:
+        return None
+    plan_ms = max(after_ms + timing.after_end_ms, timing.from_ms or 0)
+    if timing.until_ms is not None and plan_ms > timing.until_ms:
+        return found
+    if found is not None and found.plan_ms <= plan_ms:
+        return found
+    source = f"every {format_duration_ms(timing.after_end_ms)} after end"
+    return NextFire(plan_ms=plan_ms, due_ms=resolve_due_ms(timing, plan_ms), source=source)
+
+
 def next_after_pause(
     timing: Timing, until_ms: int, *, decided_until_ms: int, planned_count: int = 0
 ) -> NextFire | None:
@@ -129,7 +150,7 @@ def next_after_pause(
     Where none follows, the first that the pause holds, due at its end: it is then recorded.
     """
     after_ms = max(until_ms - 1, decided_until_ms)
-    following = next_fire(timing, after_ms, planned_count=planned_count)
+    following = fresh_fire(timing, after_ms, planned_count=planned_count)
     if following is not None:
         return following
     held = next_fire(timing, decided_until_ms, planned_count=planned_count)
@@ -183,7 +204,7 @@ def plan_fire(timing: Timing, due: Due, *, now_ms: int) -> FirePlan:
         missed=tuple(_missed(timing, due, fires, latest_ms)),
         decided_until_ms=latest_ms,
         planned_count=planned_count,
-        next=next_fire(timing, latest_ms, planned_count=planned_count),
+        next=_following(timing, latest_ms, fires, now_ms=now_ms, planned_count=planned_count),
     )
 
 
@@ -207,6 +228,15 @@ def missed_until(
     if count == 0 or first is None or last_ms is None:
         return None
     return Missed(from_ms=first[0], to_ms=last_ms, count=count, reason=reason)
+
+
+def _following(
+    timing: Timing, latest_ms: int, fires: tuple[Fire, ...], *, now_ms: int, planned_count: int
+) -> NextFire | None:
+    """What comes next: the end of what runs sets a time after it, where anything runs."""
+    if fires or timing.after_end_ms is None:
+        return next_fire(timing, latest_ms, planned_count=planned_count)
+    return fresh_fire(timing, max(latest_ms, now_ms), planned_count=planned_count)
 
 
 def _plan_alone(due: Due, following: NextFire | None) -> FirePlan:

@@ -8,8 +8,14 @@ from edgecron.planning import Missed, Timing, missed_until, next_after_pause
 from edgecron.store import SqliteStore
 from edgecron.store.schedules import Retiming
 from edgecron.timetext import to_ms
-from edgecron.timing import CompiledSpec, check_honoured, load_timing, load_triggers, timing_of
-from edgecron.triggers import TriggerKind
+from edgecron.timing import (
+    CompiledSpec,
+    is_on_boot,
+    load_timing,
+    load_triggers,
+    timing_of,
+    upstreams_of,
+)
 
 
 def timing_of_stored(store: SqliteStore, schedule: Schedule) -> Timing:
@@ -19,13 +25,13 @@ def timing_of_stored(store: SqliteStore, schedule: Schedule) -> Timing:
 
 def keep_triggers(store: SqliteStore, schedule: Schedule, spec: ScheduleSpec) -> CompiledSpec:
     """A changed specification whose triggers stay as they were expanded."""
-    check_honoured(spec.policies)
     text = store.compiled_of(schedule)
     triggers = load_triggers(text)
     return CompiledSpec(
         spec=spec,
         compiled=text,
-        on_boot=any(trigger.kind is TriggerKind.BOOT for trigger in triggers),
+        on_boot=is_on_boot(triggers),
+        upstreams=upstreams_of(spec.name, triggers),
         timing=timing_of(spec, triggers, seed=store.seed),
         warnings=(),
     )

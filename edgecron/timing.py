@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
 from edgecron.errors import InvalidInput, InvalidTrigger
-from edgecron.model import OnInterrupt, Overlap, Policies, ScheduleSpec
+from edgecron.model import ScheduleSpec
 from edgecron.planning import Timing
 from edgecron.timetext import to_ms
 from edgecron.triggers import (
+    AfterEndTrigger,
+    AfterTrigger,
     Trigger,
     TriggerKind,
     check_zone,
@@ -26,12 +29,13 @@ class CompiledSpec:
     """A specification with its triggers expanded.
 
     `spec` has canonical trigger texts; `compiled` is a JSON array of the same length, which
-    `load_triggers` reads without croniter.
+    `load_triggers` reads without croniter. `upstreams` are (schedule, which ends) that it follows.
     """
 
     spec: ScheduleSpec
     compiled: str
     on_boot: bool
+    upstreams: tuple[tuple[str, str], ...]
     timing: Timing
     warnings: tuple[str, ...]
 
@@ -54,8 +58,6 @@ def compile_spec(
         parse_trigger(text, spec.timezone, spec.name, anchor=made_at, seed=seed)
         for text in spec.triggers
     ]
-    for trigger in triggers:
-        _check_fired(trigger)
     texts = tuple(trigger.text for trigger in triggers)
     if len(set(texts)) != len(texts):
         raise InvalidTrigger(f"schedule {spec.name!r} names the same time twice")
@@ -66,7 +68,8 @@ def compile_spec(
     return CompiledSpec(
         spec=canonical,
         compiled=f"[{','.join(dump_trigger(trigger) for trigger in triggers)}]",
-        on_boot=any(trigger.kind is TriggerKind.BOOT for trigger in triggers),
+        on_boot=is_on_boot(triggers),
+        upstreams=upstreams_of(spec.name, triggers),
         timing=timing_of(canonical, triggers, seed=seed),
         warnings=tuple(warning for trigger in triggers for warning in trigger.warnings),
     )
@@ -101,7 +104,36 @@ def timing_of(spec: ScheduleSpec, triggers: list[Trigger], *, seed: bytes) -> Ti
         from_ms=None if spec.from_at is None else to_ms(spec.from_at),
         until_ms=None if spec.until_at is None else to_ms(spec.until_at),
         max_runs=spec.max_runs,
+        after_end_ms=_after_end_ms(triggers),
     )
+
+
+def is_on_boot(triggers: Sequence[Trigger]) -> bool:
+    """Whether one of the triggers is `on boot`."""
+    return any(trigger.kind is TriggerKind.BOOT for trigger in triggers)
+
+
+def upstreams_of(name: str, triggers: Sequence[Trigger]) -> tuple[tuple[str, str], ...]:
+    """(schedule, which ends) of each schedule that the triggers follow.
+
+    Raises InvalidTrigger where a schedule follows itself, or the same one twice.
+    """
+    found = [(t.upstream, t.on) for t in triggers if isinstance(t, AfterTrigger)]
+    names = [upstream for upstream, _ in found]
+    if name in names:
+        raise InvalidTrigger(
+            f"schedule {name!r} comes after itself",
+            hint="an interval after its own end is: every 1h after end",
+        )
+    if len(set(names)) != len(names):
+        raise InvalidTrigger(f"schedule {name!r} comes after the same schedule twice")
+    return tuple(found)
+
+
+def _after_end_ms(triggers: Sequence[Trigger]) -> int | None:
+    """The shortest interval after the end, or None."""
+    found = [t.interval_ms for t in triggers if isinstance(t, AfterEndTrigger)]
+    return min(found, default=None)
 
 
 def trigger_words(spec: ScheduleSpec) -> tuple[object, ...]:
@@ -118,25 +150,6 @@ def timing_words(spec: ScheduleSpec) -> tuple[object, ...]:
         spec.max_runs,
         spec.policies.jitter_s,
     )
-
-
-def _check_fired(trigger: Trigger) -> None:
-    if trigger.kind in (TriggerKind.AFTER, TriggerKind.AFTER_END):
-        raise InvalidTrigger(
-            f"trigger {trigger.text!r} is not yet available in this version",
-            hint="use a cron text, every, at or on boot",
-        )
-
-
-def check_honoured(policies: Policies) -> None:
-    """Refuse what is kept in the schema already, but that no engine carries out yet."""
-    for is_asked, what in (
-        (policies.retries > 0, "retries"),
-        (policies.overlap is Overlap.REPLACE, "overlap replace"),
-        (policies.on_interrupt is OnInterrupt.RETRY, "on-interrupt retry"),
-    ):
-        if is_asked:
-            raise InvalidInput(f"{what} is not yet available in this version")
 
 
 def _check_future(trigger: Trigger, now: datetime) -> None:

@@ -116,7 +116,7 @@ def _kind_notes(trigger: Trigger, *, name: str | None) -> list[str]:
     if trigger.kind is TriggerKind.BOOT:
         return ["its times are those of the machine's boots"]
     if trigger.kind in (TriggerKind.AFTER, TriggerKind.AFTER_END):
-        return ["not yet available in this version: add refuses it"]
+        return ["it has no times of its own: it follows the ends of runs"]
     if isinstance(trigger, EveryTrigger) and not trigger.is_bounded:
         return ["a schedule counts from when it is made; these times count from 1970"]
     if trigger.kind is TriggerKind.CRON and _has_hash(trigger.text):

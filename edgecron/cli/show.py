@@ -116,6 +116,7 @@ def _trigger_words(scheduler: Scheduler, schedule: Schedule) -> list[str]:
 
 def _policy_words(policies: Policies) -> str:
     from edgecron.cli.screen import seconds_words
+    from edgecron.model import OnInterrupt
 
     words = [f"catch up {policies.catch_up}", f"overlap {policies.overlap}"]
     if policies.grace_s is not None:
@@ -126,6 +127,14 @@ def _policy_words(policies: Policies) -> str:
     words.append(f"timeout {timeout}")
     if policies.timeout_s is not None:
         words.append(f"kill grace {seconds_words(policies.kill_grace_s)}")
+    if policies.retries:
+        delay = seconds_words(policies.retry_delay_s)
+        words.append(f"{policies.retries} retries, the first after {delay}")
+        if policies.retry_factor != 1:
+            most = seconds_words(policies.retry_max_delay_s)
+            words.append(f"each {policies.retry_factor:g} times later, up to {most}")
+    if policies.on_interrupt is not OnInterrupt.LEAVE:
+        words.append("run again after an interruption")
     if policies.jitter_s:
         words.append(f"jitter {seconds_words(policies.jitter_s)}")
     if policies.priority:

@@ -19,6 +19,7 @@ from edgecron.errors import InvalidDuration, InvalidTime, InvalidTrigger
 from edgecron.model import (
     GLOBAL_SCOPE,
     CatchUp,
+    OnInterrupt,
     Overlap,
     Policies,
     Priority,
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 
 _MOST_PRIORITY = 1000
 _MOST_RUNS = 1_000_000_000
+_MOST_FACTOR = 100
 _DEFAULTS = Policies()
 
 
@@ -38,10 +40,18 @@ def add_arguments(parser: ArgumentParser) -> None:
     """The options of a schedule, named after its policies."""
     when = parser.add_argument_group("when (several may be given: the earliest comes first)")
     when.add_argument("--cron", action="append", metavar="TEXT", help="5 fields, 6, or @daily")
-    when.add_argument("--every", action="append", metavar="DURATION", help="15m; '15m from TIME'")
+    when.add_argument(
+        "--every", action="append", metavar="DURATION", help="15m; '15m from TIME'; '1h after end'"
+    )
     when.add_argument("--at", action="append", metavar="TIME", help="once; 'tomorrow 09:00'")
     when.add_argument(
         "--on-boot", action="store_true", help="once each time the machine has booted"
+    )
+    when.add_argument(
+        "--after",
+        action="append",
+        metavar="NAME[:success|failure|any]",
+        help="when a run of another schedule has ended (success)",
     )
     when.add_argument("--tz", metavar="ZONE|local", help="the zone of --cron and of times")
     when.add_argument("--from", dest="from_at", metavar="TIME", help="not before")
@@ -65,11 +75,20 @@ def add_arguments(parser: ArgumentParser) -> None:
     how.add_argument("--grace", metavar="DURATION", help="how late is too late (24h)")
     how.add_argument(
         "--overlap",
-        metavar="skip|queue|allow",
-        help="while it still runs (skip); queue lets one wait",
+        metavar="skip|queue|allow|replace",
+        help="while it still runs (skip); queue lets one wait, replace ends the old one",
     )
     how.add_argument(
         "--max-running", metavar="N", help="at the same time (1; unlimited with --overlap allow)"
+    )
+    how.add_argument("--retries", metavar="N", help="further attempts after a failure (0)")
+    how.add_argument("--retry-delay", metavar="DURATION", help="before the first of them (10s)")
+    how.add_argument("--retry-factor", metavar="X", help="by which the delay grows (2)")
+    how.add_argument("--retry-max-delay", metavar="DURATION", help="up to which it grows (1h)")
+    how.add_argument(
+        "--on-interrupt",
+        metavar="leave|retry",
+        help="when its end is not known, as after a power cut (leave)",
     )
     how.add_argument("--timeout", metavar="DURATION", help="end it after (none)")
     how.add_argument("--kill-grace", metavar="DURATION", help="between TERM and KILL (10s)")
@@ -91,10 +110,7 @@ def is_anything_given(args: Namespace) -> bool:
 def read_triggers(
     args: Namespace, *, name: str, timezone: str | None, now: datetime
 ) -> list[Trigger]:
-    """The triggers that were given, parsed; empty where none was.
-
-    Raises InvalidTrigger for those that this version can't fire yet.
-    """
+    """The triggers that were given, parsed; empty where none was. Raises InvalidTrigger."""
     from edgecron.triggers import TriggerKind, parse_trigger
 
     triggers = []
@@ -112,20 +128,9 @@ def read_triggers(
         triggers.append(parse_trigger(f"at {format_instant(instant)}", timezone, name))
     if args.on_boot:
         triggers.append(parse_trigger("on boot", timezone, name))
-    for trigger in triggers:
-        refuse_unfired(trigger)
+    for text in args.after or ():
+        triggers.append(parse_trigger(f"after {text}", timezone, name))
     return triggers
-
-
-def refuse_unfired(trigger: Trigger) -> None:
-    """Raise InvalidTrigger for a trigger that is understood, but that nothing fires yet."""
-    from edgecron.triggers import TriggerKind
-
-    if trigger.kind in (TriggerKind.AFTER, TriggerKind.AFTER_END):
-        raise InvalidTrigger(
-            f"trigger {trigger.text!r} is not yet available in this version",
-            hint="use --cron, --every, --at or --on-boot",
-        )
 
 
 def read_time(
@@ -220,6 +225,19 @@ def _seconds_or_zero(text: str) -> float:
     return 0.0 if text in ("0", "0s") else _seconds(text)
 
 
+def _factor(text: str) -> float:
+    try:
+        factor = float(text)
+    except ValueError:
+        factor = 0.0
+    if not 1 <= factor <= _MOST_FACTOR:
+        raise UsageError(
+            f"--retry-factor is {text!r}, expected a number from 1 to {_MOST_FACTOR}",
+            hint="2 doubles the delay with each retry, 1 keeps it",
+        )
+    return factor
+
+
 def _codes(text: str) -> tuple[int, ...]:
     return tuple(
         read_count(part.strip(), what="--ok-codes", least=0, most=255) for part in text.split(",")
@@ -247,12 +265,16 @@ def _choice(option: str, *members: StrEnum) -> Callable[[str], StrEnum]:
 _POLICY_OPTIONS: dict[str, tuple[str, Callable[[str], object]]] = {
     "catch_up": ("catch_up", _choice("catch-up", *CatchUp)),
     "grace": ("grace_s", _seconds_or_zero),
-    # `replace` comes with cancelling.
-    "overlap": ("overlap", _choice("overlap", Overlap.SKIP, Overlap.QUEUE, Overlap.ALLOW)),
+    "overlap": ("overlap", _choice("overlap", *Overlap)),
     "max_running": ("max_running", lambda text: read_count(text, what="--max-running")),
     "timeout": ("timeout_s", _seconds),
     "kill_grace": ("kill_grace_s", _seconds_or_zero),
     "ok_codes": ("ok_codes", _codes),
     "priority": ("priority", _priority),
     "jitter": ("jitter_s", _seconds_or_zero),
+    "retries": ("retries", lambda text: read_count(text, what="--retries", least=0)),
+    "retry_delay": ("retry_delay_s", _seconds_or_zero),
+    "retry_factor": ("retry_factor", _factor),
+    "retry_max_delay": ("retry_max_delay_s", _seconds_or_zero),
+    "on_interrupt": ("on_interrupt", _choice("on-interrupt", *OnInterrupt)),
 }

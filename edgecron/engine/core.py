@@ -153,9 +153,12 @@ class Engine:
         ended = self._end()
         self._mind_runners()
         self._note_supervisor()
-        if self._rescue.look(self._seat().engine_id):
+        has_adopted = self._rescue.look(self._seat().engine_id)
+        if has_adopted:
             ended += self._end()  # What ended before it was adopted is there to be collected.
         self._live.let_go()
+        if has_adopted or self._store.change_mark != self._change_mark:
+            self._end_cancelled()
         batches = self._firing.claim_all() if self._may_claim() else []
         self._beat()
         self._change_mark = self._store.change_mark
@@ -270,6 +273,11 @@ class Engine:
             self._store.beat(self._seat().engine_id, now_ms=self._clock.now_ms())
             self._beat_at_ms = now_ms + _BEAT_MS
 
+    def _end_cancelled(self) -> None:
+        """Have what runs here ended whose end was asked for: on request, or for a newer fire."""
+        for execution_id in self._store.find_cancelled(self._seat().engine_id):
+            self._live.cancel(execution_id)
+
     # Fires.
 
     def _may_claim(self) -> bool:
@@ -290,6 +298,9 @@ class Engine:
         if claims:
             self._live.start(claims)
         self._tell_claims(batch)
+        if batch.has_replaced:
+            self._end_cancelled()
+            self._ring_peers()  # Some of it may be theirs.
         return batch
 
     def _tell_claims(self, batch: ClaimBatch) -> None:

@@ -41,6 +41,7 @@ class LiveRuns:
         self._adopted: dict[str, Runner] = {}
         self._revoked: dict[str, frozenset[str]] = {}  # tokens, by adopted supervisor
         self._runs: dict[int, LiveRun] = {}  # by execution id
+        self._cancelled: set[int] = set()
         self.own = start_runner()
 
     def __len__(self) -> int:
@@ -118,8 +119,19 @@ class LiveRuns:
         """The ends that came in since."""
         return [outcome for runner in self._runners() for outcome in runner.collect()]
 
+    def cancel(self, execution_id: int) -> None:
+        """Have a run ended, once: its end follows. Nothing where it is none of ours."""
+        run = self._runs.get(execution_id)
+        if run is None or execution_id in self._cancelled:
+            return
+        self._cancelled.add(execution_id)
+        for runner in self._runners():
+            if runner.supervisor_id == run.supervisor_id:
+                runner.cancel(run.token)
+
     def forget(self, execution_id: int) -> LiveRun | None:
         """It never started, and is not ours any more; what it was."""
+        self._cancelled.discard(execution_id)
         return self._runs.pop(execution_id, None)
 
     def settle(self, outcomes: Sequence[Outcome]) -> list[str | None]:
@@ -128,6 +140,7 @@ class LiveRuns:
         schedules = []
         for outcome in outcomes:
             run = self._runs.pop(outcome.execution_id, None)
+            self._cancelled.discard(outcome.execution_id)
             by = self.own.supervisor_id if run is None else run.supervisor_id
             told.setdefault(by, []).append(outcome.lease_token)
             schedules.append(None if run is None else run.schedule)
@@ -186,6 +199,7 @@ class LiveRuns:
         lost = [key for key, run in self._runs.items() if run.supervisor_id == runner.supervisor_id]
         for key in lost:
             del self._runs[key]
+        self._cancelled.difference_update(lost)
         return len(lost)
 
     def let_go(self) -> None:

@@ -13,6 +13,7 @@ from edgecron.errors import DatabaseUnusable, NotFound
 from edgecron.model import EngineInfo, Execution, Outcome, Output, Schedule, Status
 from edgecron.planning import Due, Fire, Missed, NextFire
 from edgecron.store import (
+    cancelling,
     claims,
     damage,
     ending,
@@ -22,6 +23,7 @@ from edgecron.store import (
     looking,
     outputs,
     queued,
+    revisions,
     schedules,
 )
 from edgecron.store.connection import Database
@@ -132,7 +134,7 @@ class SqliteStore:
                 spec=spec_of(columns, scopes),
                 compiled=columns["compiled"],
             )
-            for schedule_id, revision, columns, scopes in schedules.find_compiled(
+            for schedule_id, revision, columns, scopes in revisions.find_compiled(
                 self._database, wanted
             )
         ]
@@ -151,7 +153,7 @@ class SqliteStore:
         return queued.claim_queued(self._database, seat=seat, now_ms=now_ms)
 
     def finish(self, outcomes: Sequence[Outcome], *, now_ms: int) -> list[bool]:
-        return ending.finish(self._database, outcomes, now_ms=now_ms)
+        return ending.finish(self._database, outcomes, seed=self._seed, now_ms=now_ms)
 
     def find_running(self) -> list[RunningRow]:
         return ending.find_running(self._database)
@@ -161,6 +163,9 @@ class SqliteStore:
 
     def requeue(self, row: RunningRow, *, now_ms: int) -> bool:
         return ending.requeue(self._database, row, now_ms=now_ms)
+
+    def find_cancelled(self, engine_id: int) -> list[int]:
+        return ending.find_cancelled(self._database, engine_id)
 
     def adopt(self, rows: Sequence[RunningRow], *, engine_id: int, now_ms: int) -> list[bool]:
         return ending.adopt(self._database, rows, engine_id=engine_id, now_ms=now_ms)
@@ -229,6 +234,9 @@ class SqliteStore:
     def remove_schedule(self, schedule: Schedule, *, missed: Missed | None, now_ms: int) -> bool:
         return schedules.remove_schedule(self._database, schedule, missed=missed, now_ms=now_ms)
 
+    def find_upstreams(self) -> list[tuple[str, str]]:
+        return schedules.find_upstreams(self._database)
+
     def set_group_limit(self, name: str, max_running: int | None) -> None:
         schedules.set_group_limit(self._database, name, max_running)
 
@@ -250,6 +258,9 @@ class SqliteStore:
 
     def find_removed(self, name: str) -> tuple[int, int] | None:
         return history.find_removed(self._database, name)
+
+    def find_names(self) -> list[str]:
+        return schedules.find_names(self._database)
 
     def find_schedules(self) -> list[Schedule]:
         return schedules.find_schedules(self._database)
@@ -275,7 +286,7 @@ class SqliteStore:
             )
 
     def cancel_queued(self, execution_id: int, *, now_ms: int) -> bool:
-        return ending.cancel_queued(self._database, execution_id, now_ms=now_ms)
+        return cancelling.cancel_queued(self._database, execution_id, now_ms=now_ms)
 
     def request_cancel(self, execution_id: int, *, now_ms: int) -> RunningRow | None:
         return ending.request_cancel(self._database, execution_id, now_ms=now_ms)

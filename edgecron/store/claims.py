@@ -35,7 +35,10 @@ def claim_due(
                     missed=decision.plan.missed,
                 )
     return ClaimBatch(
-        granted=tuple(writer.granted), decided=tuple(writer.decided), advanced=advanced
+        granted=tuple(writer.granted),
+        decided=tuple(writer.decided),
+        advanced=advanced,
+        has_replaced=writer.has_replaced,
     )
 
 
@@ -70,7 +73,10 @@ def claim_boot(
                 missed=(_paused(decision.fire),) if is_paused else (),
             )
     return ClaimBatch(
-        granted=tuple(writer.granted), decided=tuple(writer.decided), advanced=advanced
+        granted=tuple(writer.granted),
+        decided=tuple(writer.decided),
+        advanced=advanced,
+        has_replaced=writer.has_replaced,
     )
 
 

@@ -88,11 +88,15 @@ class Decided:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClaimBatch:
-    """What a claim transaction did. `advanced` counts the schedules whose turn was ours."""
+    """What a claim transaction did. `advanced` counts the schedules whose turn was ours.
+
+    `has_replaced`: it asked for the end of executions that run, to make room for newer ones.
+    """
 
     granted: tuple[Granted, ...] = ()
     decided: tuple[Decided, ...] = ()
     advanced: int = 0
+    has_replaced: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -188,6 +192,9 @@ class Store(Protocol):
 
     def beat(self, engine_id: int, *, now_ms: int) -> None:
         """Note of all that an engine runs that it lives: for people, nothing is decided by it."""
+
+    def find_cancelled(self, engine_id: int) -> list[int]:
+        """The running executions of an engine whose end was asked for."""
 
     def tidy(self) -> None:
         """Do what keeps the store fast, outside of any transaction, while there is time."""

@@ -6,18 +6,26 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from edgecron.model import Outcome, Status
+from edgecron.model import REPLACED_MARK, Outcome, Status
+from edgecron.store.aftermath import follow_up
+from edgecron.store.cancelling import cancel_removed, withdraw
 from edgecron.store.connection import Database
 from edgecron.store.contract import RunningRow
 from edgecron.store.outputs import insert_output, pack_output
 
 
-def finish(database: Database, outcomes: Sequence[Outcome], *, now_ms: int) -> list[bool]:
-    """End running rows in one transaction; False where the lease was lost, changing nothing."""
+def finish(
+    database: Database, outcomes: Sequence[Outcome], *, seed: bytes, now_ms: int
+) -> list[bool]:
+    """End running rows in one transaction; False where the lease was lost, changing nothing.
+
+    What follows an end is written with it: its retry, or, where its fire has ended, the fires of
+    schedules that come after it and its own next time after the end.
+    """
     outputs = [pack_output(outcome.output) for outcome in outcomes]
     with database.transaction():
         return [
-            _finish_one(database, outcome, output, now_ms)
+            _finish_one(database, outcome, output, seed, now_ms)
             for outcome, output in zip(outcomes, outputs, strict=True)
         ]
 
@@ -67,10 +75,20 @@ def requeue(database: Database, row: RunningRow, *, now_ms: int) -> bool:
             {"id": row.execution_id, "token": row.lease_token, "now": now_ms},
         )
         if schedule is not None and schedule[1] is not None:
-            _withdraw(database, row.execution_id, now_ms)
+            withdraw(database, row.execution_id, now_ms=now_ms)
         elif schedule is not None and schedule[2] is not None:
             cancel_removed(database, schedule[0], now_ms=now_ms)
     return schedule is not None
+
+
+def find_cancelled(database: Database, engine_id: int) -> list[int]:
+    """The running executions of an engine whose end was asked for."""
+    rows = database.rows(
+        """SELECT id FROM executions
+           WHERE status = 'running' AND engine_id = :engine AND cancel_requested_at IS NOT NULL""",
+        {"engine": engine_id},
+    )
+    return [row[0] for row in rows]
 
 
 def adopt(
@@ -109,25 +127,6 @@ def beat(database: Database, engine_id: int, *, now_ms: int) -> None:
         )
 
 
-def cancel_removed(database: Database, schedule_id: int, *, now_ms: int) -> None:
-    """Cancel what is queued of a removed schedule, inside the caller's transaction."""
-    cancelled = database.change(
-        """UPDATE executions SET status = 'cancelled', reason = 'removed', finished_at = :now
-           WHERE schedule_id = :id AND status = 'queued'""",
-        {"id": schedule_id, "now": now_ms},
-    )
-    database.change(
-        "UPDATE schedules SET cancelled_count = cancelled_count + :count WHERE id = :id",
-        {"id": schedule_id, "count": cancelled},
-    )
-
-
-def cancel_queued(database: Database, execution_id: int, *, now_ms: int) -> bool:
-    """Withdraw a queued execution on request; False where it is no longer queued."""
-    with database.transaction():
-        return _withdraw(database, execution_id, now_ms)
-
-
 def request_cancel(database: Database, execution_id: int, *, now_ms: int) -> RunningRow | None:
     """Note that a running execution is to end, and say who runs it; None where none runs."""
     with database.transaction():
@@ -144,26 +143,16 @@ def find_running_row(database: Database, execution_id: int) -> RunningRow | None
     return next((row for row in find_running(database) if row.execution_id == execution_id), None)
 
 
-def _withdraw(database: Database, execution_id: int, now_ms: int) -> bool:
-    row = database.returning(
-        """UPDATE executions SET status = 'cancelled', reason = 'request',
-               cancel_requested_at = coalesce(cancel_requested_at, :now), finished_at = :now
-           WHERE id = :id AND status = 'queued' RETURNING schedule_id""",
-        {"id": execution_id, "now": now_ms},
-    )
-    if row is not None:
-        database.change(
-            "UPDATE schedules SET cancelled_count = cancelled_count + 1 WHERE id = :id",
-            {"id": row[0]},
-        )
-    return row is not None
-
-
 def _finish_one(
-    database: Database, outcome: Outcome, output: dict[str, Any] | None, now_ms: int
+    database: Database,
+    outcome: Outcome,
+    output: dict[str, Any] | None,
+    seed: bytes,
+    now_ms: int,
 ) -> bool:
     row = database.returning(
-        """UPDATE executions SET status = :status, reason = :reason, exit_code = :exit_code,
+        """UPDATE executions SET status = :status, exit_code = :exit_code,
+               reason = iif(:reason = 'request' AND flags = json_array(:mark), 'replaced', :reason),
                started_at = iif(:started IS NULL, NULL, max(:started, claimed_at)),
                finished_at = max(:finished, claimed_at), duration_ms = :duration,
                error_code = :error_code, error_msg = :error_msg, flags = :flags, result = :result
@@ -171,6 +160,7 @@ def _finish_one(
            RETURNING schedule_id""",
         {
             "id": outcome.execution_id,
+            "mark": REPLACED_MARK,
             "token": outcome.lease_token,
             "status": outcome.status.value,
             "reason": outcome.reason.value if outcome.reason else None,
@@ -189,6 +179,7 @@ def _finish_one(
     if output is not None:
         insert_output(database, outcome.execution_id, output)
     _count_end(database, row[0], outcome, now_ms)
+    follow_up(database, outcome, seed=seed, now_ms=now_ms)
     return True
 
 

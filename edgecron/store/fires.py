@@ -6,12 +6,14 @@ import os
 from collections.abc import Iterable
 from typing import Any
 
-from edgecron.admission import Admission
+from edgecron.admission import Admission, running_limit
 from edgecron.model import Cause, Reason, ScheduleSpec, Status
 from edgecron.planning import Fire, Missed
+from edgecron.retrying import retry_policy
 from edgecron.store.connection import Database
 from edgecron.store.contract import Decided, Granted, Seat
-from edgecron.store.ledger import Ledger
+from edgecron.store.ledger import Ledger, ScopeKey
+from edgecron.store.replacing import replace_oldest
 
 
 class FireWriter:
@@ -25,6 +27,7 @@ class FireWriter:
         self._ledger = ledger
         self._now_ms = now_ms
         self._direct = direct
+        self.has_replaced = False
         self.granted: list[Granted] = []
         self.decided: list[Decided] = []
 
@@ -82,6 +85,8 @@ class FireWriter:
         )
         if execution_id is None:
             return  # This fire was decided already: the row says so, and nothing runs.
+        if admission is Admission.REPLACE:
+            self._replace((schedule_id, *scope), spec, by=execution_id)
         status = Status.RUNNING if token else Status.QUEUED
         self._record((schedule_id, revision), execution_id, plan_ms=fire.plan_ms, status=status)
         if token:
@@ -96,11 +101,19 @@ class FireWriter:
                     fire_key=fire.fire_key,
                     cause=fire.cause,
                     attempt=1,
-                    max_attempts=spec.policies.retries + 1,
+                    max_attempts=retry_policy(spec.policies).max_attempts,
                     scope_kind=scope[0],
                     scope_id=scope[1],
                 )
             )
+
+    def _replace(self, key: ScopeKey, spec: ScheduleSpec, *, by: int) -> None:
+        """End the oldest that are active, so that the new one gets their place."""
+        limit = running_limit(spec.policies.overlap, spec.policies.max_running) or 1
+        count = self._ledger.occupancy(key).active - limit
+        replace_oldest(self._database, key, count=count, by=by, now_ms=self._now_ms)
+        self._ledger.count_anew(key)
+        self.has_replaced = True
 
     def _claim_columns(self, token: str | None) -> dict[str, Any]:
         seat = self._seat if token else None
@@ -296,7 +309,7 @@ def _fire_columns(
         "cause": fire.cause.value,
         "source": fire.source,
         "due": fire.due_ms,
-        "max_attempts": spec.policies.retries + 1,
+        "max_attempts": retry_policy(spec.policies).max_attempts,
         "queue": spec.queue,
         "priority": int(spec.policies.priority),
         "now": now_ms,

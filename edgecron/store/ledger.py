@@ -26,6 +26,7 @@ class Ledger:
         self._counted: set[int] = set()
         self._running: Counter[ScopeKey] = Counter()
         self._queued: Counter[ScopeKey] = Counter()
+        self._retrying: Counter[ScopeKey] = Counter()
         self._catching_up: Counter[ScopeKey] = Counter()
         self._count(schedule_ids)
         self._places = 0 if seat is None else seat.max_running - _count_engine(database, seat)
@@ -42,6 +43,7 @@ class Ledger:
         return Occupancy(
             running=self._running[key],
             queued=self._queued[key],
+            retrying=self._retrying[key],
             catching_up=self._catching_up[key],
         )
 
@@ -63,9 +65,15 @@ class Ledger:
         )
         if admission is Admission.RUN:
             self.count_start(key, spec.group, fire.cause)
-        elif admission is Admission.QUEUE:
+        elif admission in (Admission.QUEUE, Admission.REPLACE):
             self._queued[key] += 1
         return admission
+
+    def count_anew(self, key: ScopeKey) -> None:
+        """Count what is active of a schedule and scope again: some of it was withdrawn."""
+        for counter in (self._running, self._queued, self._retrying, self._catching_up):
+            counter[key] = 0
+        self._count((key[0],))
 
     def count_start(self, key: ScopeKey, group: str | None, cause: Cause) -> None:
         """Note one more that runs here."""
@@ -80,16 +88,22 @@ class Ledger:
         self._counted.update(ids)
         for row in _count_active(self._database, ids):
             key = row[:3]
-            self._running[key], self._queued[key], self._catching_up[key] = row[3:]
+            (
+                self._running[key],
+                self._queued[key],
+                self._retrying[key],
+                self._catching_up[key],
+            ) = row[3:]
 
 
 def _count_active(
     database: Database, schedule_ids: list[int]
-) -> list[tuple[int, str, str, int, int, int]]:
+) -> list[tuple[int, str, str, int, int, int, int]]:
     return database.rows(
         """SELECT schedule_id, scope_kind, scope_id,
                count(*) FILTER (WHERE status = 'running'),
-               count(*) FILTER (WHERE status = 'queued'),
+               count(*) FILTER (WHERE status = 'queued' AND cause != 'retry'),
+               count(*) FILTER (WHERE status = 'queued' AND cause = 'retry'),
                count(*) FILTER (WHERE status = 'running' AND cause = 'catch_up')
            FROM executions
            WHERE status IN ('queued', 'running')

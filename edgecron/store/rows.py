@@ -27,6 +27,7 @@ from edgecron.timetext import from_ms, to_ms
 SPEC_COLUMNS = (
     "name", "kind", "job", "payload", "stdin", "env", "env_file", "cwd", "user",
     "triggers", "compiled", "on_boot", "timezone", "from_at", "until_at", "max_runs",
+    "after_end_ms",
     "queue", "priority", "group_name", "description",
     "catch_up", "grace_s", "overlap", "max_running", "timeout_s", "kill_grace_s",
     "retries", "retry_delay_s", "retry_factor", "retry_max_delay_s", "ok_codes",
@@ -56,7 +57,9 @@ COUNTED = (
 Columns = Mapping[str, Any]
 
 
-def spec_columns(spec: ScheduleSpec, *, compiled: str, on_boot: bool) -> dict[str, Any]:
+def spec_columns(
+    spec: ScheduleSpec, *, compiled: str, on_boot: bool, after_end_ms: int | None
+) -> dict[str, Any]:
     """The columns of a specification; scopes and nothing else lie in a table of their own."""
     job, policies = spec.job, spec.policies
     return {
@@ -76,6 +79,7 @@ def spec_columns(spec: ScheduleSpec, *, compiled: str, on_boot: bool) -> dict[st
         "from_at": None if spec.from_at is None else to_ms(spec.from_at),
         "until_at": None if spec.until_at is None else to_ms(spec.until_at),
         "max_runs": spec.max_runs,
+        "after_end_ms": after_end_ms,
         "queue": spec.queue,
         "priority": int(policies.priority),
         "group_name": spec.group,

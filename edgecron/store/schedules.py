@@ -12,9 +12,10 @@ import apsw
 from edgecron.errors import AlreadyExists
 from edgecron.model import Schedule, ScheduleSpec
 from edgecron.planning import Missed, NextFire
+from edgecron.store.cancelling import cancel_removed
 from edgecron.store.connection import Database
-from edgecron.store.ending import cancel_removed
 from edgecron.store.fires import record_missed
+from edgecron.store.revisions import write_revision
 from edgecron.store.rows import KEPT_COLUMNS, SPEC_COLUMNS, schedule_of, spec_columns
 from edgecron.timetext import to_ms
 from edgecron.timing import CompiledSpec
@@ -62,7 +63,7 @@ def update_schedule(
 
     With `retiming` also where a time of it was decided; without, its next time stays as it is.
     """
-    columns = spec_columns(compiled.spec, compiled=compiled.compiled, on_boot=compiled.on_boot)
+    columns = _columns(compiled)
     with database.transaction():
         _need_group(database, compiled.spec.group)
         if retiming is not None and _has_fired(database, schedule):
@@ -77,7 +78,8 @@ def update_schedule(
         if retiming is not None:
             _retime(database, schedule, compiled.spec, retiming, now_ms)
         _write_scopes(database, schedule.id, compiled.spec)
-        _write_revision(database, schedule.id, schedule.revision + 1, columns, origin, now_ms)
+        _write_upstreams(database, schedule.id, compiled)
+        write_revision(database, schedule.id, schedule.revision + 1, columns, origin, now_ms)
     return True
 
 
@@ -153,6 +155,15 @@ def remove_schedule(
     return True
 
 
+def find_upstreams(database: Database) -> list[tuple[str, str]]:
+    """(schedule, upstream) by name, of every schedule that comes after another one."""
+    return database.rows(
+        """SELECT s.name, u.upstream FROM schedule_upstreams AS u
+           JOIN schedules AS s ON s.id = u.schedule_id
+           WHERE s.deleted_at IS NULL ORDER BY s.name, u.upstream"""
+    )
+
+
 def set_group_limit(database: Database, name: str, max_running: int | None) -> None:
     """How many runs of a group there may be at once; None is no limit. Makes the group if new."""
     with database.transaction():
@@ -191,26 +202,6 @@ def find_schedules(database: Database) -> list[Schedule]:
 def find_names(database: Database) -> list[str]:
     """The names of all schedules."""
     return [row[0] for row in database.rows("SELECT name FROM schedules WHERE deleted_at IS NULL")]
-
-
-def find_compiled(
-    database: Database, wanted: Sequence[tuple[int, int]]
-) -> list[tuple[int, int, dict[str, Any], tuple[tuple[str, str], ...]]]:
-    """(id, revision, spec columns, scopes) for these (id, revision) pairs, from the snapshots."""
-    if not wanted:
-        return []
-    rows = database.rows(
-        """SELECT r.schedule_id, r.revision, r.snapshot, (
-               SELECT json_group_array(json_array(scope_kind, scope_id)) FROM schedule_scopes AS c
-               WHERE c.schedule_id = r.schedule_id)
-           FROM json_each(:wanted) AS w JOIN schedule_revisions AS r
-               ON r.schedule_id = w.value ->> 0 AND r.revision = w.value ->> 1""",
-        {"wanted": json.dumps(list(wanted))},
-    )
-    return [
-        (row[0], row[1], json.loads(row[2]), tuple((k, i) for k, i in json.loads(row[3])))
-        for row in rows
-    ]
 
 
 def is_unchanged(database: Database, schedule: Schedule) -> bool:
@@ -254,7 +245,7 @@ def _insert_one(
     now_ms: int,
 ) -> int:
     spec = compiled.spec
-    columns = spec_columns(spec, compiled=compiled.compiled, on_boot=compiled.on_boot)
+    columns = _columns(compiled)
     following = retiming.next
     kept = {
         "next_plan_at": following.plan_ms if following else None,
@@ -284,7 +275,8 @@ def _insert_one(
     assert row is not None
     schedule_id = int(row[0])
     _write_scopes(database, schedule_id, spec)
-    _write_revision(database, schedule_id, 1, columns, origin, now_ms)
+    _write_upstreams(database, schedule_id, compiled)
+    write_revision(database, schedule_id, 1, columns, origin, now_ms)
     return schedule_id
 
 
@@ -363,31 +355,31 @@ def _need_group(database: Database, group: str | None) -> None:
         )
 
 
+def _columns(compiled: CompiledSpec) -> dict[str, Any]:
+    return spec_columns(
+        compiled.spec,
+        compiled=compiled.compiled,
+        on_boot=compiled.on_boot,
+        after_end_ms=compiled.timing.after_end_ms,
+    )
+
+
+def _write_upstreams(database: Database, schedule_id: int, compiled: CompiledSpec) -> None:
+    database.change("DELETE FROM schedule_upstreams WHERE schedule_id = :id", {"id": schedule_id})
+    database.change_many(
+        """INSERT INTO schedule_upstreams (schedule_id, upstream, ends)
+           VALUES (:id, :upstream, :ends)""",
+        [
+            {"id": schedule_id, "upstream": upstream, "ends": ends}
+            for upstream, ends in compiled.upstreams
+        ],
+    )
+
+
 def _write_scopes(database: Database, schedule_id: int, spec: ScheduleSpec) -> None:
     database.change("DELETE FROM schedule_scopes WHERE schedule_id = :id", {"id": schedule_id})
     database.change_many(
         """INSERT INTO schedule_scopes (schedule_id, scope_kind, scope_id)
            VALUES (:id, :kind, :scope_id)""",
         [{"id": schedule_id, "kind": kind, "scope_id": id_} for kind, id_ in spec.scopes],
-    )
-
-
-def _write_revision(
-    database: Database,
-    schedule_id: int,
-    revision: int,
-    columns: dict[str, Any],
-    origin: str,
-    now_ms: int,
-) -> None:
-    database.change(
-        """INSERT INTO schedule_revisions (schedule_id, revision, at, origin, snapshot)
-           VALUES (:id, :revision, :now, :origin, :snapshot)""",
-        {
-            "id": schedule_id,
-            "revision": revision,
-            "now": now_ms,
-            "origin": origin,
-            "snapshot": json.dumps(columns, ensure_ascii=False, separators=(",", ":")),
-        },
     )

@@ -47,8 +47,8 @@ def test_as_json_it_is_an_array_of_one_object(edgecron: Edgecron) -> None:
     ("text", "note"),
     [
         ("on boot", "boots"),
-        ("every 1h after end", "not yet available"),
-        ("after backup:any", "not yet available"),
+        ("every 1h after end", "has no times of its own"),
+        ("after backup:any", "has no times of its own"),
         ("every 15m", "when it is made"),
         ("at 2001-01-01T00:00:00Z", "never fires"),
         ("H 3 * * *", "stand-in name"),

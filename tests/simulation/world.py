@@ -47,6 +47,7 @@ class Body:
     ends_ms: int
     exit_code: int
     is_cut_short: bool = False
+    end_reason: Reason | None = None  # request or shutdown, where it was ended
 
 
 @dataclass
@@ -67,6 +68,12 @@ class SimSupervisor:
 
     def live(self, now_ms: int) -> list[Body]:
         return [body for body in self.journal.values() if body and body.ends_ms > now_ms]
+
+    def end(self, token: str, reason: Reason, now_ms: int) -> None:
+        """TERM, for which a body takes no time; what waits is started first, to be simple."""
+        body = self.journal.get(token)
+        if body is not None and body.ends_ms > now_ms and not self.is_stopped:
+            body.ends_ms, body.exit_code, body.end_reason = now_ms, 143, reason
 
     def revoke(self, token: str) -> bool:
         """Whether it will never start."""
@@ -125,12 +132,11 @@ class SimRunner:
             self._supervisor.journal.pop(token, None)
 
     def cancel(self, token: str) -> None:
-        raise AssertionError("nothing cancels yet")
+        self._supervisor.end(token, Reason.REQUEST, self._world.clock.now_ms())
 
     def stop(self) -> None:
-        now_ms = self._world.clock.now_ms()
-        for body in [] if self._supervisor.is_stopped else self._supervisor.live(now_ms):
-            body.ends_ms, body.exit_code = now_ms, 143
+        for token in list(self._supervisor.journal):
+            self._supervisor.end(token, Reason.SHUTDOWN, self._world.clock.now_ms())
 
     def close(self) -> None:
         self._supervisor.engine_key = None
@@ -243,6 +249,7 @@ class World:
         self._in_step: set[str] = set()
         self.calls = 0
         self._made = 0
+        self._mended: set[str] = set()
 
     def fix_seed(self) -> None:
         """Give the database a seed out of our own dice: jitter is then the same in each replay."""
@@ -384,7 +391,7 @@ class World:
             attempt=claim.attempt,
             started_ms=now_ms,
             ends_ms=now_ms + int(job_s) * 1000,
-            exit_code=int(exit_code),
+            exit_code=0 if claim.schedule in self._mended else int(exit_code),
         )
         supervisor.journal[claim.lease_token] = body
         self.bodies.append(body)
@@ -420,6 +427,10 @@ class World:
             runner=SimRunner(self, supervisor, leases), started=started, revoked=revoked
         )
 
+    def mend(self, schedule: str) -> None:
+        """From now on the job of a schedule ends well."""
+        self._mended.add(schedule)
+
     # Quiet.
 
     def settle(self, *, for_ms: int = 120_000, every_ms: int = 1000) -> None:
@@ -440,11 +451,15 @@ class World:
 
 def outcome_of(body: Body, execution_id: int) -> Outcome:
     is_well = body.exit_code == 0
+    status = Status.SUCCESS if is_well else Status.FAILED
+    reason = None if is_well else Reason.EXIT
+    if body.end_reason is not None:
+        status, reason = Status.CANCELLED, body.end_reason
     return Outcome(
         execution_id=execution_id,
         lease_token=body.token,
-        status=Status.SUCCESS if is_well else Status.FAILED,
-        reason=None if is_well else Reason.EXIT,
+        status=status,
+        reason=reason,
         exit_code=body.exit_code,
         started_ms=body.started_ms,
         finished_ms=body.ends_ms,

@@ -33,7 +33,7 @@ class Story:
             ScheduleSpec(
                 name=name,
                 triggers=triggers,
-                job=Job(kind=JobKind.COMMAND, argv=("job", str(lasts_s), "0")),
+                job=Job(kind=JobKind.COMMAND, argv=("job", str(lasts_s), str(code))),
                 policies=policies,  # type: ignore[arg-type]
                 **more,  # type: ignore[arg-type]
             )

@@ -6,6 +6,7 @@ CREATE TABLE meta (
     seed BLOB NOT NULL CHECK (length(seed) = 16),
     trusted_high_at INTEGER,
     tzdata_version TEXT,
+    local_timezone TEXT,
     created_at INTEGER NOT NULL,
     created_by TEXT NOT NULL
 ) STRICT;
@@ -36,6 +37,7 @@ CREATE TABLE schedules (
     from_at INTEGER,
     until_at INTEGER,
     max_runs INTEGER CHECK (max_runs >= 1),
+    after_end_ms INTEGER CHECK (after_end_ms >= 1),
 
     queue TEXT NOT NULL,
     priority INTEGER NOT NULL DEFAULT 0,
@@ -103,6 +105,16 @@ CREATE TABLE schedule_scopes (
     scope_id TEXT NOT NULL,
     PRIMARY KEY (schedule_id, scope_kind, scope_id)
 ) STRICT, WITHOUT ROWID;
+
+-- Whose ends a schedule follows, by the name that its trigger says.
+CREATE TABLE schedule_upstreams (
+    schedule_id INTEGER NOT NULL REFERENCES schedules (id) ON DELETE CASCADE,
+    upstream TEXT NOT NULL,
+    ends TEXT NOT NULL CHECK (ends IN ('success', 'failure', 'any')),
+    PRIMARY KEY (schedule_id, upstream)
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX schedule_upstreams_by_name ON schedule_upstreams (upstream, schedule_id);
 
 CREATE TABLE schedule_revisions (
     schedule_id INTEGER NOT NULL REFERENCES schedules (id) ON DELETE CASCADE,

@@ -1,0 +1,218 @@
+"""What follows the end of an attempt, in the transaction that writes it.
+
+Its retry; or, where its fire has ended with it, the fires of the schedules that come after it,
+and its own schedule's next time after the end.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+
+from edgecron.model import Cause, OnInterrupt, Outcome, Reason, Status
+from edgecron.planning import Fire, Missed
+from edgecron.retrying import EndedAttempt, RetryPolicy, plan_retry
+from edgecron.store.connection import Database
+from edgecron.store.fires import FireWriter
+from edgecron.store.ledger import Ledger
+from edgecron.store.revisions import find_compiled
+from edgecron.store.rows import spec_of
+from edgecron.timetext import format_duration_ms
+
+# What `after NAME:WHAT` follows.
+_ENDS = {
+    Status.SUCCESS: ("success", "any"),
+    Status.FAILED: ("failure", "any"),
+    Status.INTERRUPTED: ("failure", "any"),
+    Status.CANCELLED: ("any",),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _EndedRow:
+    """The row of an attempt that has just ended, and what its schedule is now."""
+
+    execution_id: int
+    schedule_id: int
+    schedule: str
+    revision: int
+    scope: tuple[str, str]
+    plan_ms: int
+    fire_key: str
+    attempt: int
+    max_attempts: int
+    status: Status
+    finished_ms: int
+    is_removed: bool
+    after_end_ms: int | None
+
+
+def follow_up(database: Database, outcome: Outcome, *, seed: bytes, now_ms: int) -> None:
+    """Write what follows an end that was just written."""
+    row = _read(database, outcome.execution_id)
+    if not row.is_removed and _retry(database, row, seed, now_ms):
+        return
+    _start_downstream(database, row, now_ms)
+    if row.after_end_ms is not None and not row.is_removed:
+        _set_after_end(database, row)
+
+
+def _read(database: Database, execution_id: int) -> _EndedRow:
+    [row] = database.rows(
+        """SELECT e.id, e.schedule_id, s.name, e.revision, e.scope_kind, e.scope_id, e.plan_at,
+               e.fire_key, e.attempt, e.max_attempts, e.status, e.finished_at,
+               s.deleted_at IS NOT NULL, s.after_end_ms
+           FROM executions AS e JOIN schedules AS s ON s.id = e.schedule_id WHERE e.id = :id""",
+        {"id": execution_id},
+    )
+    return _EndedRow(
+        execution_id=row[0],
+        schedule_id=row[1],
+        schedule=row[2],
+        revision=row[3],
+        scope=(row[4], row[5]),
+        plan_ms=row[6],
+        fire_key=row[7],
+        attempt=row[8],
+        max_attempts=row[9],
+        status=Status(row[10]),
+        finished_ms=row[11],
+        is_removed=bool(row[12]),
+        after_end_ms=row[13],
+    )
+
+
+def _retry(database: Database, row: _EndedRow, seed: bytes, now_ms: int) -> bool:
+    """Queue the next attempt, where there is one; it keeps the revision of its fire."""
+    if row.attempt >= row.max_attempts or row.status not in (Status.FAILED, Status.INTERRUPTED):
+        return False
+    ended = EndedAttempt(
+        schedule=row.schedule,
+        plan_ms=row.plan_ms,
+        fire_key=row.fire_key,
+        attempt=row.attempt,
+        max_attempts=row.max_attempts,
+        interrupted_before=_count_interrupted(database, row),
+        status=row.status,
+        finished_ms=row.finished_ms,
+    )
+    due_ms = plan_retry(_policy_of(database, row), ended, seed=seed)
+    if due_ms is None:
+        return False
+    database.change(
+        """INSERT INTO executions (schedule_id, revision, scope_kind, scope_id, plan_at, fire_key,
+               cause, trigger_text, due_at, attempt, max_attempts, queue, priority, status,
+               queued_at)
+           SELECT schedule_id, revision, scope_kind, scope_id, plan_at, fire_key, 'retry',
+               trigger_text, :due, attempt + 1, max_attempts, queue, priority, 'queued', :now
+           FROM executions WHERE id = :id""",
+        {"id": row.execution_id, "due": due_ms, "now": now_ms},
+    )
+    return True
+
+
+def _count_interrupted(database: Database, row: _EndedRow) -> int:
+    [(count,)] = database.rows(
+        """SELECT count(*) FROM executions
+           WHERE schedule_id = :schedule AND scope_kind = :kind AND scope_id = :scope
+               AND plan_at = :plan AND fire_key = :fire_key AND attempt < :attempt
+               AND status = 'interrupted'""",
+        {
+            "schedule": row.schedule_id,
+            "kind": row.scope[0],
+            "scope": row.scope[1],
+            "plan": row.plan_ms,
+            "fire_key": row.fire_key,
+            "attempt": row.attempt,
+        },
+    )
+    return int(count)
+
+
+def _policy_of(database: Database, row: _EndedRow) -> RetryPolicy:
+    """The policy of the revision, or of the schedule as it is where that is not on record."""
+    found = database.rows(
+        """SELECT snapshot ->> 'retries', snapshot ->> 'retry_delay_s',
+               snapshot ->> 'retry_factor', snapshot ->> 'retry_max_delay_s',
+               snapshot ->> 'on_interrupt'
+           FROM schedule_revisions WHERE schedule_id = :id AND revision = :revision
+           UNION ALL
+           SELECT retries, retry_delay_s, retry_factor, retry_max_delay_s, on_interrupt
+           FROM schedules WHERE id = :id""",
+        {"id": row.schedule_id, "revision": row.revision},
+    )[0]
+    return RetryPolicy(
+        retries=found[0],
+        delay_s=found[1],
+        factor=found[2],
+        max_delay_s=found[3],
+        on_interrupt=OnInterrupt(found[4]),
+    )
+
+
+def _start_downstream(database: Database, row: _EndedRow, now_ms: int) -> None:
+    """Queue the fires of the schedules that come after this one, as overlap lets them."""
+    followers = database.rows(
+        """SELECT s.id, s.revision, u.ends,
+               NOT s.enabled OR (s.paused_until IS NOT NULL AND s.paused_until > :now),
+               (s.from_at > :now OR s.until_at < :now OR s.planned_count >= s.max_runs) IS TRUE
+           FROM schedule_upstreams AS u JOIN schedules AS s ON s.id = u.schedule_id
+           WHERE u.upstream = :name AND s.deleted_at IS NULL
+               AND u.ends IN (SELECT value FROM json_each(:ends))
+           ORDER BY u.schedule_id""",
+        {"name": row.schedule, "now": now_ms, "ends": json.dumps(_ENDS[row.status])},
+    )
+    # By id, those that are within their bounds: revision, which ends, whether a pause holds them.
+    wanted = {row[0]: row[1:4] for row in followers if not row[4]}
+    for schedule_id, revision, columns, scopes in find_compiled(
+        database, [(id_, follower[0]) for id_, follower in wanted.items()]
+    ):
+        _, ends, is_held = wanted[schedule_id]
+        # In the same scope, where the follower has it; a run of any scope is one to all others.
+        spec = spec_of(columns, (row.scope,) if row.scope in scopes else scopes)
+        fire = Fire(
+            plan_ms=row.plan_ms,
+            due_ms=now_ms,
+            cause=Cause.AFTER,
+            source=f"after {row.schedule}" + ("" if ends == "success" else f":{ends}"),
+            fire_key=f"after:{row.execution_id}",
+        )
+        writer = FireWriter(
+            database, None, Ledger(database, None, [schedule_id]), now_ms=now_ms, direct=False
+        )
+        held = Missed(from_ms=row.plan_ms, to_ms=row.plan_ms, count=1, reason=Reason.PAUSED)
+        if is_held:
+            writer.write(schedule_id, revision, spec, missed=(held,))
+        else:
+            writer.write(schedule_id, revision, spec, fires=(fire,))
+            _count_planned(database, schedule_id)
+
+
+def _count_planned(database: Database, schedule_id: int) -> None:
+    database.change(
+        "UPDATE schedules SET planned_count = planned_count + 1 WHERE id = :id",
+        {"id": schedule_id},
+    )
+
+
+def _set_after_end(database: Database, row: _EndedRow) -> None:
+    """The schedule's next time after its end, unless another one comes earlier.
+
+    Not while another of its fires goes on: in the last one's end it is set.
+    """
+    database.change(
+        """UPDATE schedules SET next_plan_at = :next, next_run_at = :next, next_source = :source
+           WHERE id = :id AND enabled AND trigger_error IS NULL
+               AND (next_plan_at IS NULL OR next_plan_at > :next)
+               AND (paused_until IS NULL OR paused_until <= :next)
+               AND (until_at IS NULL OR until_at >= :next)
+               AND (max_runs IS NULL OR planned_count < max_runs)
+               AND decided_until < :next
+               AND NOT EXISTS (SELECT 1 FROM executions AS e WHERE e.schedule_id = :id
+                   AND e.status IN ('queued', 'running'))""",
+        {
+            "id": row.schedule_id,
+            "next": row.finished_ms + (row.after_end_ms or 0),
+            "source": f"every {format_duration_ms(row.after_end_ms or 0)} after end",
+        },
+    )

@@ -1,0 +1,40 @@
+"""Withdrawing what is queued: on request, with its schedule, or for a newer fire."""
+
+from __future__ import annotations
+
+from edgecron.store.connection import Database
+
+
+def cancel_removed(database: Database, schedule_id: int, *, now_ms: int) -> None:
+    """Cancel what is queued of a removed schedule, inside the caller's transaction."""
+    cancelled = database.change(
+        """UPDATE executions SET status = 'cancelled', reason = 'removed', finished_at = :now
+           WHERE schedule_id = :id AND status = 'queued'""",
+        {"id": schedule_id, "now": now_ms},
+    )
+    database.change(
+        "UPDATE schedules SET cancelled_count = cancelled_count + :count WHERE id = :id",
+        {"id": schedule_id, "count": cancelled},
+    )
+
+
+def cancel_queued(database: Database, execution_id: int, *, now_ms: int) -> bool:
+    """Withdraw a queued execution on request; False where it is no longer queued."""
+    with database.transaction():
+        return withdraw(database, execution_id, now_ms=now_ms)
+
+
+def withdraw(database: Database, execution_id: int, *, now_ms: int) -> bool:
+    """Cancel a queued execution on request, inside the caller's transaction."""
+    row = database.returning(
+        """UPDATE executions SET status = 'cancelled', reason = 'request',
+               cancel_requested_at = coalesce(cancel_requested_at, :now), finished_at = :now
+           WHERE id = :id AND status = 'queued' RETURNING schedule_id""",
+        {"id": execution_id, "now": now_ms},
+    )
+    if row is not None:
+        database.change(
+            "UPDATE schedules SET cancelled_count = cancelled_count + 1 WHERE id = :id",
+            {"id": row[0]},
+        )
+    return row is not None

@@ -1,0 +1,51 @@
+"""What schedules said at each of their revisions: engines run what was decided with."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from edgecron.store.connection import Database
+
+
+def find_compiled(
+    database: Database, wanted: Sequence[tuple[int, int]]
+) -> list[tuple[int, int, dict[str, Any], tuple[tuple[str, str], ...]]]:
+    """(id, revision, spec columns, scopes) for these (id, revision) pairs, from the snapshots."""
+    if not wanted:
+        return []
+    rows = database.rows(
+        """SELECT r.schedule_id, r.revision, r.snapshot, (
+               SELECT json_group_array(json_array(scope_kind, scope_id)) FROM schedule_scopes AS c
+               WHERE c.schedule_id = r.schedule_id)
+           FROM json_each(:wanted) AS w JOIN schedule_revisions AS r
+               ON r.schedule_id = w.value ->> 0 AND r.revision = w.value ->> 1""",
+        {"wanted": json.dumps(list(wanted))},
+    )
+    return [
+        (row[0], row[1], json.loads(row[2]), tuple((k, i) for k, i in json.loads(row[3])))
+        for row in rows
+    ]
+
+
+def write_revision(
+    database: Database,
+    schedule_id: int,
+    revision: int,
+    columns: dict[str, Any],
+    origin: str,
+    now_ms: int,
+) -> None:
+    """Keep what a schedule said at a revision, inside the caller's transaction."""
+    database.change(
+        """INSERT INTO schedule_revisions (schedule_id, revision, at, origin, snapshot)
+           VALUES (:id, :revision, :now, :origin, :snapshot)""",
+        {
+            "id": schedule_id,
+            "revision": revision,
+            "now": now_ms,
+            "origin": origin,
+            "snapshot": json.dumps(columns, ensure_ascii=False, separators=(",", ":")),
+        },
+    )
