@@ -1,0 +1,20 @@
+"""Scheduler: the embedding face, and the only wiring of store, clock and engine.
+
+The command line and the dashboard see a database through this and nothing else. Its parts:
+`opening`, `reading`, `writing` (schedules) and `acting` (runs).
+"""
+
+from __future__ import annotations
+
+from edgecron.api.acting import Acting
+from edgecron.api.writing import Writing
+
+__all__ = ["Scheduler"]
+
+
+class Scheduler(Writing, Acting):
+    """A database of schedules and runs. For one thread; the file is opened on first use.
+
+    `database` None means EDGECRON_DB, else the default of this user. With `must_exist`, a missing
+    file raises NotFound instead of being made.
+    """

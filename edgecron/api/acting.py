@@ -1,0 +1,72 @@
+"""Acting: runs are asked for, and ended."""
+
+from __future__ import annotations
+
+import os
+
+from edgecron.api.opening import TRIES
+from edgecron.api.reading import Reading
+from edgecron.errors import Conflict, SupervisorUnavailable
+from edgecron.model import ACTIVE, Cause, Execution, Status
+from edgecron.paths import state_dir
+
+
+class Acting(Reading):
+    """What is done about runs, by hand."""
+
+    def run_now(self, name: str) -> list[Execution]:
+        """Queue a fire of a schedule, in each of its scopes; its next time does not change.
+
+        A row comes back `skipped` where overlap left it out.
+        """
+        from edgecron.planning import Fire
+
+        for _ in range(TRIES):
+            schedule = self.store.get_schedule(name)
+            now_ms = self._clock.now_ms()
+            fire = Fire(
+                plan_ms=now_ms,
+                due_ms=now_ms,
+                cause=Cause.MANUAL,
+                source=None,
+                fire_key=f"manual:{os.urandom(6).hex()}",
+            )
+            decided = self.store.enqueue_fire(schedule, fire, now_ms=now_ms)
+            if decided is not None:
+                self._ring()
+                return [self.execution(one.execution_id) for one in decided]
+        raise Conflict(f"schedule {name!r} is being changed by others", hint="try again")
+
+    def cancel(self, execution_id: int) -> Execution:
+        """End a run: withdraw a queued one, or have a running one's process group ended.
+
+        A running one gets TERM, its grace, then KILL; its row says `cancelled` once its engine,
+        or the next one, has written the end. Raises NotFound, Conflict where it has ended
+        already, SupervisorUnavailable where nobody is left to end it.
+        """
+        from edgecron.engine.owner import refuse_foreign
+        from edgecron.engine.peers import end_run
+
+        for _ in range(TRIES):
+            now_ms = self._clock.now_ms()
+            execution = self.execution(execution_id)
+            if execution.status is Status.QUEUED:
+                if self.store.cancel_queued(execution_id, now_ms=now_ms):
+                    self._ring()
+                    return self.execution(execution_id)
+            elif execution.status is Status.RUNNING:
+                row = self.store.request_cancel(execution_id, now_ms=now_ms)
+                if row is not None:
+                    try:
+                        end_run(row, state_dir(self.path))
+                    except SupervisorUnavailable:
+                        # It may have ended with nobody there to write it down.
+                        self.take_over()
+                        if self.execution(execution_id).status in ACTIVE:
+                            refuse_foreign(self.path)
+                            raise
+                        continue
+                    return self.execution(execution_id)
+            else:
+                raise Conflict(f"run {execution_id} has ended already: {execution.status}")
+        raise Conflict(f"run {execution_id} is being changed by others", hint="try again")

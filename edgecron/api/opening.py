@@ -1,0 +1,68 @@
+"""An open database: its store, its clock, and the bell of its engines."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Self
+
+from edgecron.clock import Clock, SystemClock
+from edgecron.paths import database_path, state_dir
+from edgecron.timetext import from_ms
+
+if TYPE_CHECKING:
+    from edgecron.store import SqliteStore
+
+TRIES = 20  # of a change that others keep making first
+
+
+class Opened:
+    """What every part of the face stands on. The file is opened on first use."""
+
+    def __init__(
+        self,
+        database: str | Path | None = None,
+        *,
+        clock: Clock | None = None,
+        must_exist: bool = False,
+    ) -> None:
+        self.path = database_path(None if database is None else str(database))
+        self._clock: Clock = clock or SystemClock()
+        self._must_exist = must_exist
+        self._open_store: SqliteStore | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the database; harmless when it is closed already."""
+        if self._open_store is not None:
+            self._open_store.close()
+            self._open_store = None
+
+    @property
+    def clock(self) -> Clock:
+        return self._clock
+
+    @property
+    def store(self) -> SqliteStore:
+        """The open store."""
+        if self._open_store is None:
+            from edgecron.store import open_store
+
+            self._open_store = open_store(
+                self.path, now_ms=self._clock.now_ms(), must_exist=self._must_exist
+            )
+        return self._open_store
+
+    def now(self) -> datetime:
+        """Wall time of this scheduler's clock, aware, in UTC."""
+        return from_ms(self._clock.now_ms())
+
+    def _ring(self) -> None:
+        from edgecron.engine.wake import ring_engines
+
+        ring_engines(state_dir(self.path))

@@ -1,0 +1,164 @@
+"""Reading: schedules, what is to come, runs, what they printed, and who is alive."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterator
+from contextlib import suppress
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from edgecron.api.opening import Opened
+from edgecron.errors import InvalidInput, NotFound
+from edgecron.model import Execution, Output, OutputChunk, Schedule, Status
+from edgecron.paths import state_dir
+from edgecron.timetext import from_ms
+
+if TYPE_CHECKING:
+    from edgecron.engine.peers import EngineState
+    from edgecron.planning import Timing
+    from edgecron.triggers import Trigger
+    from edgecron.upcoming import UpcomingFire
+
+
+class Reading(Opened):
+    """What is, what was and what is to come. Nothing here changes a schedule or starts a run."""
+
+    def schedules(self) -> list[Schedule]:
+        """Every schedule, by name."""
+        return self.store.find_schedules()
+
+    def schedule(self, name: str) -> Schedule:
+        """The schedule of this name. Raises NotFound, with a suggestion."""
+        return self.store.get_schedule(name)
+
+    def triggers(self, schedule: Schedule) -> list[Trigger]:
+        """The triggers of a schedule. Raises InvalidTrigger where they can't be read any more."""
+        from edgecron.timing import load_triggers
+
+        return load_triggers(self.store.compiled_of(schedule))
+
+    def timing(self, schedule: Schedule) -> Timing:
+        """What decides a schedule's times."""
+        from edgecron.retiming import timing_of_stored
+
+        return timing_of_stored(self.store, schedule)
+
+    def next_fires(self, name: str | None = None) -> Iterator[UpcomingFire]:
+        """Fires to come, in the order in which they may start: of one schedule, or of all."""
+        if name is not None:
+            yield from self._fires_of(self.store.get_schedule(name))
+            return
+        streams = [self._readable_fires_of(schedule) for schedule in self.store.find_schedules()]
+        yield from heapq.merge(*streams, key=lambda fire: (fire.due_at, fire.schedule))
+
+    def _readable_fires_of(self, schedule: Schedule) -> Iterator[UpcomingFire]:
+        # One that can't be read, such as for a zone that is gone, must not hide the others. The
+        # engine marks it broken at its next time, which is shown.
+        with suppress(InvalidInput):
+            yield from self._fires_of(schedule)
+
+    def _fires_of(self, schedule: Schedule) -> Iterator[UpcomingFire]:
+        from edgecron.upcoming import fires_of
+
+        return fires_of(schedule, lambda: self.timing(schedule))
+
+    def execution(self, execution_id: int) -> Execution:
+        """One run. Raises NotFound."""
+        found = self.store.find_execution(execution_id)
+        if found is None:
+            raise NotFound(f"there is no run {execution_id}", hint="see: edgecron history")
+        return found
+
+    def history(
+        self,
+        name: str | None = None,
+        *,
+        statuses: tuple[Status, ...] = (),
+        before_id: int | None = None,
+        limit: int = 20,
+    ) -> list[Execution]:
+        """Past and present runs, newest first; pages go on before the last id.
+
+        Where no schedule has this name, those of the newest that had it. Raises NotFound.
+        """
+        schedule_id = None if name is None else self._past_id(name)
+        return self.store.find_executions(
+            schedule_id=schedule_id, statuses=statuses, before_id=before_id, limit=limit
+        )
+
+    def last_run(self, name: str) -> Execution:
+        """The newest run of a schedule, as `history` finds it, that was started, or NotFound."""
+        found = self.store.last_execution_of(self._past_id(name))
+        if found is None and self.removed_at(name) is not None:
+            raise NotFound(
+                f"schedule {name!r} was removed before it ran", hint=f"see: edgecron history {name}"
+            )
+        if found is None:
+            raise NotFound(
+                f"schedule {name!r} has not run yet", hint=f"run it now: edgecron run {name}"
+            )
+        return found
+
+    def removed_at(self, name: str) -> datetime | None:
+        """When the newest schedule of this name was removed; None where one lives, or none was."""
+        if self.store.find_schedule(name) is not None:
+            return None
+        removed = self.store.find_removed(name)
+        return None if removed is None else from_ms(removed[1])
+
+    def _past_id(self, name: str) -> int:
+        if self.store.find_schedule(name) is None:
+            removed = self.store.find_removed(name)
+            if removed is not None:
+                return removed[0]
+        return self.store.get_schedule(name).id
+
+    def output(self, execution_id: int) -> Output | None:
+        """What a run printed, or None where it printed nothing or has not ended."""
+        return self.store.find_output(execution_id)
+
+    def output_so_far(self, execution: Execution) -> list[OutputChunk]:
+        """What a running run has printed, as far as it is kept."""
+        from edgecron.following import output_so_far
+
+        return output_so_far(self.store, execution)
+
+    def follow(self, execution_id: int) -> Iterator[tuple[int, OutputChunk]]:
+        """What a run prints, as it comes, from its beginning to its end.
+
+        With each chunk comes the number of bytes before it that were printed and not kept.
+        """
+        from edgecron.following import follow_run
+
+        return follow_run(self.store, execution_id)
+
+    def active_counts(self) -> dict[Status, int]:
+        """How many runs are queued and running."""
+        return self.store.count_active()
+
+    def engines(self) -> list[EngineState]:
+        """The engines of this database that have not said goodbye, and how each of them does."""
+        # Most verbs ask this for a hint alone: nothing heavy is loaded where there are none.
+        if not self.store.find_engines():
+            return []
+        from edgecron.engine.peers import find_states
+
+        return find_states(self.store, state_dir(self.path), clock=self._clock)
+
+    def has_engine(self, queue: str) -> bool:
+        """Whether an engine that is alive and not stalled looks at a queue."""
+        return any(state.is_working and queue in state.info.queues for state in self.engines())
+
+    def take_over(self) -> None:
+        """Write the ends that dead engines left, where no engine at work does it.
+
+        Else what has long ended would still look like a run that goes on. Of another user's
+        database nothing is taken over.
+        """
+        if self.store.count_active() and not any(state.is_working for state in self.engines()):
+            from edgecron.engine.owner import find_stranger
+            from edgecron.engine.peers import take_over_ends
+
+            if find_stranger(self.path) is None:
+                take_over_ends(self.store, state_dir(self.path), clock=self._clock)

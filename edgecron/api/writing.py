@@ -1,0 +1,168 @@
+"""Writing: schedules are made, changed, held, let go and removed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from edgecron.api.opening import TRIES
+from edgecron.api.reading import Reading
+from edgecron.errors import Conflict, InvalidInput
+from edgecron.model import Reason, Schedule, ScheduleSpec
+from edgecron.timetext import to_ms
+
+if TYPE_CHECKING:
+    from edgecron.timing import CompiledSpec
+
+
+class Writing(Reading):
+    """Changes of schedules. Each is one transaction, made on the schedule as it was read."""
+
+    def add(self, spec: ScheduleSpec, *, origin: str = "python") -> Schedule:
+        """Make a schedule. It computes from now and never fires for the past.
+
+        Raises AlreadyExists, InvalidTrigger, UnknownTimezone or another InvalidInput.
+        """
+        return self.add_all([spec], origin=origin)[0]
+
+    def add_all(self, specs: Sequence[ScheduleSpec], *, origin: str = "python") -> list[Schedule]:
+        """Make several schedules in one transaction: all, or none and an error."""
+        from edgecron.planning import fresh_fire
+        from edgecron.store.schedules import Retiming
+
+        now_ms = self._clock.now_ms()
+        made = []
+        for spec in specs:
+            compiled = self.compile(spec)
+            retiming = Retiming(next=fresh_fire(compiled.timing, now_ms), decided_until_ms=now_ms)
+            made.append((compiled, retiming))
+        self._check_upstreams([compiled for compiled, _ in made])
+        self.store.insert_schedules(
+            made, boot_id=self._clock.boot_id(), origin=origin, now_ms=now_ms
+        )
+        self._ring()
+        return [self.store.get_schedule(spec.name) for spec in specs]
+
+    def _check_upstreams(self, written: Sequence[CompiledSpec]) -> None:
+        wanted = {one.spec.name: [name for name, _ in one.upstreams] for one in written}
+        if any(wanted.values()):
+            from edgecron.upstreams import check_upstreams
+
+            names = self.store.find_names()
+            check_upstreams(wanted, known=self.store.find_upstreams(), names=names)
+
+    def compile(self, spec: ScheduleSpec) -> CompiledSpec:
+        """Check a specification as `add` would, writing nothing."""
+        from edgecron.timing import compile_spec
+
+        now = self.now()
+        return compile_spec(spec, seed=self.store.seed, made_at=now, now=now)
+
+    def edit(
+        self,
+        name: str,
+        change: Callable[[ScheduleSpec], ScheduleSpec],
+        *,
+        origin: str = "python",
+    ) -> Schedule:
+        """Change a schedule. New triggers compute from now; other edits keep the next time.
+
+        `change` may be called again where somebody else changed the schedule meanwhile.
+        """
+        for _ in range(TRIES):
+            schedule = self.store.get_schedule(name)
+            spec = change(schedule.spec)
+            if self._edit_once(schedule, spec, origin):
+                self._ring()
+                return self.store.get_schedule(spec.name)
+        raise Conflict(f"schedule {name!r} is being changed by others", hint="try again")
+
+    def _edit_once(self, schedule: Schedule, spec: ScheduleSpec, origin: str) -> bool:
+        from edgecron.retiming import keep_triggers, retime
+        from edgecron.timing import timing_words, trigger_words
+
+        now_ms = self._clock.now_ms()
+        retiming = None
+        if schedule.trigger_error is None and trigger_words(spec) == trigger_words(schedule.spec):
+            # Kept as they were expanded: a bare `every` would get another anchor.
+            compiled = keep_triggers(self.store, schedule, spec)
+        else:
+            compiled = self.compile(spec)
+            self._check_upstreams([compiled])
+        is_mended = schedule.trigger_error is not None
+        if is_mended or timing_words(spec) != timing_words(schedule.spec):
+            retiming = retime(
+                self.store, schedule, compiled.timing, now_ms=now_ms, reason=Reason.EDITED
+            )
+        return self.store.update_schedule(
+            schedule,
+            compiled,
+            retiming=retiming,
+            boot_id=self._clock.boot_id(),
+            origin=origin,
+            now_ms=now_ms,
+        )
+
+    def remove(self, name: str) -> Schedule:
+        """Remove a schedule: what is queued is cancelled, what runs finishes, history stays."""
+        from edgecron.retiming import missed_of
+
+        return self._change(
+            name,
+            lambda schedule, now_ms: self.store.remove_schedule(
+                schedule,
+                missed=missed_of(self.store, schedule, now_ms=now_ms, reason=Reason.REMOVED),
+                now_ms=now_ms,
+            ),
+        )
+
+    def pause(self, name: str, *, until: datetime | None = None) -> Schedule:
+        """Hold everything of a schedule that has not started, without end or until an instant."""
+        from edgecron.planning import next_after_pause
+
+        until_ms = None if until is None else to_ms(until)
+
+        def pause_once(schedule: Schedule, now_ms: int) -> bool:
+            following = None
+            if until_ms is not None:
+                if until_ms <= now_ms:
+                    raise InvalidInput("the end of the pause is in the past")
+                following = next_after_pause(
+                    self.timing(schedule),
+                    until_ms,
+                    decided_until_ms=to_ms(schedule.decided_until),
+                    planned_count=schedule.planned_count,
+                )
+            return self.store.pause_schedule(
+                schedule, until_ms=until_ms, following=following, now_ms=now_ms
+            )
+
+        return self._change(name, pause_once)
+
+    def resume(self, name: str) -> Schedule:
+        """Let a schedule fire again; the times that passed meanwhile become one skipped range."""
+        from edgecron.retiming import retime
+
+        def resume_once(schedule: Schedule, now_ms: int) -> bool:
+            until = schedule.paused_until
+            is_held = not schedule.enabled or (until is not None and to_ms(until) > now_ms)
+            if not is_held and schedule.trigger_error is None:
+                return True  # The pause is over: what comes now is for the engine to decide.
+            free = replace(schedule, enabled=True, paused_until=None)
+            reason = Reason.PAUSED if is_held else Reason.MISFIRE
+            retiming = retime(self.store, free, self.timing(schedule), now_ms=now_ms, reason=reason)
+            return self.store.resume_schedule(
+                schedule, retiming=retiming, boot_id=self._clock.boot_id(), now_ms=now_ms
+            )
+
+        return self._change(name, resume_once)
+
+    def _change(self, name: str, once: Callable[[Schedule, int], bool]) -> Schedule:
+        for _ in range(TRIES):
+            schedule = self.store.get_schedule(name)
+            if once(schedule, self._clock.now_ms()):
+                self._ring()
+                return self.store.find_schedule(name) or schedule
+        raise Conflict(f"schedule {name!r} is being changed by others", hint="try again")
