@@ -113,28 +113,31 @@ def check_supervisors(scheduler: Scheduler) -> list[Finding]:
     alone = {row.supervisor_id for row in _orphans(scheduler, liveness)}
     found = []
     for supervisor_id, count in sorted(counts.items()):
-        silence = _ask(state_dir(scheduler.path), supervisor_id)
-        if not liveness.supervisor_is_alive(supervisor_id):
-            continue  # Its runs are told of by themselves.
-        if silence is not None:
-            found.append(silence)
-        elif supervisor_id in alone:
+        try:
+            is_ours = _is_of_our_version(state_dir(scheduler.path), supervisor_id)
+        except SupervisorUnavailable as error:
+            if liveness.supervisor_is_alive(supervisor_id):  # Else its runs are told of.
+                found.append(_silent(state_dir(scheduler.path), supervisor_id, error.message))
+            continue
+        if supervisor_id in alone:
             words = f"{supervisor_id} goes on without an engine, with {_runs(count)}"
-            found.append(well("supervisors", words))
+            more = "" if is_ours else "; it is of another version of edgecron, and not adopted"
+            found.append(well("supervisors", words + more))
     return found or [well("supervisors", "none is without its engine")]
 
 
-def _ask(folder: Path, supervisor_id: str) -> Finding | None:
-    """What is wrong where a supervisor does not answer; None where it does."""
-    try:
-        with Control(folder, supervisor_id, timeout_s=_ANSWER_S) as control:
-            control.status()
-    except SupervisorUnavailable as error:
-        pid = find_holder(lock_path(folder, supervisor_id))
-        hint = f"where it is stopped, let it go on: kill -CONT {pid}" if pid else None
-        words = f"{error.message}; its runs have no time-out and can't be cancelled meanwhile"
-        return problem("supervisors", words, hint=hint)
-    return None
+def _is_of_our_version(folder: Path, supervisor_id: str) -> bool:
+    """Raises SupervisorUnavailable where the supervisor does not answer."""
+    with Control(folder, supervisor_id, timeout_s=_ANSWER_S) as control:
+        control.status()
+        return control.is_of_our_version
+
+
+def _silent(folder: Path, supervisor_id: str, why: str) -> Finding:
+    pid = find_holder(lock_path(folder, supervisor_id))
+    hint = f"where it is stopped, let it go on: kill -CONT {pid}" if pid else None
+    words = f"{why}; its runs have no time-out and can't be cancelled meanwhile"
+    return problem("supervisors", words, hint=hint)
 
 
 def _orphans(scheduler: Scheduler, liveness: KernelLiveness) -> list[RunningRow]:

@@ -42,7 +42,8 @@ class Control:
     """A connection to a supervisor. For one thread; every call waits `timeout_s` at most.
 
     All raise SupervisorUnavailable where the supervisor has gone or does not answer: then its
-    journal tells what became of its runs.
+    journal tells what became of its runs. All but `adopt` work with a supervisor of any version,
+    see `protocol`; `is_of_our_version` tells.
     """
 
     def __init__(
@@ -60,12 +61,10 @@ class Control:
             raise self._gone(str(error)) from error
         try:
             hello = self._receive(Kind.HELLO)
-            if hello["version"] != protocol.PROTOCOL_VERSION:
-                known = protocol.PROTOCOL_VERSION
-                raise self._gone(f"it speaks version {hello['version']}, expected {known}")
         except BaseException:
             self._link.close()
             raise
+        self.version: int = hello["version"]
         self.pid: int = hello["pid"]
 
     def __enter__(self) -> Control:
@@ -82,12 +81,17 @@ class Control:
     def close(self) -> None:
         self._link.close()
 
+    @property
+    def is_of_our_version(self) -> bool:
+        """Whether the supervisor can be adopted by an engine of this edgecron."""
+        return self.version == protocol.PROTOCOL_VERSION
+
     def fileno(self) -> int:
         """Readable when `follow` has something, while it is being read."""
         return self._link.fileno()
 
     def status(self) -> SupervisorState:
-        running, waiting, has_engine = self._ask(Kind.STATUS, None)
+        running, waiting, has_engine, *_ = self._ask(Kind.STATUS, None)
         return SupervisorState(
             running=tuple(
                 LiveState(token=token, pid=pid, started_ms=started_ms)
@@ -143,8 +147,14 @@ class Control:
         a start for each run, an end for each that was not acknowledged: `receive` at once.
 
         This connection is the link's from then on. Raises SupervisorUnavailable with the reason
-        where the supervisor refuses.
+        where the supervisor refuses, or is of another version.
         """
+        if not self.is_of_our_version:
+            known = protocol.PROTOCOL_VERSION
+            raise SupervisorUnavailable(
+                f"supervisor {self._supervisor_id} can't be adopted:"
+                f" it speaks version {self.version}, expected {known}"
+            )
         timeout_s = self._link.gettimeout() or TIMEOUT_S
         self._send(Kind.ADOPT, None)
         link = SupervisorLink(self._link.dup(), self._state_dir, supervisor_id=self._supervisor_id)
@@ -218,7 +228,7 @@ def _phases(body: Mapping[str, str]) -> dict[str, Phase]:
 
 
 def _part(body: Sequence[Any]) -> tuple[Phase, Part]:
-    phase, position, chunks = body
+    phase, position, chunks, *_ = body
     return Phase(phase), Part(
         position=position,
         chunks=tuple(

@@ -3,6 +3,12 @@
 A frame is four bytes of length, most significant first, then a JSON array `[kind, body]`. The
 first frame is the supervisor's hello, which names the protocol version. Text may hold lone
 surrogates (bytes that are not UTF-8): JSON escapes carry them.
+
+An upgrade leaves supervisors of before with their runs, and who asks may be older than the
+supervisor, too. So `hello`, `status`, `cancel`, `revoke` and `output`, as the control socket has
+them, the frames and the phases are frozen: every version answers them as they are written here,
+and may only add fields to hello and items at the end of an answer. `refused` may answer any of
+them. All else may change with the version, and only who adopts must be of the same.
 """
 
 from __future__ import annotations
@@ -33,8 +39,8 @@ class Kind(StrEnum):
     CANCEL = "cancel"  # to the supervisor: tokens to end
     STOP_ALL = "stop_all"  # to the supervisor: end every run, whose cause is then the one given
     ACK = "ack"  # to the supervisor: tokens whose end is on record elsewhere
-    HELLO = "hello"  # to the engine: version, pid; the lock is held from here on
-    REFUSED = "refused"  # to the engine, instead of hello: why it can't serve
+    HELLO = "hello"  # to who connects: version, pid; the lock is held from here on
+    REFUSED = "refused"  # instead of hello or of an answer: why it can't be
     STARTED = "started"  # to the engine: (token, pid, started_ms) of each command started
     NOT_STARTED = "not_started"  # to the engine: (token, error_code, message), nothing was run
     EXITED = "exited"  # to the engine: one exit record

@@ -13,9 +13,10 @@ from pathlib import Path
 import pytest
 
 import edgecron
+from edgecron.checkup.engines import check_supervisors
 from edgecron.clock import SystemClock
 from edgecron.engine.host import EngineHost
-from edgecron.engine.peers import take_over_ends
+from edgecron.engine.peers import follow_output, take_over_ends
 from edgecron.errors import SupervisorUnavailable
 from edgecron.model import Reason, Status, Stream
 from edgecron.paths import state_dir
@@ -79,6 +80,33 @@ def test_fifty_runs_outlive_their_engine_whole(
     check_each_run_was_whole(place)
     check_only_the_living_have_files(place)
     assert versions(place) == {version or edgecron.__version__, edgecron.__version__}
+
+
+@pytest.mark.failure(43)
+def test_runs_of_a_version_that_can_not_be_adopted_are_seen_followed_and_ended(
+    place: Place, tmp_path: Path
+) -> None:
+    place.add("long", "@yearly", f"echo before; {place.gate.line}")
+    first = place.daemon(program=copied_program(tmp_path, version="9.9.9", protocol=99))
+    [run] = place.scheduler.run_now("long")
+    place.gate.wait_arrival()
+    first.kill()
+
+    [finding] = check_supervisors(place.scheduler)
+    row = place.scheduler.store.find_running_row(run.id)
+    assert row is not None
+    printed = next(follow_output(row, state_dir(place.database)))
+    second = place.daemon()
+    second.wait_for("engine_started")
+    cancelled = place.scheduler.cancel(run.id)
+    ended = second.wait_for("ended", schedule="long")
+
+    assert (finding.status, finding.hint) == ("ok", None)
+    assert "goes on without an engine, with 1 run; it is of another version" in finding.message
+    assert [chunk.content for chunk in printed.chunks] == [b"before\n"]
+    assert cancelled.status is Status.RUNNING
+    assert ended["outcome"] == "cancelled"
+    assert not adopted(second)
 
 
 @pytest.mark.failure(19)
@@ -225,12 +253,14 @@ def supervisor_key(place: Place) -> str:
 
 
 def speaks_another_protocol(place: Place, key: str) -> bool:
-    """Whether an engine of this version can't talk to a supervisor that lives."""
-    try:
-        Control(state_dir(place.database), key).close()
-    except SupervisorUnavailable as error:
-        return "it speaks version" in error.message
-    return False
+    """Whether a supervisor that lives answers, and yet can't be adopted by an engine of ours."""
+    with Control(state_dir(place.database), key) as control:
+        control.status()
+        if control.is_of_our_version:
+            return False
+        with pytest.raises(SupervisorUnavailable, match="it speaks version 99, expected"):
+            control.adopt()
+        return True
 
 
 def versions(place: Place) -> set[str]:

@@ -14,7 +14,7 @@ from supervisor_bench import BOUND_MS, Bell, Bench, Gate, wait_gone
 
 from edgecron.errors import SupervisorUnavailable
 from edgecron.model import Output, OutputChunk, Stream
-from edgecron.supervisor import EndCause, Exited, Flag, StartBy, Started, addresses
+from edgecron.supervisor import EndCause, Exited, Flag, StartBy, Started, addresses, protocol
 from edgecron.supervisor.control import Control, rest_of
 from edgecron.supervisor.engine_end import EngineEnd
 from edgecron.supervisor.files import journal_path, socket_path
@@ -341,6 +341,41 @@ def test_a_supervisor_is_not_taken_from_an_engine_that_lives(
         control.adopt()
 
     assert bench.run("/bin/true").exit_code == 0
+
+
+@pytest.mark.failure(70)
+@pytest.mark.parametrize("version", [0, 99])
+def test_a_supervisor_of_another_version_does_all_but_be_adopted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: int
+) -> None:
+    bench = Bench(tmp_path / "state")
+    running = bench.shell("echo printed; exec sleep 60")
+    bench.started(running)
+    bench.link.close()
+    spoken = protocol.PROTOCOL_VERSION
+    monkeypatch.setattr(protocol, "PROTOCOL_VERSION", version)
+
+    with Control(bench.state_dir, bench.link.supervisor_id) as control:
+        with pytest.raises(
+            SupervisorUnavailable, match=f"it speaks version {spoken}, expected {version}"
+        ):
+            control.adopt()
+        state = control.status()
+        revoked = control.revoke(["late"])
+        _, first = next(control.follow(running, timeout_s=20))
+    with Control(bench.state_dir, bench.link.supervisor_id) as control:
+        phase, part = control.output(running)
+        cancelled = control.cancel([running])
+    wait_gone(bench.link.pid)
+    record = bench.journal().traces[running].exit
+
+    assert not control.is_of_our_version
+    assert [live.token for live in state.running] == [running]
+    assert revoked == {"late": Phase.UNKNOWN}
+    assert (phase, text(part), text(first)) == (Phase.RUNNING, b"printed\n", b"printed\n")
+    assert cancelled == {running: Phase.RUNNING}
+    assert record is not None
+    assert record.cause is EndCause.CANCELLED
 
 
 @pytest.mark.parametrize(
