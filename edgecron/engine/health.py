@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -88,31 +88,50 @@ def diagnose(
 
 def holds_open(pid: int, path: Path) -> bool:
     """Whether a process has a file open, as /proc shows it; False where it can't be seen."""
+    return next(_descriptors_of(pid, path), None) is not None
+
+
+def find_holder(path: Path) -> int | None:
+    """A process that holds the lock of a file; None where it can't be seen.
+
+    Whoever only asks for the lock has the file open for that moment, too.
+    """
+    try:
+        names = os.listdir("/proc")
+    except OSError:
+        return None
+    pids = (int(name) for name in names if name.isdecimal())
+    return next((pid for pid in pids if _holds_lock(pid, path)), None)
+
+
+def _holds_lock(pid: int, path: Path) -> bool:
+    return any(_shows_lock(pid, fd) for fd in _descriptors_of(pid, path))
+
+
+def _shows_lock(pid: int, fd: str) -> bool:
+    try:
+        shown = Path(f"/proc/{pid}/fdinfo/{fd}").read_text("ascii", errors="replace")
+    except OSError:
+        return False
+    lines = (line.split() for line in shown.splitlines() if line.startswith("lock:"))
+    return any({"FLOCK", "WRITE"} <= set(words) for words in lines)
+
+
+def _descriptors_of(pid: int, path: Path) -> Iterator[str]:
+    """The descriptors by which a process has a file open; none where it can't be seen."""
     try:
         wanted = os.stat(path)
         names = os.listdir(f"/proc/{pid}/fd")
     except OSError:
-        return False
+        return
     for name in names:
         link = f"/proc/{pid}/fd/{name}"
         try:
             # The name first: to ask for a file on a dead network share would hang.
             if path.name in os.readlink(link) and os.path.samestat(os.stat(link), wanted):
-                return True
+                yield name
         except OSError:
             continue  # Closed since it was listed.
-    return False
-
-
-def find_holder(path: Path) -> int | None:
-    """The process that has a file open; None where it can't be seen."""
-    try:
-        names = os.listdir("/proc")
-    except OSError:
-        return None
-    return next(
-        (int(name) for name in names if name.isdecimal() and holds_open(int(name), path)), None
-    )
 
 
 def _judge_silence(

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from edgecron.api import Scheduler
-from edgecron.engine.health import EngineHealth, holds_open
+from edgecron.engine.health import EngineHealth, find_holder, holds_open
 from edgecron.engine.liveness import engine_lock_path
 from edgecron.engine.peers import EngineState
 from edgecron.engine.wake import count_unheard, ring_engine
@@ -94,6 +94,18 @@ def test_an_engine_with_nothing_due_is_not_woken_by_a_look(
 
     assert set(states) == {EngineHealth.ALIVE}
     assert turns_of(daemon.process.pid) == before
+
+
+def test_who_only_asks_for_a_lock_does_not_hold_it(scheduler: Scheduler, stack: ExitStack) -> None:
+    stuck = StuckEngine(scheduler, SLEEPS)
+    stack.callback(stuck.end)
+    lock = engine_lock_path(stuck.state_dir, KEY)
+
+    with lock.open():  # as whoever asks has for a moment
+        has_it_open = holds_open(os.getpid(), lock)
+        holder = find_holder(lock)
+
+    assert (has_it_open, holder) == (True, stuck.process.pid)
 
 
 def test_an_engine_that_died_is_gone(scheduler: Scheduler, start: Start) -> None:
