@@ -21,6 +21,7 @@ _SIGNS = {
     "cancelled": ("■", "-"),
     "skipped": ("○", "o"),
     "queued": ("…", "."),
+    "requeued": ("…", "."),
 }
 _STYLES = {"started": "cyan", "adopted": "cyan", **STATUS_STYLES}
 _TOLD_BY_MESSAGE = ("exit", "signal", "spawn")
@@ -28,7 +29,16 @@ _TOLD_BY_REASON = ("timeout", "request", "shutdown", "removed", "lost", "reboot"
 _TROUBLE = ("!", "!")
 # Of the schedules' names: longer ones push the rest of their line to the right.
 _NAME_COLUMNS = 12
-_NAMES_IN_LOG = {"error_msg": "error", "duration_ms": "after_s", "plan_ms": "plan_at"}
+_WAITING = {
+    "place": "waits for a place",
+    "earlier_run": "waits for an earlier run",
+    "replaced_run": "waits for the end of the run it replaces",
+}
+_NAMES_IN_LOG = {
+    "error_msg": "error",
+    "duration_ms": "after_s",
+    **{f"{name}_ms": f"{name}_at" for name in ("plan", "due", "missed_from", "missed_to")},
+}
 
 
 def readable(*, zone: tzinfo, is_colored: bool, name_columns: int = _NAME_COLUMNS) -> Line:
@@ -41,7 +51,8 @@ def readable(*, zone: tzinfo, is_colored: bool, name_columns: int = _NAME_COLUMN
         style = _STYLES.get(word, "yellow")
         name = clean(event.schedule or "engine")
         name += " " * (name_columns - display_width(name))
-        notes = "  ".join([_run_words(event), *(clean(note) for note in _notes(event))])
+        words = [*_notes(event), *_waiting_words(event, zone)]
+        notes = "  ".join([_run_words(event), *(clean(word) for word in words)])
         return (
             f"{paint(time, 'dim', is_on=is_colored)}  {paint(sign, style, is_on=is_colored)}"
             f" {paint(name, 'bold', is_on=is_colored)}  "
@@ -120,13 +131,25 @@ def _notes(event: Event) -> list[str]:
         notes.append(_reason_words(str(reason), details))
     if message and reason not in _TOLD_BY_REASON:
         notes.append(str(message))
-    if event.kind is EventKind.ADOPTED:
-        notes.append("goes on; its engine has gone")
     if event.kind is EventKind.ENGINE_STOPPING:
         notes.append(f"{details['on_shutdown']}: {details['runs']} running")
     if event.kind is EventKind.ENGINE_STOPPED:
         notes.append(_left_words(details))
     return notes
+
+
+def _waiting_words(event: Event, zone: tzinfo) -> list[str]:
+    """What a queued run waits for: its time, where that is still to come, or a place."""
+    if event.kind not in (EventKind.QUEUED, EventKind.REQUEUED):
+        return []
+    attempt, due_ms = event.details.get("attempt"), event.details.get("due_ms")
+    words = [f"attempt {attempt}"] if attempt is not None else []
+    if isinstance(due_ms, int) and due_ms > event.at_ms:
+        words.append(f"at {from_ms(due_ms).astimezone(zone).strftime('%H:%M:%S')}")
+    waits_for = event.details.get("waits_for")
+    if waits_for is not None:
+        words.append(_WAITING[str(waits_for)])
+    return [" ".join(words)] if words else []
 
 
 def _reason_words(reason: str, details: Mapping[str, object]) -> str:
@@ -138,6 +161,9 @@ def _reason_words(reason: str, details: Mapping[str, object]) -> str:
         "lost": "its end is not on record",
         "reboot": "the machine started anew",
         "removed": "its schedule was removed",
+        "replaced": "a newer one took its place",
+        "never_started": "it had been claimed, and not started",
+        "engine_gone": "goes on; its engine has gone",
     }.get(reason, reason)
     count = details.get("missed_count")
     return f"{words} {count} times" if isinstance(count, int) and count > 1 else words

@@ -75,10 +75,10 @@ class Engine:
         self._pid = pid
         self._queues = queues
         self._max_running = max_running
-        self._teller = Teller(report, clock)
         self._ring_peers = ring_peers
         self._only = only
         self._catalogue = Catalogue(store)
+        self._teller = Teller(report, clock, self._catalogue)
         self._firing = Firing(
             store=store,
             clock=clock,
@@ -103,6 +103,7 @@ class Engine:
         self._beat_at_ms: int | None = None
         self._held_until_ms = 0
         self._is_draining = False
+        self._has_replaced = False  # ends were written whose followers replace what runs
         self._change_mark = -1
 
     @property
@@ -153,12 +154,17 @@ class Engine:
         ended = self._end()
         self._mind_runners()
         self._note_supervisor()
-        has_adopted = self._rescue.look(self._seat().engine_id)
-        if has_adopted:
+        looked = self._rescue.look(self._seat().engine_id)
+        if looked.has_adopted:
             ended += self._end()  # What ended before it was adopted is there to be collected.
         self._live.let_go()
-        if has_adopted or self._store.change_mark != self._change_mark:
+        # Our own commits do not show in the mark.
+        if looked.has_replaced or self._has_replaced:
             self._end_cancelled()
+            self._ring_peers()  # Some of what makes room may be theirs.
+        elif looked.has_adopted or self._store.change_mark != self._change_mark:
+            self._end_cancelled()
+        self._has_replaced = False
         batches = self._firing.claim_all() if self._may_claim() else []
         self._beat()
         self._change_mark = self._store.change_mark
@@ -227,11 +233,12 @@ class Engine:
             return 0
         taken = self._unsaved[:CHUNK]
         outcomes = [outcome for outcome in taken if Flag.NOT_STARTED not in outcome.flags]
-        changed = self._store.finish(outcomes, now_ms=self._clock.now_ms())
+        written = self._store.finish(outcomes, now_ms=self._clock.now_ms())
         del self._unsaved[: len(taken)]
         schedules = self._live.settle(outcomes)
-        for outcome, schedule, ok in zip(outcomes, schedules, changed, strict=True):
-            self._teller.tell_end(outcome, schedule, is_ours=ok)
+        for outcome, schedule, ended in zip(outcomes, schedules, written, strict=True):
+            self._teller.tell_end(outcome, schedule, ended)
+            self._has_replaced |= ended is not None and ended.has_replaced
         for outcome in taken:
             if Flag.NOT_STARTED in outcome.flags:
                 self._hold(outcome)
@@ -306,8 +313,7 @@ class Engine:
     def _tell_claims(self, batch: ClaimBatch) -> None:
         """A decision may have been granted at once; a queued row's was told before."""
         for one in batch.decided:
-            entry = self._catalogue.find(one.schedule_id, one.revision)
-            self._teller.tell_decided(one, entry.name if entry else None)
+            self._teller.tell_decided(one)
         told = {one.execution_id for one in batch.decided}
         for grant in batch.granted:
             if grant.execution_id not in told:

@@ -14,6 +14,7 @@ class EventKind(StrEnum):
     STARTED = "started"  # an execution went to running
     QUEUED = "queued"  # decided, and waits for a place
     SKIPPED = "skipped"  # decided not to run
+    CANCELLED = "cancelled"  # withdrawn while it was queued
     ENDED = "ended"  # a running execution reached its end
     NOT_STARTED = "not_started"  # could not be started safely, and will be queued again
     REQUEUED = "requeued"  # claimed but never started, so queued again

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from edgecron.engine.adoption import Adopt, Adoption
 from edgecron.engine.liveness import Liveness
 from edgecron.model import JobKind, Outcome, Reason, Status
-from edgecron.store.contract import RunningRow, Store
+from edgecron.store.contract import Decided, Ended, RunningRow, Store
 from edgecron.supervisor.verdicts import Exit, Interrupted, NeverStarted, Verdict
 
 _MESSAGES = {
@@ -44,8 +44,8 @@ NOBODY = Taker(engine_id=0)  # for the ends alone: there is no row that is ours
 class Recovered:
     """What a pass did. `left_running` rows are alive under a supervisor without an engine."""
 
-    ended: tuple[tuple[RunningRow, Outcome], ...] = ()
-    requeued: tuple[RunningRow, ...] = ()
+    ended: tuple[tuple[RunningRow, Outcome, Ended], ...] = ()
+    requeued: tuple[tuple[RunningRow, Decided], ...] = ()
     adopted: tuple[RunningRow, ...] = ()
     left_running: int = 0
 
@@ -69,8 +69,8 @@ class _Pass:
         self._liveness = liveness
         self._taker = taker
         self._now_ms = now_ms
-        self._ended: list[tuple[RunningRow, Outcome]] = []
-        self._requeued: list[RunningRow] = []
+        self._ended: list[tuple[RunningRow, Outcome, Ended]] = []
+        self._requeued: list[tuple[RunningRow, Decided]] = []
         self._adopted: list[RunningRow] = []
         self._left_running = 0
         self._has_failed = False
@@ -175,8 +175,12 @@ class _Pass:
         ends = list(ends)
         if ends:
             outcomes = [outcome for _, outcome in ends]
-            changed = self._store.finish(outcomes, now_ms=self._now_ms())
-            self._ended.extend(end for end, ok in zip(ends, changed, strict=True) if ok)
+            written = self._store.finish(outcomes, now_ms=self._now_ms())
+            self._ended.extend(
+                (row, outcome, ended)
+                for (row, outcome), ended in zip(ends, written, strict=True)
+                if ended is not None
+            )
 
     def _end(self, row: RunningRow, verdict: Verdict) -> Outcome:
         if isinstance(verdict, Exit):
@@ -197,8 +201,9 @@ class _Pass:
         )
 
     def _requeue(self, row: RunningRow) -> None:
-        if self._store.requeue(row, now_ms=self._now_ms()):
-            self._requeued.append(row)
+        decided = self._store.requeue(row, now_ms=self._now_ms())
+        if decided is not None:
+            self._requeued.append((row, decided))
 
     def _clear_away(self) -> None:
         """Remove what dead supervisors left, once nothing of it is needed.

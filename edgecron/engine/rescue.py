@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from edgecron.clock import Clock
 from edgecron.engine.adoption import Adopt, Adoption
 from edgecron.engine.events import EventKind
@@ -15,6 +17,14 @@ from edgecron.store.contract import Store
 _LOOK_MS = 30_000  # how often peers are looked at
 _ORPHAN_MS = 1_000  # and while runs are alive whose engine died, and that can't be adopted
 _ADOPT_MS = 30_000  # at most so long until an adoption that failed is tried again
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Looked:
+    """What a look did: adopted runs, or wrote ends whose followers replace what runs."""
+
+    has_adopted: bool = False
+    has_replaced: bool = False
 
 
 class Rescue:
@@ -54,28 +64,32 @@ class Rescue:
     def is_due(self) -> bool:
         return self._is_suspected or self._clock.monotonic_ms() >= self._look_at_ms
 
-    def look(self, engine_id: int) -> bool:
-        """Take over what dead engines left, where it is time to look; whether it adopted any.
+    def look(self, engine_id: int) -> Looked:
+        """Take over what dead engines left, where it is time to look.
 
         `engine_id` is our own.
         """
         if not self.is_due():
-            return False
+            return Looked()
         taker = self._taker(engine_id)
         done = recover(self._store, self._liveness, taker, now_ms=self._clock.now_ms)
-        for row, outcome in done.ended:
-            self._teller.tell_end(outcome, row.schedule, is_ours=True)
-        for row in done.requeued:
-            self._teller.tell(EventKind.REQUEUED, row.execution_id, row.schedule)
+        for row, outcome, ended in done.ended:
+            self._teller.tell_end(outcome, row.schedule, ended)
+        for _, decided in done.requeued:
+            self._teller.tell_requeued(decided)
         for row in done.adopted:
-            self._teller.tell(EventKind.ADOPTED, row.execution_id, row.schedule)
+            why: dict[str, object] = {"reason": "engine_gone"}
+            self._teller.tell(EventKind.ADOPTED, row.execution_id, row.schedule, why)
         self._look_at_peers(engine_id)
         self._is_suspected = False
         self.wake_ms = _ORPHAN_MS if done.left_running else None
         self._look_at_ms = self._clock.monotonic_ms() + (self.wake_ms or _LOOK_MS)
         if taker.adopt is not None:
             self._note_adoption(has_failed=done.left_running > 0)
-        return bool(done.adopted)
+        return Looked(
+            has_adopted=bool(done.adopted),
+            has_replaced=any(ended.has_replaced for _, _, ended in done.ended),
+        )
 
     def _taker(self, engine_id: int) -> Taker:
         may_adopt = self._clock.monotonic_ms() >= self._adopt_at_ms

@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 from edgecron.clock import Clock
+from edgecron.engine.catalogue import Catalogue
 from edgecron.engine.events import Event, EventKind, Report
-from edgecron.model import Outcome
-from edgecron.store.contract import Decided, Granted
+from edgecron.model import Cause, Outcome, Status
+from edgecron.store.contract import Decided, Ended, Granted
 
-_KINDS = {"running": EventKind.STARTED, "queued": EventKind.QUEUED, "skipped": EventKind.SKIPPED}
+_KINDS = {
+    Status.RUNNING: EventKind.STARTED,
+    Status.QUEUED: EventKind.QUEUED,
+    Status.SKIPPED: EventKind.SKIPPED,
+    Status.CANCELLED: EventKind.CANCELLED,
+}
 
 
 class Teller:
     """Makes events of what the engine did and hands them to whoever listens."""
 
-    def __init__(self, report: Report, clock: Clock) -> None:
+    def __init__(self, report: Report, clock: Clock, catalogue: Catalogue) -> None:
         self._report = report
         self._clock = clock
+        self._catalogue = catalogue
 
     def tell(
         self,
@@ -35,26 +42,63 @@ class Teller:
             )
         )
 
-    def tell_decided(self, one: Decided, schedule: str | None) -> None:
-        """What became of a fire when it was decided."""
-        details: dict[str, object] = {"plan_ms": one.plan_ms}
-        if one.reason is not None:
-            details["reason"] = one.reason.value
-        if one.missed_count is not None:
-            details["missed_count"] = one.missed_count
-        self.tell(_KINDS[one.status], one.execution_id, schedule, details)
+    def tell_decided(self, one: Decided) -> None:
+        """What became of a fire when it was decided, or withdrawn."""
+        self.tell(_KINDS[one.status], one.execution_id, self._schedule_of(one), _details_of(one))
 
     def tell_started(self, grant: Granted, schedule: str | None) -> None:
         """A queued row got its place."""
         details: dict[str, object] = {"plan_ms": grant.plan_ms}
+        details |= _origin(grant.cause, grant.attempt)
         self.tell(EventKind.STARTED, grant.execution_id, schedule, details)
 
-    def tell_end(self, outcome: Outcome, schedule: str | None, *, is_ours: bool) -> None:
-        """A run's end; one that came for a row that was no longer ours changed nothing."""
+    def tell_requeued(self, one: Decided) -> None:
+        """A row that was claimed and never started is queued again, or withdrawn."""
+        if one.status is Status.QUEUED:
+            details = {"reason": "never_started", **_details_of(one)}
+            self.tell(EventKind.REQUEUED, one.execution_id, self._schedule_of(one), details)
+        else:
+            self.tell_decided(one)
+
+    def tell_end(self, outcome: Outcome, schedule: str | None, ended: Ended | None) -> None:
+        """A run's end and what was decided with it; one that came for a row that was no longer
+        ours changed nothing."""
         details: dict[str, object] = {"outcome": outcome.status.value}
-        for name in ("reason", "exit_code", "duration_ms", "error_msg"):
+        # As it is on record: a run that was ended for a newer one was not asked for by a person.
+        reason = outcome.reason if ended is None else ended.reason
+        if reason is not None:
+            details["reason"] = reason.value
+        for name in ("exit_code", "duration_ms", "error_msg"):
             value = getattr(outcome, name)
             if value is not None:
-                details[name] = str(value) if name == "reason" else value
-        kind = EventKind.ENDED if is_ours else EventKind.LEASE_LOST
+                details[name] = value
+        kind = EventKind.LEASE_LOST if ended is None else EventKind.ENDED
         self.tell(kind, outcome.execution_id, schedule, details)
+        for one in () if ended is None else ended.decided:
+            self.tell_decided(one)
+
+    def _schedule_of(self, one: Decided) -> str | None:
+        entry = self._catalogue.find(one.schedule_id, one.revision)
+        return None if entry is None else entry.name
+
+
+def _details_of(one: Decided) -> dict[str, object]:
+    details: dict[str, object] = {"plan_ms": one.plan_ms}
+    if one.reason is not None:
+        details["reason"] = one.reason.value
+    details |= _origin(one.cause, one.attempt)
+    if one.due_ms is not None and one.due_ms != one.plan_ms:
+        details["due_ms"] = one.due_ms
+    if one.waits_for is not None:
+        details["waits_for"] = one.waits_for.value
+    if one.missed_count is not None:
+        details["missed_count"] = one.missed_count
+        if one.missed_from_ms != one.missed_to_ms:
+            details |= {"missed_from_ms": one.missed_from_ms, "missed_to_ms": one.missed_to_ms}
+    return details
+
+
+def _origin(cause: Cause, attempt: int) -> dict[str, object]:
+    """Why there is a run, where it is not simply its time."""
+    details: dict[str, object] = {} if cause is Cause.SCHEDULE else {"cause": cause.value}
+    return details if attempt == 1 else details | {"attempt": attempt}

@@ -32,6 +32,7 @@ from edgecron.store.contract import (
     ClaimBatch,
     Decided,
     Decision,
+    Ended,
     RunningRow,
     Seat,
     StoredSchedule,
@@ -152,7 +153,7 @@ class SqliteStore:
     def claim_queued(self, *, seat: Seat, now_ms: int) -> ClaimBatch:
         return queued.claim_queued(self._database, seat=seat, now_ms=now_ms)
 
-    def finish(self, outcomes: Sequence[Outcome], *, now_ms: int) -> list[bool]:
+    def finish(self, outcomes: Sequence[Outcome], *, now_ms: int) -> list[Ended | None]:
         return ending.finish(self._database, outcomes, seed=self._seed, now_ms=now_ms)
 
     def find_running(self) -> list[RunningRow]:
@@ -161,7 +162,7 @@ class SqliteStore:
     def has_queued(self) -> bool:
         return queued.has_queued(self._database)
 
-    def requeue(self, row: RunningRow, *, now_ms: int) -> bool:
+    def requeue(self, row: RunningRow, *, now_ms: int) -> Decided | None:
         return ending.requeue(self._database, row, now_ms=now_ms)
 
     def find_cancelled(self, engine_id: int) -> list[int]:

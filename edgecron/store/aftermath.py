@@ -13,6 +13,7 @@ from edgecron.model import Cause, OnInterrupt, Outcome, Reason, Status
 from edgecron.planning import Fire, Missed
 from edgecron.retrying import EndedAttempt, RetryPolicy, plan_retry
 from edgecron.store.connection import Database
+from edgecron.store.contract import Decided, Ended
 from edgecron.store.fires import FireWriter
 from edgecron.store.ledger import Ledger
 from edgecron.store.revisions import find_compiled
@@ -45,23 +46,26 @@ class _EndedRow:
     finished_ms: int
     is_removed: bool
     after_end_ms: int | None
+    reason: Reason | None
 
 
-def follow_up(database: Database, outcome: Outcome, *, seed: bytes, now_ms: int) -> None:
-    """Write what follows an end that was just written."""
+def follow_up(database: Database, outcome: Outcome, *, seed: bytes, now_ms: int) -> Ended:
+    """Write what follows an end that was just written; both for the log."""
     row = _read(database, outcome.execution_id)
-    if not row.is_removed and _retry(database, row, seed, now_ms):
-        return
-    _start_downstream(database, row, now_ms)
+    retry = None if row.is_removed else _retry(database, row, seed, now_ms)
+    if retry is not None:
+        return Ended(reason=row.reason, decided=(retry,))
+    decided, has_replaced = _start_downstream(database, row, now_ms)
     if row.after_end_ms is not None and not row.is_removed:
         _set_after_end(database, row)
+    return Ended(reason=row.reason, decided=tuple(decided), has_replaced=has_replaced)
 
 
 def _read(database: Database, execution_id: int) -> _EndedRow:
     [row] = database.rows(
         """SELECT e.id, e.schedule_id, s.name, e.revision, e.scope_kind, e.scope_id, e.plan_at,
                e.fire_key, e.attempt, e.max_attempts, e.status, e.finished_at,
-               s.deleted_at IS NOT NULL, s.after_end_ms
+               s.deleted_at IS NOT NULL, s.after_end_ms, e.reason
            FROM executions AS e JOIN schedules AS s ON s.id = e.schedule_id WHERE e.id = :id""",
         {"id": execution_id},
     )
@@ -79,13 +83,14 @@ def _read(database: Database, execution_id: int) -> _EndedRow:
         finished_ms=row[11],
         is_removed=bool(row[12]),
         after_end_ms=row[13],
+        reason=None if row[14] is None else Reason(row[14]),
     )
 
 
-def _retry(database: Database, row: _EndedRow, seed: bytes, now_ms: int) -> bool:
+def _retry(database: Database, row: _EndedRow, seed: bytes, now_ms: int) -> Decided | None:
     """Queue the next attempt, where there is one; it keeps the revision of its fire."""
     if row.attempt >= row.max_attempts or row.status not in (Status.FAILED, Status.INTERRUPTED):
-        return False
+        return None
     ended = EndedAttempt(
         schedule=row.schedule,
         plan_ms=row.plan_ms,
@@ -98,17 +103,27 @@ def _retry(database: Database, row: _EndedRow, seed: bytes, now_ms: int) -> bool
     )
     due_ms = plan_retry(_policy_of(database, row), ended, seed=seed)
     if due_ms is None:
-        return False
-    database.change(
+        return None
+    queued = database.returning(
         """INSERT INTO executions (schedule_id, revision, scope_kind, scope_id, plan_at, fire_key,
                cause, trigger_text, due_at, attempt, max_attempts, queue, priority, status,
                queued_at)
            SELECT schedule_id, revision, scope_kind, scope_id, plan_at, fire_key, 'retry',
                trigger_text, :due, attempt + 1, max_attempts, queue, priority, 'queued', :now
-           FROM executions WHERE id = :id""",
+           FROM executions WHERE id = :id RETURNING id""",
         {"id": row.execution_id, "due": due_ms, "now": now_ms},
     )
-    return True
+    assert queued is not None
+    return Decided(
+        execution_id=queued[0],
+        schedule_id=row.schedule_id,
+        revision=row.revision,
+        plan_ms=row.plan_ms,
+        status=Status.QUEUED,
+        cause=Cause.RETRY,
+        due_ms=due_ms,
+        attempt=row.attempt + 1,
+    )
 
 
 def _count_interrupted(database: Database, row: _EndedRow) -> int:
@@ -150,8 +165,13 @@ def _policy_of(database: Database, row: _EndedRow) -> RetryPolicy:
     )
 
 
-def _start_downstream(database: Database, row: _EndedRow, now_ms: int) -> None:
-    """Queue the fires of the schedules that come after this one, as overlap lets them."""
+def _start_downstream(
+    database: Database, row: _EndedRow, now_ms: int
+) -> tuple[list[Decided], bool]:
+    """Queue the fires of the schedules that come after this one, as overlap lets them.
+
+    What was decided, and whether any of it replaces what runs.
+    """
     followers = database.rows(
         """SELECT s.id, s.revision, u.ends,
                NOT s.enabled OR (s.paused_until IS NOT NULL AND s.paused_until > :now),
@@ -164,6 +184,8 @@ def _start_downstream(database: Database, row: _EndedRow, now_ms: int) -> None:
     )
     # By id, those that are within their bounds: revision, which ends, whether a pause holds them.
     wanted = {row[0]: row[1:4] for row in followers if not row[4]}
+    decided: list[Decided] = []
+    has_replaced = False
     for schedule_id, revision, columns, scopes in find_compiled(
         database, [(id_, follower[0]) for id_, follower in wanted.items()]
     ):
@@ -186,6 +208,9 @@ def _start_downstream(database: Database, row: _EndedRow, now_ms: int) -> None:
         else:
             writer.write(schedule_id, revision, spec, fires=(fire,))
             _count_planned(database, schedule_id)
+        decided += writer.decided
+        has_replaced = has_replaced or writer.has_replaced
+    return decided, has_replaced
 
 
 def _count_planned(database: Database, schedule_id: int) -> None:

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Protocol
 
-from edgecron.model import Cause, EngineInfo, Outcome, Overlap, Reason, ScheduleSpec
+from edgecron.model import Cause, EngineInfo, Outcome, Overlap, Reason, ScheduleSpec, Status
 from edgecron.planning import Due, Fire, FirePlan
 
 
@@ -73,17 +74,45 @@ class Granted:
     scope_id: str
 
 
+class WaitsFor(StrEnum):
+    PLACE = "place"  # of its engine or group
+    EARLIER_RUN = "earlier_run"  # of its schedule and scope
+    REPLACED_RUN = "replaced_run"  # whose end was asked for
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decided:
-    """One row that a claim wrote, for the log: `execution_id` and what became of the fire."""
+    """One row that a transaction wrote, for the log: `execution_id` and what became of the fire.
+
+    `waits_for` says what keeps a queued one that is due; `missed_*` are of a range that did not
+    run, or by which the row of one has grown.
+    """
 
     execution_id: int
     schedule_id: int
     revision: int
     plan_ms: int
-    status: str
-    reason: Reason | None
+    status: Status
+    reason: Reason | None = None
+    cause: Cause = Cause.SCHEDULE
+    due_ms: int | None = None
+    attempt: int = 1
+    waits_for: WaitsFor | None = None
+    missed_from_ms: int | None = None
+    missed_to_ms: int | None = None
     missed_count: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ended:
+    """A running row that was ended: why, as it is on record, and what was decided with it.
+
+    `has_replaced`: among that are fires that run in the place of others, whose end was asked for.
+    """
+
+    reason: Reason | None
+    decided: tuple[Decided, ...] = ()
+    has_replaced: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -181,8 +210,9 @@ class Store(Protocol):
     def claim_queued(self, *, seat: Seat, now_ms: int) -> ClaimBatch:
         """Give free places to queued rows that are due: by priority, then due time, then id."""
 
-    def finish(self, outcomes: Sequence[Outcome], *, now_ms: int) -> list[bool]:
-        """End running rows; False where the row was no longer ours, which changes nothing."""
+    def finish(self, outcomes: Sequence[Outcome], *, now_ms: int) -> list[Ended | None]:
+        """End running rows, with what follows; None where the row was no longer ours, which
+        changes nothing."""
 
     def find_running(self) -> list[RunningRow]:
         """Every running execution, whoever runs it."""
@@ -205,8 +235,11 @@ class Store(Protocol):
     def find_engines(self) -> list[EngineInfo]:
         """Every engine that has not been recorded as stopped."""
 
-    def requeue(self, row: RunningRow, *, now_ms: int) -> bool:
-        """Queue a row again that was claimed but never started; False where it moved on."""
+    def requeue(self, row: RunningRow, *, now_ms: int) -> Decided | None:
+        """Queue a row again that was claimed but never started; None where it moved on.
+
+        It is cancelled where its end was asked for, or its schedule removed.
+        """
 
     def mark_broken(self, schedule_id: int, *, revision: int, error: str, now_ms: int) -> bool:
         """Stop a schedule whose stored trigger can't be read, saying why."""

@@ -6,18 +6,18 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from edgecron.model import REPLACED_MARK, Outcome, Status
+from edgecron.model import REPLACED_MARK, Cause, Outcome, Reason, Status
 from edgecron.store.aftermath import follow_up
 from edgecron.store.cancelling import cancel_removed, withdraw
 from edgecron.store.connection import Database
-from edgecron.store.contract import RunningRow
+from edgecron.store.contract import Decided, Ended, RunningRow
 from edgecron.store.outputs import insert_output, pack_output
 
 
 def finish(
     database: Database, outcomes: Sequence[Outcome], *, seed: bytes, now_ms: int
-) -> list[bool]:
-    """End running rows in one transaction; False where the lease was lost, changing nothing.
+) -> list[Ended | None]:
+    """End running rows in one transaction; None where the lease was lost, changing nothing.
 
     What follows an end is written with it: its retry, or, where its fire has ended, the fires of
     schedules that come after it and its own next time after the end.
@@ -58,27 +58,43 @@ def find_running(database: Database) -> list[RunningRow]:
     ]
 
 
-def requeue(database: Database, row: RunningRow, *, now_ms: int) -> bool:
+def requeue(database: Database, row: RunningRow, *, now_ms: int) -> Decided | None:
     """Queue a row that was claimed but never started; its token is gone for good.
 
     Where its schedule was removed meanwhile, it is cancelled like all that was queued then; where
     its end was asked for, it has it.
     """
+    reason = None
     with database.transaction():
-        schedule = database.returning(
+        queued = database.returning(
             """UPDATE executions SET status = 'queued', queued_at = :now, claimed_at = NULL,
                    heartbeat_at = NULL, started_at = NULL, engine_id = NULL,
                    supervisor_id = NULL, lease_token = NULL
                WHERE id = :id AND lease_token = :token AND status = 'running'
                RETURNING schedule_id, cancel_requested_at,
-                   (SELECT deleted_at FROM schedules WHERE id = executions.schedule_id)""",
+                   (SELECT deleted_at FROM schedules WHERE id = executions.schedule_id),
+                   revision, plan_at, due_at, cause, attempt""",
             {"id": row.execution_id, "token": row.lease_token, "now": now_ms},
         )
-        if schedule is not None and schedule[1] is not None:
+        if queued is not None and queued[1] is not None:
             withdraw(database, row.execution_id, now_ms=now_ms)
-        elif schedule is not None and schedule[2] is not None:
-            cancel_removed(database, schedule[0], now_ms=now_ms)
-    return schedule is not None
+            reason = Reason.REQUEST
+        elif queued is not None and queued[2] is not None:
+            cancel_removed(database, queued[0], now_ms=now_ms)
+            reason = Reason.REMOVED
+    if queued is None:
+        return None
+    return Decided(
+        execution_id=row.execution_id,
+        schedule_id=queued[0],
+        revision=queued[3],
+        plan_ms=queued[4],
+        status=Status.QUEUED if reason is None else Status.CANCELLED,
+        reason=reason,
+        cause=Cause(queued[6]),
+        due_ms=queued[5],
+        attempt=queued[7],
+    )
 
 
 def find_cancelled(database: Database, engine_id: int) -> list[int]:
@@ -149,7 +165,7 @@ def _finish_one(
     output: dict[str, Any] | None,
     seed: bytes,
     now_ms: int,
-) -> bool:
+) -> Ended | None:
     row = database.returning(
         """UPDATE executions SET status = :status, exit_code = :exit_code,
                reason = iif(:reason = 'request' AND flags = json_array(:mark), 'replaced', :reason),
@@ -175,12 +191,11 @@ def _finish_one(
         },
     )
     if row is None:
-        return False
+        return None
     if output is not None:
         insert_output(database, outcome.execution_id, output)
     _count_end(database, row[0], outcome, now_ms)
-    follow_up(database, outcome, seed=seed, now_ms=now_ms)
-    return True
+    return follow_up(database, outcome, seed=seed, now_ms=now_ms)
 
 
 def _count_end(database: Database, schedule_id: int, outcome: Outcome, now_ms: int) -> None:

@@ -11,7 +11,7 @@ from edgecron.model import Cause, Reason, ScheduleSpec, Status
 from edgecron.planning import Fire, Missed
 from edgecron.retrying import retry_policy
 from edgecron.store.connection import Database
-from edgecron.store.contract import Decided, Granted, Seat
+from edgecron.store.contract import Decided, Granted, Seat, WaitsFor
 from edgecron.store.ledger import Ledger, ScopeKey
 from edgecron.store.replacing import replace_oldest
 
@@ -43,15 +43,12 @@ class FireWriter:
         """Write one schedule's decision, once for each of its scopes."""
         for scope in spec.scopes:
             for span in missed:
-                self._record(
+                self._record_skipped(
                     (schedule_id, revision),
                     record_missed(
                         self._database, schedule_id, revision, spec, scope, span, self._now_ms
                     ),
-                    plan_ms=span.from_ms,
-                    status=Status.SKIPPED,
-                    reason=span.reason,
-                    missed_count=span.count,
+                    span,
                 )
             for fire in fires:
                 self._write_fire(schedule_id, revision, spec, scope, fire)
@@ -69,12 +66,8 @@ class FireWriter:
             execution_id = skip_fire(
                 self._database, schedule_id, revision, spec, scope, fire, self._now_ms
             )
-            self._record(
-                (schedule_id, revision),
-                execution_id,
-                plan_ms=fire.plan_ms,
-                status=Status.SKIPPED,
-                reason=Reason.OVERLAP,
+            self._record_skipped(
+                (schedule_id, revision), execution_id, overlapped(fire), fire.cause
             )
             return
         token = os.urandom(8).hex() if admission is Admission.RUN else None
@@ -87,8 +80,18 @@ class FireWriter:
             return  # This fire was decided already: the row says so, and nothing runs.
         if admission is Admission.REPLACE:
             self._replace((schedule_id, *scope), spec, by=execution_id)
-        status = Status.RUNNING if token else Status.QUEUED
-        self._record((schedule_id, revision), execution_id, plan_ms=fire.plan_ms, status=status)
+        self.decided.append(
+            Decided(
+                execution_id=execution_id,
+                schedule_id=schedule_id,
+                revision=revision,
+                plan_ms=fire.plan_ms,
+                status=Status.RUNNING if token else Status.QUEUED,
+                cause=fire.cause,
+                due_ms=fire.due_ms,
+                waits_for=self._waits_for(admission, (schedule_id, *scope)),
+            )
+        )
         if token:
             self.granted.append(
                 Granted(
@@ -107,11 +110,20 @@ class FireWriter:
                 )
             )
 
+    def _waits_for(self, admission: Admission, key: ScopeKey) -> WaitsFor | None:
+        if admission is Admission.RUN:
+            return None
+        if admission is Admission.REPLACE:
+            return WaitsFor.REPLACED_RUN
+        is_alone = self._ledger.occupancy(key).active == 1
+        return WaitsFor.PLACE if is_alone else WaitsFor.EARLIER_RUN
+
     def _replace(self, key: ScopeKey, spec: ScheduleSpec, *, by: int) -> None:
         """End the oldest that are active, so that the new one gets their place."""
         limit = running_limit(spec.policies.overlap, spec.policies.max_running) or 1
         count = self._ledger.occupancy(key).active - limit
-        replace_oldest(self._database, key, count=count, by=by, now_ms=self._now_ms)
+        withdrawn = replace_oldest(self._database, key, count=count, by=by, now_ms=self._now_ms)
+        self.decided.extend(withdrawn)
         self._ledger.count_anew(key)
         self.has_replaced = True
 
@@ -126,15 +138,12 @@ class FireWriter:
             "token": token,
         }
 
-    def _record(
+    def _record_skipped(
         self,
         schedule: tuple[int, int],
         execution_id: int | None,
-        *,
-        plan_ms: int,
-        status: Status,
-        reason: Reason | None = None,
-        missed_count: int | None = None,
+        span: Missed,
+        cause: Cause = Cause.SCHEDULE,
     ) -> None:
         if execution_id is not None:
             self.decided.append(
@@ -142,10 +151,13 @@ class FireWriter:
                     execution_id=execution_id,
                     schedule_id=schedule[0],
                     revision=schedule[1],
-                    plan_ms=plan_ms,
-                    status=status,
-                    reason=reason,
-                    missed_count=missed_count,
+                    plan_ms=span.from_ms,
+                    status=Status.SKIPPED,
+                    reason=span.reason,
+                    cause=cause,
+                    missed_from_ms=span.from_ms,
+                    missed_to_ms=span.to_ms,
+                    missed_count=span.count,
                 )
             )
 
@@ -210,7 +222,7 @@ def skip_fire(
     now_ms: int,
 ) -> int | None:
     """Write that overlap left a fire out, or let the newest such row grow; the row's id."""
-    span = Missed(from_ms=fire.plan_ms, to_ms=fire.plan_ms, count=1, reason=Reason.OVERLAP)
+    span = overlapped(fire)
     found = None
     if not fire.fire_key:
         found = _grow_newest(database, schedule_id, scope, span, fire_key="", cause=fire.cause)
@@ -220,6 +232,11 @@ def skip_fire(
     if found is not None:
         _count_skipped(database, schedule_id, 1)
     return found
+
+
+def overlapped(fire: Fire) -> Missed:
+    """A fire that overlap left out, as a range of one."""
+    return Missed(from_ms=fire.plan_ms, to_ms=fire.plan_ms, count=1, reason=Reason.OVERLAP)
 
 
 def _insert_fire(database: Database, columns: dict[str, Any]) -> int | None:

@@ -62,7 +62,8 @@ class Left:
         """The row after the next boot's recovery has ended it, and how much output it has."""
         liveness = KernelLiveness(self._folder, boot_id="boot-2")
         outcome = liveness.outcome_of(Exit(record=self._record), self._row)
-        assert self._scheduler.store.finish([outcome], now_ms=self._clock.now_ms()) == [True]
+        [ended] = self._scheduler.store.finish([outcome], now_ms=self._clock.now_ms())
+        assert ended is not None
         execution = self._scheduler.execution(self._row.execution_id)
         output = self._scheduler.output(execution.id)
         assert output is not None

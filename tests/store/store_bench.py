@@ -84,9 +84,9 @@ class Bench:
         return [one.execution_id for one in decided]
 
     def end(self, *granted: Granted, status: Status = Status.SUCCESS) -> list[bool]:
-        return self.store.finish(
-            [outcome_of(grant, self.now, status) for grant in granted], now_ms=self.now
-        )
+        """Write ends; whether each was ours."""
+        outcomes = [outcome_of(grant, self.now, status) for grant in granted]
+        return [one is not None for one in self.store.finish(outcomes, now_ms=self.now)]
 
     def rows(self, name: str | None = None) -> list[Execution]:
         """Every execution, oldest first."""

@@ -8,7 +8,7 @@ import pytest
 from store_bench import Bench, OpenStore, outcome_of
 
 from edgecron.model import Outcome, Output, OutputChunk, Reason, Status, Stream
-from edgecron.store.contract import Granted
+from edgecron.store.contract import Ended, Granted
 from edgecron.timetext import from_ms
 from support.clock import FakeClock
 from support.specs import make_spec
@@ -40,7 +40,7 @@ def test_an_end_is_written_with_all_it_says(bench: Bench, granted: Granted) -> N
         result='{"rows": 3}',
     )
 
-    assert bench.store.finish([outcome], now_ms=bench.now + 1010) == [True]
+    assert bench.store.finish([outcome], now_ms=bench.now + 1010) == [Ended(reason=Reason.TIMEOUT)]
 
     [row] = bench.rows()
     assert (row.status, row.reason, row.exit_code) == (Status.FAILED, Reason.TIMEOUT, 143)
@@ -57,7 +57,7 @@ def test_an_end_is_written_with_all_it_says(bench: Bench, granted: Granted) -> N
 def test_an_end_with_another_token_changes_nothing(bench: Bench, granted: Granted) -> None:
     foreign = replace(outcome_of(granted, bench.now), lease_token="0" * 16)
 
-    assert bench.store.finish([foreign], now_ms=bench.now) == [False]
+    assert bench.store.finish([foreign], now_ms=bench.now) == [None]
 
     assert bench.statuses() == ["running"]
     assert bench.store.get_schedule("backup").run_count == 0
