@@ -6,6 +6,7 @@ never stops printing, a full disk, all leave the time-outs of the others as they
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import socket
@@ -25,6 +26,7 @@ from edgecron.supervisor.output import Part
 from edgecron.supervisor.protocol import PROTOCOL_VERSION, Kind, Phase
 from edgecron.supervisor.reactor import Reactor
 from edgecron.supervisor.records import EndCause, StartRequest
+from edgecron.supervisor.remains import clear_late_results
 from edgecron.supervisor.run import LiveRun
 
 # Ends that found no space for so long, with no engine to tell them to, are given up.
@@ -45,6 +47,7 @@ class Supervisor:
         clock: Clock,
         cgroups: RunCgroups | None = None,
     ) -> None:
+        self._state_dir, self._key = state_dir, key
         self._clock = clock
         self._reactor = Reactor()
         self._deadlines = Deadlines()
@@ -127,6 +130,8 @@ class Supervisor:
             self._engine.flush()
             self._controls.flush()
         self._controls.close()
+        with contextlib.suppress(OSError):  # who clears away after another one comes back to them
+            clear_late_results(self._state_dir, self._key)
 
     @property
     def _busy(self) -> list[str]:

@@ -47,9 +47,22 @@ def forget(state_dir: Path, key: str) -> bool:
     journal.with_suffix(".journal.new").unlink(missing_ok=True)
     journal.unlink(missing_ok=True)
     socket_path(state_dir, key).unlink(missing_ok=True)
+    clear_late_results(state_dir, key)
     # Last: whoever is interrupted here finds the lock file, and comes back to the rest.
     lock_path(state_dir, key).unlink(missing_ok=True)
     return True
+
+
+def clear_late_results(state_dir: Path, key: str) -> None:
+    """Remove results that came when their run had ended already, as from a background process.
+
+    `key` is of a supervisor that runs nothing any more. What others may still run is left.
+    """
+    late = _tokens_of_files(state_dir, "result")
+    others = _known_to_others(state_dir, but=key) if late else None
+    if others is not None:
+        for token in late - others:
+            forget_results(token, state_dir)
 
 
 def _keys(state_dir: Path, kind: str) -> set[str]:
@@ -62,16 +75,30 @@ def _keys(state_dir: Path, kind: str) -> set[str]:
 def _unknown_tokens(state_dir: Path, *, but: str) -> set[str] | None:
     """Tokens of output and results that no journal knows but perhaps the one that is damaged.
 
-    None where that can't be told, or there may be more in the journal of another supervisor than
-    can be read: of one that is alive, or that a later version has written.
+    None where that can't be told.
     """
     # Files first: a token is in its journal before anything of its run is there.
-    found = {path.stem.removeprefix("run-") for path in state_dir.glob("run-*.*")}
+    found = _tokens_of_files(state_dir, "*")
+    others = _known_to_others(state_dir, but=but)
+    return None if others is None else found - others
+
+
+def _tokens_of_files(state_dir: Path, kind: str) -> set[str]:
+    return {path.stem.removeprefix("run-") for path in state_dir.glob(f"run-*.{kind}")}
+
+
+def _known_to_others(state_dir: Path, *, but: str) -> set[str] | None:
+    """The tokens of all journals but one.
+
+    None where there may be more in one than can be read: of a supervisor that is alive, or that a
+    later version has written.
+    """
+    known: set[str] = set()
     for key in (_keys(state_dir, "lock") | _keys(state_dir, "journal")) - {but}:
         # Asked first: what one that ends meanwhile has written is then read.
         is_alive = lock_is_held(lock_path(state_dir, key))
         other = read_journal(state_dir, key)
         if not other.is_intact and (is_alive or other.is_foreign):
             return None
-        found -= other.traces.keys()
-    return found
+        known |= other.traces.keys()
+    return known

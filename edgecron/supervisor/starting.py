@@ -40,6 +40,7 @@ class Starter:
         looks: Looks,
         cgroups: RunCgroups | None,
         on_started: Callable[[LiveRun], None],
+        spawner: Spawner | None = None,
     ) -> None:
         self._state_dir = state_dir
         self._clock = clock
@@ -48,7 +49,7 @@ class Starter:
         self._looks = looks
         self._cgroups = cgroups
         self._on_started = on_started
-        self._spawner = Spawner()
+        self._spawner = spawner or Spawner()
         # A plain dict would look through all that it once held to find its first.
         self._waiting: OrderedDict[str, StartRequest] = OrderedDict()
         self._withdrawn: dict[str, EndCause] = {}
@@ -85,6 +86,7 @@ class Starter:
         if self._waiting.pop(token, None) is None:
             return False
         self._withdrawn.pop(token, None)
+        self._clear_tries(token)
         self._retried.discard(token)
         return True
 
@@ -113,6 +115,7 @@ class Starter:
         """Start it, or record why not. False: to be tried again later."""
         cause = self._withdrawn.get(request.token)
         if cause is not None:
+            self._clear_tries(request.token)
             now_ms = self._clock.now_ms()
             self._ledger.record_exit(
                 ExitRecord(token=request.token, cause=cause, finished_ms=now_ms)
@@ -173,6 +176,11 @@ class Starter:
             return False
         self._deadlines.set(WAKE_SPAWN, now_ms + PAUSE_MS)
         return True
+
+    def _clear_tries(self, token: str) -> None:
+        """Remove what starts that failed have made for a run that will have no other."""
+        if token in self._retried:
+            forget_results(token, self._state_dir)
 
     def _record_failed(self, token: str, failure: SpawnFailed) -> None:
         forget_results(token, self._state_dir)

@@ -4,14 +4,24 @@ from __future__ import annotations
 
 import json
 import os
+import socket
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
-from supervisor_bench import Bell, Bench, wait_gone
+from supervisor_bench import Bell, Bench, Gate, wait_gone
 
-from edgecron.supervisor import EndCause, Flag, Identity, StartBy, forget
+from edgecron.supervisor import EndCause, Flag, Identity, StartBy, StartRequest, forget
+from edgecron.supervisor.deadlines import Deadlines
+from edgecron.supervisor.engine_end import EngineEnd
 from edgecron.supervisor.files import result_name
+from edgecron.supervisor.ledger import Ledger
+from edgecron.supervisor.looks import Looks
+from edgecron.supervisor.reactor import Reactor
 from edgecron.supervisor.results import result_path
+from edgecron.supervisor.spawn import Spawned, Spawner, SpawnFailed
+from edgecron.supervisor.starting import Starter
+from support.clock import FakeClock
 
 # Forked, so that what a test changes here is changed there; test runners have threads of their own.
 pytestmark = pytest.mark.filterwarnings("ignore:.*use of fork:DeprecationWarning")
@@ -167,3 +177,78 @@ def test_the_result_file_of_a_command_that_can_not_be_started_is_gone(bench: Ben
 
     assert record.cause is EndCause.SPAWN
     assert not result_path(record.token, bench.state_dir, of_another_user=True).exists()
+
+
+class NoProcessLeft(Spawner):
+    """A system that is short of processes for ever."""
+
+    def spawn(self, request: StartRequest, *, env: Mapping[str, str]) -> Spawned:
+        raise SpawnFailed("EAGAIN", "the system has no process left", is_temporary=True)
+
+
+@as_root
+@pytest.mark.failure(40)
+@pytest.mark.parametrize("how", ["withdraw", "drop"])
+def test_the_result_file_of_a_start_that_is_given_up_between_its_tries_is_gone(
+    tmp_path: Path, bench: Bench, how: str
+) -> None:
+    request = bench.request("true", identity=NOBODY)
+    place = result_path(request.token, tmp_path, of_another_user=True)
+    clock, deadlines = FakeClock(), Deadlines()
+    ours, _theirs = socket.socketpair()
+    engine = EngineEnd(ours, Reactor(), on_message=lambda kind, body: None)
+    ledger = Ledger(
+        tmp_path, key="deadbeef", clock=clock, deadlines=deadlines, engine=engine, cgroup=None
+    )
+    starter = Starter(
+        tmp_path,
+        clock=clock,
+        deadlines=deadlines,
+        ledger=ledger,
+        looks=Looks(clock, turn=lambda: 1),
+        cgroups=None,
+        spawner=NoProcessLeft(),
+        on_started=lambda run: None,
+    )
+    starter.add([request])
+    starter.start_some()
+    was_there = place.exists()
+
+    if how == "drop":
+        starter.drop(request.token)
+    else:
+        starter.withdraw(request.token, EndCause.CANCELLED)
+        starter.start_some()
+    engine.disconnect()
+    _theirs.close()
+
+    assert was_there
+    assert not place.exists()
+    assert not starter
+
+
+def test_a_result_that_comes_after_the_end_is_cleared_away_with_the_supervisor(
+    tmp_path: Path, bell: Bell, gate: Gate
+) -> None:
+    state_dir = tmp_path / "state"
+    bench, other = Bench(state_dir), Bench(state_dir)
+    late = (
+        f'(read go <{gate.path}; echo 1 >"$EDGECRON_RESULT"; echo >{bell.path}) >/dev/null 2>&1 &'
+    )
+    ended = bench.run_shell(late)
+    bench.link.acknowledge([ended.token])
+    running = other.shell(f'echo 2 >"$EDGECRON_RESULT"; echo >{bell.path}; exec sleep 60')
+    bell.wait()
+    gate.open()
+    bell.wait()
+    was_there = (state_dir / result_name(ended.token)).exists()
+
+    bench.close()
+    left = [path.name for path in state_dir.glob("run-*")]
+    other.link.cancel([running])
+    kept = other.ended(running).result
+    other.close()
+
+    assert was_there
+    assert left == [result_name(running)]
+    assert kept == "2"
