@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from edgecron.store import SqliteStore
 
 _LOOK_S = 0.1
+_LOOKS_PER_CHECK = 10  # of a run whose supervisor has nothing more to say
 
 
 def output_so_far(store: SqliteStore, execution: Execution) -> list[OutputChunk]:
@@ -31,12 +32,16 @@ def output_so_far(store: SqliteStore, execution: Execution) -> list[OutputChunk]
     return []
 
 
-def follow_run(store: SqliteStore, execution_id: int) -> Iterator[tuple[int, OutputChunk]]:
+def follow_run(
+    store: SqliteStore, execution_id: int, *, take_over: Callable[[], object]
+) -> Iterator[tuple[int, OutputChunk]]:
     """What a run prints, from its beginning to its end; it waits for one that has not started.
 
     Each chunk comes once, with the number of bytes before it that were printed and not kept.
+    `take_over` writes ends that no engine is there to write.
     """
     position = 0
+    looks = 0
     while True:
         execution = store.find_execution(execution_id)
         if execution is None or execution.status not in ACTIVE:
@@ -47,6 +52,9 @@ def follow_run(store: SqliteStore, execution_id: int) -> Iterator[tuple[int, Out
                 for part in follow_output(row, state_dir(store.path), position=position):
                     yield from _with_gap(part, position)
                     position = part.next_position
+            if looks % _LOOKS_PER_CHECK == 0:
+                take_over()  # Its supervisor has told all, and perhaps there is no engine.
+            looks += 1
         time.sleep(_LOOK_S)
     output = store.find_output(execution_id)
     while output is not None and (part := rest_of(output, position)).chunks:

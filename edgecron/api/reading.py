@@ -131,7 +131,7 @@ class Reading(Opened):
         """
         from edgecron.following import follow_run
 
-        return follow_run(self.store, execution_id)
+        return follow_run(self.store, execution_id, take_over=self.take_over)
 
     def active_counts(self) -> dict[Status, int]:
         """How many runs are queued and running."""
@@ -149,6 +149,15 @@ class Reading(Opened):
     def has_engine(self, queue: str) -> bool:
         """Whether an engine that is alive and not stalled looks at a queue."""
         return any(state.is_working and queue in state.info.queues for state in self.engines())
+
+    def is_supervised(self, execution: Execution) -> bool:
+        """Whether the supervisor of a running run is alive."""
+        from edgecron.supervisor.files import is_key, lock_is_held, lock_path
+
+        key = execution.supervisor_id
+        if key is None or not is_key(key):
+            return False
+        return lock_is_held(lock_path(state_dir(self.path), key))
 
     def take_over(self) -> None:
         """Write the ends that dead engines left, where no engine at work does it.

@@ -3,8 +3,9 @@
     edgecron cancel 41
     edgecron cancel 41 42
 
-A command gets TERM, and KILL after its grace (10 s, or --kill-grace), with all of its process
-group. It works with no engine alive, too: the end is on record as soon as one is.
+A command gets TERM, and KILL after its grace (10 s, or --kill-grace), with all of its session, and
+all that it has started where edgecron has a cgroup. It works with no engine alive, too: the end is
+on record as soon as one is.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING
 from edgecron.cli.session import Session
 
 if TYPE_CHECKING:
+    from edgecron.errors import EdgecronError
     from edgecron.model import Execution
 
 USAGE = "RUN... [--json]"
@@ -27,20 +29,32 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def run(cli: Session, args: Namespace) -> int:
     from edgecron.cli.options import read_count
+    from edgecron.errors import Conflict, SupervisorUnavailable
 
     scheduler = cli.scheduler(must_exist=True)
     numbers = [read_count(word, what="RUN", most=_MOST_ID) for word in args.runs]
     for number in numbers:
         scheduler.execution(number)
-    cancelled = [scheduler.cancel(number) for number in numbers]
-    if cli.is_json:
+    cancelled: list[Execution] = []
+    refused: list[EdgecronError] = []
+    for number in numbers:
+        try:
+            cancelled.append(scheduler.cancel(number))
+        except (Conflict, SupervisorUnavailable) as error:
+            refused.append(error)  # The others are still to be ended.
+    if cli.is_json and cancelled:
         from edgecron.cli.objects import execution_object
 
         cli.put_json(execution_object(execution) for execution in cancelled)
+    elif not cli.is_json:
+        for execution in cancelled:
+            cli.put(_sentence(execution))
+    if not refused:
         return 0
-    for execution in cancelled:
-        cli.put(_sentence(execution))
-    return 0
+    *before, last = refused
+    for one in before:
+        cli.say(f"edgecron: {one.message}")
+    raise last
 
 
 def _sentence(execution: Execution) -> str:

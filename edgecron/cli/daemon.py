@@ -166,6 +166,8 @@ def stop_on_signals(loop: Loop, *, is_terminal: bool, on_shutdown: OnShutdown) -
 
     def stop(number: int, frame: FrameType | None) -> None:
         nonlocal seen
+        if number == signal.SIGHUP and seen:
+            return  # A terminal that closes may say so twice, kernel and shell.
         seen += 1
         is_key = is_terminal and number == signal.SIGINT
         # The handlers stay: Python drops a signal whose handler changed while it was pending.
@@ -263,6 +265,8 @@ def _teller(loop: Loop) -> Callable[[str], None]:
             print(text, flush=True)
         except BrokenPipeError:
             # Whoever read us has gone, and so do we, in good order.
+            with suppress(OSError):
+                print("edgecron: nobody reads the log any more: stopping", file=sys.stderr)
             loop.stop()
         except OSError:
             # A log that can't be written is no reason to leave undone what is due.

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import sys
 from argparse import ArgumentParser, Namespace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TextIO
 
 from edgecron.cli.session import Session, stalled_engine_words
 from edgecron.errors import NotFound
@@ -51,6 +51,9 @@ def run(cli: Session, args: Namespace) -> int:
         _refuse_beside_result(args)
     scheduler = cli.scheduler(must_exist=True)
     execution = _find_run(cli, scheduler, args.run)
+    if execution.status is Status.RUNNING:
+        scheduler.take_over()  # It may have ended with no engine there to write it down.
+        execution = scheduler.execution(execution.id)
     if args.result:
         put_result(cli, execution)
         return 0
@@ -76,7 +79,7 @@ def put_result(cli: Session, execution: Execution) -> None:
 
     if execution.result is None:
         raise NotFound(
-            f"run {execution.id} of {execution.schedule} left no result",
+            f"run {execution.id} of {execution.schedule} {_no_result_words(execution)}",
             hint="a job may write up to 64 KiB of JSON into the file that EDGECRON_RESULT names",
         )
     result = json.loads(execution.result)
@@ -87,18 +90,31 @@ def put_result(cli: Session, execution: Execution) -> None:
         cli.put(json.dumps(result))
 
 
+def _no_result_words(execution: Execution) -> str:
+    from edgecron.model import ACTIVE
+
+    if execution.status in ACTIVE:
+        return "has not ended yet, and its result comes with its end"
+    if "result_too_big" in execution.flags:
+        return "left a result that was too big to keep"
+    if "result_invalid" in execution.flags:
+        return "left a result that is no JSON"
+    return "left no result"
+
+
 def put_output(
     cli: Session,
     output: Output,
     *,
     stream: str | None = None,
     printer: Printer | None = None,
+    to_stderr: bool = False,
 ) -> None:
     """A run's output on stdout, as it came: cleaned on a terminal, else the very bytes."""
-    printer = printer or Printer()
+    printer = printer or Printer(to=sys.stderr if to_stderr else sys.stdout)
     for is_after_gap, chunk in _chosen(output, stream):
-        if is_after_gap:
-            _say_dropped(cli, output.dropped_bytes)
+        if is_after_gap and (dropped := _dropped_of(output, stream)):
+            _say_dropped(cli, dropped)
         printer.put(chunk)
     printer.end()
 
@@ -135,15 +151,17 @@ def _follow(
 
 
 class Printer:
-    """Chunks of output on stdout, as they come: cleaned on a terminal, else the very bytes.
+    """Chunks of output on stdout, or `to`, as they come.
 
-    With `zone`, each line begins with the time there at which it came, and its stream.
+    Cleaned on a terminal, else the very bytes. With `zone`, each line begins with the time there
+    at which it came, and its stream.
     """
 
-    def __init__(self, *, zone: tzinfo | None = None) -> None:
+    def __init__(self, *, zone: tzinfo | None = None, to: TextIO | None = None) -> None:
         from codecs import getincrementaldecoder
 
-        self._is_cleaned = sys.stdout.isatty()
+        self._to = to or sys.stdout
+        self._is_cleaned = self._to.isatty()
         # A chunk may end within a letter: each stream has a decoder that keeps the rest.
         self._decoders = {number: getincrementaldecoder("utf-8")("replace") for number in (1, 2)}
         self._last = ""
@@ -153,22 +171,22 @@ class Printer:
     def put(self, chunk: OutputChunk) -> None:
         content = chunk.content if self._zone is None else self._timed(chunk, self._zone)
         if not self._is_cleaned:
-            sys.stdout.flush()
-            sys.stdout.buffer.write(content)
-            sys.stdout.buffer.flush()
+            self._to.flush()
+            self._to.buffer.write(content)
+            self._to.buffer.flush()
             return
         from edgecron.cli.screen import clean
 
         text = self._decoders[chunk.stream].decode(content).replace("\r\n", "\n")
         self._last = clean(text, keep="\n\t") or self._last
-        sys.stdout.write(clean(text, keep="\n\t"))
-        sys.stdout.flush()
+        self._to.write(clean(text, keep="\n\t"))
+        self._to.flush()
 
     def end(self) -> None:
         """End the last line, on a terminal."""
         if self._last and not self._last.endswith("\n"):
-            sys.stdout.write("\n")
-        sys.stdout.flush()
+            self._to.write("\n")
+        self._to.flush()
 
     def _timed(self, chunk: OutputChunk, zone: tzinfo) -> bytes:
         from edgecron.timetext import from_ms
@@ -227,6 +245,14 @@ def _chosen(output: Output, stream: str | None) -> list[tuple[bool, OutputChunk]
             chosen.append((is_after_gap, chunk))
             is_after_gap = False
     return chosen
+
+
+def _dropped_of(output: Output, stream: str | None) -> int:
+    """How many bytes of a stream, or of both, were not kept."""
+    if stream is None:
+        return output.dropped_bytes
+    printed = output.stdout_bytes if stream == "stdout" else output.stderr_bytes
+    return printed - sum(len(chunk.content) for _, chunk in _chosen(output, stream))
 
 
 def _say_dropped(cli: Session, dropped_bytes: int) -> None:

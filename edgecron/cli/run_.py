@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import time
 from argparse import ArgumentParser, Namespace
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from edgecron.cli.session import Session, find_living, stalled_engine_words
@@ -54,7 +55,7 @@ def run(cli: Session, args: Namespace) -> int:
         if any(execution.status is Status.QUEUED for execution in executions):
             cli.warn_without_engine(scheduler, queue=queue)
         return 1 if all(execution.status is Status.SKIPPED for execution in executions) else 0
-    ended = [_wait(cli, execution.id, queue) for execution in executions]
+    ended = [_wait_or_tell(cli, execution.id, queue) for execution in executions]
     if cli.is_json:
         _put(cli, ended)
     codes = [_show_end(cli, execution, result=args.result) for execution in ended]
@@ -74,6 +75,19 @@ def _put(cli: Session, executions: list[Execution]) -> None:
         cli.put(clean(f"run {execution.id} of {execution.schedule}: {status_words(execution)}"))
 
 
+def _wait_or_tell(cli: Session, execution_id: int, queue: str) -> Execution:
+    """Wait for the end of a run; who stops waiting is told what becomes of it."""
+    from edgecron.model import ACTIVE
+
+    try:
+        return _wait(cli, execution_id, queue)
+    except KeyboardInterrupt:
+        if cli.scheduler().execution(execution_id).status in ACTIVE:
+            end = cli.command(f"cancel {execution_id}")
+            cli.say(f"edgecron: run {execution_id} goes on; to end it: {end}")
+        raise
+
+
 def _wait(cli: Session, execution_id: int, queue: str) -> Execution:
     """Wait for the end of a run; where no engine is alive and at work, run it here.
 
@@ -90,6 +104,8 @@ def _wait(cli: Session, execution_id: int, queue: str) -> Execution:
         if execution.status not in ACTIVE:
             return execution
         if looks % _LOOKS_PER_CHECK == 0 and execution.status is Status.RUNNING:
+            # Its end may be on record with no engine there to take it over.
+            scheduler.take_over()
             words = _abandoned_words(cli, execution)
             if words is not None and said is None:
                 cli.warn(words)
@@ -100,7 +116,7 @@ def _wait(cli: Session, execution_id: int, queue: str) -> Execution:
                     f"run {execution_id} is for the program of queue {queue!r}, which does not run",
                     hint="start that program; the run stays queued",
                 )
-            driven = _run_here(cli, execution_id)
+            driven = _run_or_withdraw(cli, execution_id)
             if driven.status not in ACTIVE:
                 return driven
         looks += 1
@@ -114,8 +130,22 @@ def _abandoned_words(cli: Session, execution: Execution) -> str | None:
     states = [state for state in cli.scheduler().engines() if state.is_alive]
     has_own = any(state.info.id == execution.engine_id for state in states)
     if not has_own and not any(state.is_working and state.info.queues for state in states):
-        return "it was started by an engine that has gone; waiting for the next one"
+        return "its engine has gone, and it goes on without one; waiting for its end"
     return stalled_engine_words(cli, execution)
+
+
+def _run_or_withdraw(cli: Session, execution_id: int) -> Execution:
+    """Run it here; where that can't be, it is not left for an engine to come upon later."""
+    from edgecron.errors import EdgecronError
+    from edgecron.model import Status
+
+    try:
+        return _run_here(cli, execution_id)
+    except EdgecronError:
+        with suppress(EdgecronError):  # The first error is the one to tell.
+            if cli.scheduler().execution(execution_id).status is Status.QUEUED:
+                cli.scheduler().cancel(execution_id)
+        raise
 
 
 def _run_here(cli: Session, execution_id: int) -> Execution:
@@ -190,6 +220,9 @@ def _blocking_words(cli: Session, execution: Execution) -> str | None:
         return f"{words}, and no engine is alive: start one with {cli.command('daemon')}"
     if all(state.is_stalled for state in states):
         return f"{words}, and {stalled_words(states)}; see {cli.command('doctor')}"
+    queued = [other for other in before if other.status is Status.QUEUED]
+    if execution.status is Status.SKIPPED and running and queued:
+        return f"{words}, and run {queued[0].id} waits for its end already"
     if execution.status is Status.SKIPPED:
         wait = cli.command(f"edit {execution.schedule} --overlap queue")
         return f"{words}; to let one wait for it: {wait}"
@@ -219,7 +252,8 @@ def _show_end(cli: Session, execution: Execution, *, result: bool) -> int:
     elif not cli.is_json:
         output = cli.scheduler().output(execution.id)
         if output is not None:
-            put_output(cli, output)
+            # Whoever asked for the result reads JSON there.
+            put_output(cli, output, to_stderr=result)
     if execution.status is Status.SUCCESS:
         return execution.exit_code or 0
     if execution.status is not Status.FAILED or execution.exit_code is None:

@@ -72,7 +72,7 @@ def _put(cli: Session, scheduler: Scheduler) -> None:
     line("runs", f"{running} running, {queued} queued", "cyan" if running else None)
     for execution in _running(scheduler):
         start = near_time(execution.started_at or execution.plan_at, zone=zone, now=now)
-        left = _left_words(execution, states)
+        left = _left_words(scheduler, execution, states)
         line("", f"{execution.schedule}, run {execution.id}, since {start}{left}")
     fire = _next_fire(scheduler)
     coming = "nothing to come"
@@ -109,13 +109,15 @@ def _engine_words(cli: Session, state: EngineState, *, since: str) -> tuple[str,
     return f"pid {info.pid}, version {info.version}, {since}{more}", "green"
 
 
-def _left_words(execution: Execution, states: list[EngineState]) -> str:
+def _left_words(scheduler: Scheduler, execution: Execution, states: list[EngineState]) -> str:
     """What is to be said of a run whose engine does not look after it now."""
     if any(state.is_stalled and state.info.id == execution.engine_id for state in states):
         return "; its engine is stalled"
     if any(state.is_alive for state in states):
         return ""
-    return "; its engine has gone, and the next one adopts it"
+    if scheduler.is_supervised(execution):
+        return "; its engine has gone, and the next one adopts it"
+    return "; its engine and supervisor have gone: the next engine ends what is left of it"
 
 
 def _object(scheduler: Scheduler) -> dict[str, Any]:

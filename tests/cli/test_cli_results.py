@@ -30,7 +30,8 @@ def test_a_job_that_fails_without_a_result_shows_what_it_printed(edgecron: Edgec
 
     said = edgecron("run", "count", "--wait", "--result")
 
-    assert (said.code, said.out) == (3, "no\n")
+    # Whoever asked for the result reads JSON on stdout.
+    assert (said.code, said.out, said.err) == (3, "", "no\n")
 
 
 def test_a_job_that_ends_well_without_the_result_that_is_asked_for_is_an_error(
@@ -66,6 +67,20 @@ def test_a_result_is_the_same_value_wherever_it_is_shown_as_json(edgecron: Edgec
     assert shown == [{"rows": 3, "name": "\x1b[31m"}] * 3
 
 
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("echo { >$EDGECRON_RESULT", "a result that is no JSON"),
+        ("head -c 70000 /dev/zero >$EDGECRON_RESULT", "a result that was too big to keep"),
+    ],
+)
+def test_logs_say_why_a_result_was_not_kept(edgecron: Edgecron, line: str, words: str) -> None:
+    add(edgecron, "count", line)
+    edgecron("run", "count", "--wait")
+
+    assert words in edgecron("logs", "count", "--result").err
+
+
 def test_logs_of_a_run_without_a_result_say_so(edgecron: Edgecron) -> None:
     add(edgecron, "count", "true")
     edgecron("run", "count", "--wait")
@@ -84,6 +99,16 @@ def test_a_result_is_not_asked_for_where_there_can_be_none(
     add(edgecron, "x", "true")
 
     assert edgecron(*words).code == 2
+
+
+def test_only_what_was_dropped_of_a_stream_is_said_of_it(edgecron: Edgecron) -> None:
+    add(edgecron, "x", "echo few >&2; head -c 400000 /dev/zero; echo last >&2")
+    edgecron("run", "x", "--wait")
+
+    whole = edgecron("logs", "x", "--stream", "stderr")
+
+    assert (whole.out, whole.err) == ("few\nlast\n", "")
+    assert "bytes were not kept" in edgecron("logs", "x", "--stream", "stdout").err
 
 
 def test_times_and_streams_stand_before_each_line(edgecron: Edgecron) -> None:

@@ -361,21 +361,3 @@ def test_a_time_that_has_passed_is_not_called_the_next(
     assert "\n  next" in shown
     assert "overdue since" in changed
     assert "backup overdue since" in status
-
-
-def test_status_tells_of_runs_whose_engine_has_gone(
-    edgecron: Edgecron, backup: str, database: Path
-) -> None:
-    edgecron("run", backup)
-    connection = sqlite3.connect(database)
-    connection.execute(
-        "UPDATE executions SET status = 'running', claimed_at = due_at, heartbeat_at = due_at,"
-        " started_at = due_at, lease_token = 'x', supervisor_id = 's', engine_id = 1"
-    )
-    connection.commit()
-    connection.close()
-
-    line = next(line for line in edgecron("status").out.splitlines() if "run 1" in line)
-
-    assert "its engine has gone, and the next one adopts it" in line
-    assert " ago" not in line

@@ -1,0 +1,155 @@
+"""Verbs about runs whose engine has gone, as real processes."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from edgecron.model import Execution, Status
+from support.engines import Place
+from support.processes import BOUND_S, ends, parent_of
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Iterator[Place]:
+    with ExitStack() as stack:
+        yield Place(tmp_path, stack)
+
+
+def program(place: Place, *words: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "edgecron", "--db", str(place.database), *words],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def desert(place: Place) -> tuple[Execution, int]:
+    """A run at the gate whose engine was killed, and a descriptor of its supervisor."""
+    place.add("long", "@yearly", f"echo one; {place.gate.line}; echo two; exit 7")
+    daemon = place.daemon()
+    [run] = place.scheduler.run_now("long")
+    daemon.wait_for("started", schedule="long")
+    supervisor = os.pidfd_open(parent_of(place.gate.wait_arrival()))
+    daemon.kill()
+    return run, supervisor
+
+
+def test_logs_show_what_a_run_printed_that_ended_without_an_engine(place: Place) -> None:
+    run, supervisor = desert(place)
+    place.gate.open()
+    assert ends(supervisor)
+
+    out, err = program(place, "logs", str(run.id)).communicate(timeout=BOUND_S)
+
+    assert (out, err) == ("one\ntwo\n", "")
+    assert place.scheduler.execution(run.id).exit_code == 7
+
+
+def test_logs_that_follow_end_with_a_run_that_ends_without_an_engine(place: Place) -> None:
+    run, _ = desert(place)
+    follower = program(place, "logs", "-f", str(run.id))
+
+    place.gate.open()
+    out, _ = follower.communicate(timeout=BOUND_S)
+
+    assert (follower.returncode, out) == (0, "one\ntwo\n")
+
+
+def test_who_waits_for_a_run_gets_its_end_without_an_engine(place: Place) -> None:
+    place.add("long", "@yearly", f"{place.gate.line}; echo two; exit 7")
+    daemon = place.daemon()
+    daemon.wait_for("engine_started")
+    waiting = program(place, "run", "long", "--wait")
+    place.gate.wait_arrival()
+
+    daemon.kill()
+    place.gate.open()
+    out, _ = waiting.communicate(timeout=BOUND_S)
+
+    assert (waiting.returncode, out) == (7, "two\n")
+
+
+def test_who_stops_waiting_is_told_that_the_run_goes_on(place: Place) -> None:
+    place.add("long", "@yearly", place.gate.line)
+    daemon = place.daemon()
+    daemon.wait_for("engine_started")
+    waiting = program(place, "run", "long", "--wait")
+    place.gate.wait_arrival()
+
+    waiting.send_signal(signal.SIGINT)
+    _, err = waiting.communicate(timeout=BOUND_S)
+
+    assert "run 1 goes on; to end it: edgecron --db" in err
+    assert "cancel 1" in err
+    assert place.scheduler.execution(1).status is Status.RUNNING
+
+
+def test_a_run_that_can_not_be_made_here_is_not_left_for_later(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place.add("long", "@yearly", "true")
+    monkeypatch.setenv("EDGECRON_CGROUP", "/no/such/folder")
+
+    waiting = program(place, "run", "long", "--wait")
+    waiting.communicate(timeout=BOUND_S)
+
+    assert waiting.returncode == 125
+    assert place.scheduler.execution(1).status is Status.CANCELLED
+
+
+def test_status_tells_what_becomes_of_a_run_without_engine_and_supervisor(place: Place) -> None:
+    _, supervisor = desert(place)
+    out, _ = program(place, "status").communicate(timeout=BOUND_S)
+    signal.pidfd_send_signal(supervisor, signal.SIGKILL)
+    assert ends(supervisor)
+    after, _ = program(place, "status").communicate(timeout=BOUND_S)
+
+    assert "the next one adopts it" in out
+    assert "the next engine ends what is left of it" in after
+
+
+def test_of_several_runs_those_that_go_on_are_ended(place: Place) -> None:
+    place.add("short", "@yearly", "true")
+    place.add("long", "@yearly", place.gate.line)
+    daemon = place.daemon()
+    place.scheduler.run_now("short")
+    daemon.wait_for("ended", schedule="short")
+    place.scheduler.run_now("long")
+    daemon.wait_for("started", schedule="long")
+    place.gate.wait_arrival()
+
+    cancel = program(place, "cancel", "1", "2")
+    out, err = cancel.communicate(timeout=BOUND_S)
+    ended = daemon.wait_for("ended", schedule="long")
+
+    assert cancel.returncode == 1
+    assert "ending run 2" in out
+    assert "run 1 has ended already" in err
+    assert ended["outcome"] == "cancelled"
+
+
+@pytest.mark.failure(37)
+def test_a_hang_up_that_comes_twice_is_one(place: Place) -> None:
+    place.add("long", "@yearly", f"{place.gate.line}; exit 7")
+    daemon = place.daemon("--on-shutdown", "wait")
+    place.scheduler.run_now("long")
+    daemon.wait_for("started", schedule="long")
+    place.gate.wait_arrival()
+
+    daemon.process.send_signal(signal.SIGHUP)
+    daemon.wait_for("engine_stopping")
+    daemon.process.send_signal(signal.SIGHUP)
+    place.gate.open()
+    code = daemon.wait_end()
+
+    assert code == 0
+    assert place.scheduler.execution(1).exit_code == 7
