@@ -8,6 +8,7 @@ cron              calendar times, and the gap and fold rule
 fields, days      a cron text's values, asked by rank; which days match
 simple            every, at, on boot, after
 several           the triggers of one schedule as one
+union, patterns   how many instants they have together, each once
 compiled          the stored form, read back without croniter
 zones, tzif       zones by name, from the tzdata package; their spans of constant offset
 words             a trigger in plain words, and what a clock change does to it

@@ -12,7 +12,7 @@ departures: a gap of any length is caught up, and several skipped times collapse
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from edgecron.triggers.base import EARLIEST_MS, LATEST_MS, Trigger, TriggerKind
 from edgecron.triggers.fields import CronFields
@@ -80,7 +80,7 @@ class CronTrigger(Trigger):
         return None
 
     def last_ms(self, after_ms: int, until_ms: int) -> int | None:
-        since, until = _range_s(after_ms, until_ms)
+        since, until = range_s(after_ms, until_ms)
         if since >= until:
             return None
         spans = self._spans(until)
@@ -93,7 +93,7 @@ class CronTrigger(Trigger):
         return None
 
     def count_ms(self, after_ms: int, until_ms: int) -> int:
-        since, until = _range_s(after_ms, until_ms)
+        since, until = range_s(after_ms, until_ms)
         if since >= until:
             return 0
         spans = self._spans(until)
@@ -104,26 +104,25 @@ class CronTrigger(Trigger):
             index += 1
         return total
 
-    def window_bits(self, since_s: int, until_s: int) -> int:
-        """A number whose bit k is set where `since_s + k` is a plan time, before `until_s`.
+    def stretches(self, since_s: int, until_s: int) -> Iterator[tuple[int, int, int | None]]:
+        """(start, end, offset) of the stretches in which plan times are all that matches.
 
-        Instants in seconds since 1970, within what a datetime can hold.
+        The instants, from `since_s` on and before `until_s`, whose wall times at this offset
+        match. An offset of None: the start itself is one, whatever matches (a gap is caught up).
         """
         spans = self._spans(until_s)
-        index = spans.index_at(since_s)
-        bits = 0
-        while index < len(spans.starts) and spans.starts[index] < until_s:
-            offset, start = spans.offsets[index], spans.starts[index]
-            wall = max(since_s, start) + offset
+        for index in range(spans.index_at(since_s), len(spans.starts)):
+            start, offset = spans.starts[index], spans.offsets[index]
+            if start >= until_s:
+                break
+            since, until = max(since_s, start), min(until_s, spans.end(index))
             if not self.fields.is_wildcard:
-                wall = max(wall, spans.marks[index])
                 if self._is_caught_up(spans, index, since=since_s):
-                    bits |= 1 << (start - since_s)
-            end = min(until_s, spans.end(index)) + offset
-            if wall < end:
-                bits |= self.fields.wall_bits(wall, end) << (wall - offset - since_s)
-            index += 1
-        return bits
+                    yield start, start + 1, None
+                    since = start + 1
+                since = max(since, spans.marks[index] - offset)
+            if since < until:
+                yield since, until, offset
 
     def _spans(self, until_s: int) -> Spans:
         if self._history is None:
@@ -166,7 +165,7 @@ class CronTrigger(Trigger):
         return {"fields": self.fields.to_json()}
 
 
-def _range_s(after_ms: int, until_ms: int) -> tuple[int, int]:
+def range_s(after_ms: int, until_ms: int) -> tuple[int, int]:
     """(after, until] in milliseconds as [since, until) in seconds: plan times are whole seconds."""
     since = max(after_ms // 1000 + 1, _EARLIEST_S)
     return since, min(until_ms // 1000 + 1, _LATEST_S)

@@ -11,6 +11,8 @@ from edgecron.triggers.tzif import EPOCH_ORDINAL
 # Months kept per rule: a count over fifty years, and then the cache starts again.
 _MONTHS_KEPT = 700
 _LAST_MONTH = 9998 * 12
+_FIRST_DAY = date.min.toordinal() - EPOCH_ORDINAL
+_LAST_DAY = date.max.toordinal() - EPOCH_ORDINAL
 
 
 class DayRule:
@@ -21,7 +23,7 @@ class DayRule:
     """
 
     __slots__ = (
-        "_kept", "_steps",
+        "_kept", "_kinds", "_steps",
         "days",
         "is_ored",
         "last_day",
@@ -53,6 +55,8 @@ class DayRule:
         self.last_weekdays = last_weekdays
         self.is_ored = is_ored
         self._kept: dict[int, tuple[int, ...]] = {}
+        # By month length and the weekday of its first: all that the days of a month depend on.
+        self._kinds: dict[tuple[int, int], tuple[tuple[int, ...], int]] = {}
         # From each month, January first, how many months to the next that may match.
         self._steps = tuple(
             next((n for n in range(1, 13) if (month + n) % 12 + 1 in months), 12)
@@ -107,6 +111,28 @@ class DayRule:
         before = bisect_left(self.in_month(first_month), start.day)
         return whole - before + bisect_left(self.in_month(last_month), end.day)
 
+    def bits(self, day: int, until: int) -> int:
+        """A number whose bit n is set where `day + n` matches, before `until`.
+
+        Days that no datetime can hold match never.
+        """
+        start = max(day, _FIRST_DAY)
+        end = min(until, _LAST_DAY + 1)
+        if start >= end:
+            return 0
+        at = date.fromordinal(start + EPOCH_ORDINAL)
+        month = at.year * 12 + at.month - 1
+        first = start - at.day + 1
+        found = 0
+        while first < end:
+            length = _month_length(*divmod(month, 12))
+            if month % 12 + 1 in self.months:
+                mask = self._kind(length, (first + EPOCH_ORDINAL) % 7)[1]
+                found |= mask << (first - start) if first >= start else mask >> (start - first)
+            first += length
+            month += 1
+        return (found & ((1 << (end - start)) - 1)) << (start - day)
+
     def in_month(self, month: int) -> tuple[int, ...]:
         """The matching days of a month, 1 to 31, in order."""
         found = self._kept.get(month)
@@ -124,8 +150,19 @@ class DayRule:
     def _match(self, year: int, month_index: int) -> tuple[int, ...]:
         if month_index + 1 not in self.months:
             return ()
-        first = date(year, month_index + 1, 1).toordinal()
-        length = _month_length(year, month_index + 1)
+        first = date(year, month_index + 1, 1).toordinal() % 7
+        length = _month_length(year, month_index)
+        return self._kind(length, first)[0]
+
+    def _kind(self, length: int, first: int) -> tuple[tuple[int, ...], int]:
+        """The matching days of a month of this length that begins on this weekday, and as bits."""
+        found = self._kinds.get((length, first))
+        if found is None:
+            days = self._match_kind(length, first)
+            found = self._kinds[length, first] = days, sum(1 << (day - 1) for day in days)
+        return found
+
+    def _match_kind(self, length: int, first: int) -> tuple[int, ...]:
         wanted = {day for day in self.days if day <= length}
         if self.last_day:
             wanted.add(length)
@@ -167,10 +204,10 @@ def day_rule(
     )
 
 
-def _month_length(year: int, month: int) -> int:
-    if month == 2:
+def _month_length(year: int, month_index: int) -> int:
+    if month_index == 1:
         return 29 if year % 4 == 0 and (year % 100 != 0 or year % 400 == 0) else 28
-    return 30 if month in (4, 6, 9, 11) else 31
+    return 30 if month_index in (3, 5, 8, 10) else 31
 
 
 def _month_start(month: int) -> int:

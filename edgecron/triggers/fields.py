@@ -91,17 +91,8 @@ class CronFields:
             total += self._rank(end_time_s)
         return total
 
-    def wall_bits(self, wall_s: int, until_s: int) -> int:
-        """A number whose bit k is set where wall time `wall_s + k` matches, before `until_s`."""
-        bits = 0
-        day = self.rule.first(wall_s // DAY_S, (until_s - 1) // DAY_S + 1)
-        while day is not None:
-            shift = day * DAY_S - wall_s
-            bits |= self._day_bits() << shift if shift >= 0 else self._day_bits() >> -shift
-            day = self.rule.first(day + 1, (until_s - 1) // DAY_S + 1)
-        return bits & ((1 << (until_s - wall_s)) - 1)
-
-    def _day_bits(self) -> int:
+    def day_bits(self) -> int:
+        """A number whose bit k is set where second k of a day that matches is a matching time."""
         if not self._bits:
             minute = sum(1 << second for second in self.seconds)
             hour = sum(minute << (60 * n) for n in self.minutes)

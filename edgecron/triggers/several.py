@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from edgecron.triggers.base import Trigger
 from edgecron.triggers.union import count_union
 
-# A trigger with at most so many plan times in a range has them looked up one by one.
-_FEW = 1000
+# Triggers with at most so many plan times together in a range have them looked up one by one.
+_FEW = 32
 
 
 class Triggers:
@@ -43,23 +43,21 @@ class Triggers:
         return max((ms for ms in found if ms is not None), default=None)
 
     def count_ms(self, after_ms: int, until_ms: int) -> int:
-        """How many plan times lie in (after, until], each instant once.
-
-        Independent of their number, but for a schedule that joins several triggers of more than
-        a thousand plan times each in the range: those cost about 20 us a day, a year 10 ms.
-        """
+        """How many plan times lie in (after, until], each instant once, whatever their number."""
         counted = [(trigger, trigger.count_ms(after_ms, until_ms)) for trigger in self.triggers]
-        sparse = [(trigger, count) for trigger, count in counted if 0 < count <= _FEW]
-        dense = [(trigger, count) for trigger, count in counted if count > _FEW]
-        if len(dense) == 1:
-            total = dense[0][1]
-        else:
-            total = count_union([trigger for trigger, _ in dense], after_ms, until_ms)
-        earlier = [trigger for trigger, _ in dense]
-        for trigger, count in sparse:
-            total += _count_others(trigger, earlier, after_ms, until_ms) if earlier else count
-            earlier.append(trigger)
-        return total
+        busy = [trigger for trigger, count in counted if count]
+        total = sum(count for _, count in counted)
+        if len(busy) < 2:
+            return total
+        if total > _FEW:
+            return count_union(busy, after_ms, until_ms)
+        found: set[int] = set()
+        for trigger in busy:
+            ms = trigger.next_after_ms(after_ms)
+            while ms is not None and ms <= until_ms:
+                found.add(ms)
+                ms = trigger.next_after_ms(ms)
+        return len(found)
 
     def interval_hint_ms(self, at_ms: int) -> int | None:
         """The distance between the next two plan times after `at_ms`, or None without two."""
@@ -71,15 +69,3 @@ class Triggers:
 def combine(triggers: Sequence[Trigger]) -> Triggers:
     """The triggers of one schedule as one. Equal ones count once; none at all never fires."""
     return Triggers(triggers)
-
-
-def _count_others(
-    trigger: Trigger, earlier: Sequence[Trigger], after_ms: int, until_ms: int
-) -> int:
-    """How many plan times of a trigger in (after, until] none of the earlier ones has."""
-    total = 0
-    ms = trigger.next_after_ms(after_ms)
-    while ms is not None and ms <= until_ms:
-        total += not any(other.count_ms(ms - 1, ms) for other in earlier)
-        ms = trigger.next_after_ms(ms)
-    return total
