@@ -18,14 +18,23 @@ _MIB = 1024 * 1024
 
 
 def check_files(database: Path, state_dir: Path) -> list[Finding]:
-    """Whether others of the machine may read or write what is private."""
+    """Whether what is private may be read or written by others, and is what it must be."""
+    wide = []
     wanted = {
         database: 0o600,
         database.with_name(f"{database.name}-wal"): 0o600,
         database.with_name(f"{database.name}-shm"): 0o600,
         state_dir: 0o700,
     }
-    wide = []
+    if state_dir.exists() and not state_dir.is_dir():
+        del wanted[state_dir]
+        wide.append(
+            problem(
+                "files",
+                f"{state_dir} is no folder, and no engine can start",
+                hint=f"move it away: mv {quote(str(state_dir))} {quote(f'{state_dir}.old')}",
+            )
+        )
     for path, mode in wanted.items():
         try:
             found = stat.S_IMODE(path.lstat().st_mode)

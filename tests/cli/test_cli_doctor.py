@@ -226,6 +226,18 @@ def test_files_that_others_can_read_are_named_with_the_way_to_close_them(
     assert "0644, expected 0600" in findings(said, "files")[0]["message"]
 
 
+def test_a_file_in_place_of_the_state_folder_is_to_be_moved_away(
+    edgecron: Edgecron, backup: str, database: Path
+) -> None:
+    folder = state_dir(database)
+    folder.touch(mode=0o644)
+
+    status, message, hint = only(edgecron("doctor", "--json"), "files")
+
+    assert (status, message) == ("problem", f"{folder} is no folder, and no engine can start")
+    assert hint == f"move it away: mv {folder} {folder}.old"
+
+
 @pytest.mark.failure(51)
 def test_a_file_system_without_room_is_a_problem(
     edgecron: Edgecron, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
