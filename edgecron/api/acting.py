@@ -38,7 +38,7 @@ class Acting(Reading):
         raise Conflict(f"schedule {name!r} is being changed by others", hint="try again")
 
     def cancel(self, execution_id: int) -> Execution:
-        """End a run: withdraw a queued one, or have a running one's process group ended.
+        """End a run: withdraw a queued one, or have a running one's session or cgroup ended.
 
         A running one gets TERM, its grace, then KILL; its row says `cancelled` once its engine,
         or the next one, has written the end. Raises NotFound, Conflict where it has ended
