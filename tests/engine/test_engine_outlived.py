@@ -4,8 +4,6 @@ supervisor, and with the boot."""
 from __future__ import annotations
 
 import os
-import re
-import shutil
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -26,6 +24,7 @@ from edgecron.supervisor.control import Control
 from support.crowd import COUNT, Crowd, name_of, printed
 from support.engines import Place
 from support.processes import Daemon, ends, parent_of
+from support.program import copied_program
 
 # Forked, also where the test runner has threads of its own.
 pytestmark = pytest.mark.filterwarnings("ignore:.*use of fork:DeprecationWarning")
@@ -57,7 +56,7 @@ def test_fifty_runs_outlive_their_engine_whole(
     version: str | None,
     protocol: int | None,
 ) -> None:
-    program = copied_program(tmp_path, version=version, protocol=protocol) if version else None
+    program = another_version(tmp_path, version, protocol=protocol) if version else None
     first = place.daemon("--max-running", "60", program=program)
     crowd.run()
     supervisor, key = os.pidfd_open(crowd.supervisor), supervisor_key(place)
@@ -87,7 +86,7 @@ def test_runs_of_a_version_that_can_not_be_adopted_are_seen_followed_and_ended(
     place: Place, tmp_path: Path
 ) -> None:
     place.add("long", "@yearly", f"echo before; {place.gate.line}")
-    first = place.daemon(program=copied_program(tmp_path, version="9.9.9", protocol=99))
+    first = place.daemon(program=another_version(tmp_path, "9.9.9", protocol=99))
     [run] = place.scheduler.run_now("long")
     place.gate.wait_arrival()
     first.kill()
@@ -203,22 +202,13 @@ def test_after_a_reboot_runs_are_interrupted_and_their_process_ids_belong_to_oth
     assert set(place.effects()) == {f"began-{number}" for number in range(COUNT)}
 
 
-def copied_program(folder: Path, *, version: str, protocol: int | None) -> Path:
-    """A folder with a copy of the package that is of another version, and speaks another protocol
-    where one is given."""
-    package = folder / "program" / "edgecron"
-    shutil.copytree(Path(edgecron.__file__).parent, package)
-    replace(package / "__init__.py", r'__version__ = ".*"', f'__version__ = "{version}"')
+def another_version(folder: Path, version: str, *, protocol: int | None = None) -> Path:
+    """The program of another version, which speaks another protocol where one is given."""
+    changes = [("__init__.py", r'__version__ = ".*"', f'__version__ = "{version}"')]
     if protocol is not None:
-        place = package / "supervisor" / "protocol.py"
-        replace(place, r"PROTOCOL_VERSION = \d+", f"PROTOCOL_VERSION = {protocol}")
-    return package.parent
-
-
-def replace(path: Path, pattern: str, text: str) -> None:
-    changed, count = re.subn(f"^{pattern}$", text, path.read_text("utf-8"), flags=re.MULTILINE)
-    assert count == 1, f"{pattern} is {count} times in {path}"
-    path.write_text(changed, "utf-8")
+        line = f"PROTOCOL_VERSION = {protocol}"
+        changes.append(("supervisor/protocol.py", r"PROTOCOL_VERSION = \d+", line))
+    return copied_program(folder, *changes)
 
 
 def end(daemon: Daemon, how: signal.Signals) -> None:
