@@ -15,7 +15,9 @@ from edgecron.supervisor.records import Flag, Identity, StartRequest
 
 VARIABLE = "EDGECRON_RESULT"
 MOST_BYTES = 64 * 1024
-_OF_OTHERS = Path("/run/edgecron" if Path("/run").is_dir() else "/var/run/edgecron")
+# On a disk, where the file counts as its user's own, as what that user leaves in /var/tmp. In /run,
+# which lies in memory and is otherwise root's, one job could take all the room there is.
+_OF_OTHERS = Path("/var/cache" if Path("/var/cache").is_dir() else "/var/run") / "edgecron"
 
 
 def result_path(token: str, state_dir: Path, *, of_another_user: bool) -> Path:
@@ -27,7 +29,7 @@ def with_result_file(request: StartRequest, state_dir: Path) -> dict[str, str]:
     """The environment of a run, with the file where it may leave a result.
 
     For a run as another user the file is made, in a folder of root's. Where that can't be, as
-    where /run is read-only, there is no such variable.
+    where /var is read-only, there is no such variable.
     """
     environment = dict(request.env)
     who = request.identity

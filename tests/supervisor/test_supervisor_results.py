@@ -136,6 +136,16 @@ def test_a_run_as_another_user_leaves_a_result_too(bench: Bench) -> None:
 
 
 @as_root
+@pytest.mark.failure(47)
+def test_a_run_as_another_user_leaves_its_result_where_it_can_fill_no_memory(bench: Bench) -> None:
+    record = bench.run_shell('dirname "$EDGECRON_RESULT"', identity=NOBODY)
+    folder = Path(bench.printed(record).decode().strip())
+
+    assert folder == result_path("any", bench.state_dir, of_another_user=True).parent
+    assert Path("/run") not in folder.parents
+
+
+@as_root
 def test_a_run_as_another_user_sees_no_result_but_its_own(bench: Bench) -> None:
     line = (
         'cd "$(dirname "$EDGECRON_RESULT")"; ls . 2>&1; touch another 2>&1; rm "$EDGECRON_RESULT"'
