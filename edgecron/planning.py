@@ -22,6 +22,7 @@ from edgecron.timetext import format_duration_ms
 
 _TOGETHER_MS = 1000  # fires whose due times lie this close came due together
 _MOST_JITTERED = 4096  # plan times looked at one by one in a pass, where jitter reorders them
+_LOOK_BACK_MS = 128_000  # where the newest hundred are looked for first: those of every second
 
 
 class PlanTimes(Protocol):
@@ -192,7 +193,7 @@ def plan_fire(timing: Timing, due: Due, *, now_ms: int) -> FirePlan:
     if _is_misfire(timing, due, latest_ms=latest_ms, now_ms=now_ms):
         fires = _catch_up(timing, due, latest_ms=latest_ms, now_ms=now_ms)
     elif timing.catch_up is CatchUp.ALL and latest_ms != due.plan_ms:
-        fires = _fire_all(timing, due, latest_ms, cause=Cause.SCHEDULE, not_before_ms=due.due_ms)
+        fires = _fire_all(timing, due, latest_ms, cause=Cause.SCHEDULE, not_before_ms=due.plan_ms)
     else:
         fires = (_fire(timing, due, latest_ms, cause=Cause.SCHEDULE),)
     if timing.max_runs is not None:
@@ -345,8 +346,16 @@ def _fire_all(
 def _first_of_newest(timing: Timing, from_ms: int, latest_ms: int) -> int:
     """The earliest of the newest MAX_CATCH_UP plan times in [from, latest]."""
     low, high = from_ms - 1, latest_ms
+    # The count falls as its start rises, so its place is found by halving; at first from the end
+    # back, where there is less to count.
+    back_ms = _LOOK_BACK_MS
+    while latest_ms - back_ms > low:
+        if _count(timing, latest_ms - back_ms, latest_ms) >= MAX_CATCH_UP:
+            low = latest_ms - back_ms
+            break
+        high = latest_ms - back_ms
+        back_ms *= 4
     if _count(timing, low, latest_ms) > MAX_CATCH_UP:
-        # The count falls as its start rises, so its place is found by halving.
         while high - low > 1:
             middle = (low + high) // 2
             if _count(timing, middle, latest_ms) >= MAX_CATCH_UP:
