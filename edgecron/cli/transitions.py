@@ -131,6 +131,8 @@ def _notes(event: Event) -> list[str]:
         notes.append(_reason_words(str(reason), details))
     if message and reason not in _TOLD_BY_REASON:
         notes.append(str(message))
+    if event.kind is EventKind.STATE_RESTORED:
+        notes.append("the state folder was deleted, and is made anew")
     if event.kind is EventKind.ENGINE_STOPPING:
         notes.append(f"{details['on_shutdown']}: {details['runs']} running")
     if event.kind is EventKind.ENGINE_STOPPED:

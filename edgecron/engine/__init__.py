@@ -4,7 +4,8 @@ core.py        step(): one pass           loop.py      run(): steps, and sleep b
 firing.py      what is fired in a pass    catalogue.py schedules, compiled once
 handover.py    from a grant to a claim    liveruns.py  what runs, and under whom
 host.py        an engine's surroundings   sleep.py     waiting for an instant or an event
-wake.py        FIFOs that wake engines    watch.py     the end of a peer's process
+place.py       its lock and doorbell       wake.py      FIFOs that wake engines
+watch.py       the end of a peer's process
 rescue.py      when to look for the dead  recovery.py  taking over what they left
 adoption.py    their supervisors          strays.py    and their files
 liveness.py    who is alive               health.py    alive, silent or stalled

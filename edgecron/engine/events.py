@@ -24,6 +24,7 @@ class EventKind(StrEnum):
     # Of the database, or no supervisor can be started beside it: nothing runs until it heals.
     DATABASE_TROUBLE = "database_trouble"
     DATABASE_WELL = "database_well"
+    STATE_RESTORED = "state_restored"  # the state folder was deleted, and made anew
     SUPERVISOR_DIED = "supervisor_died"
 
 

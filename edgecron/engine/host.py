@@ -10,10 +10,11 @@ from edgecron.clock import Clock
 from edgecron.engine.adoption import adopt_supervisor
 from edgecron.engine.core import Engine
 from edgecron.engine.events import Report
-from edgecron.engine.liveness import KernelLiveness, take_engine_lock
+from edgecron.engine.liveness import KernelLiveness
 from edgecron.engine.loop import Loop
+from edgecron.engine.place import EnginePlace
 from edgecron.engine.sleep import system_sleeper
-from edgecron.engine.wake import Doorbell, ring_engines
+from edgecron.engine.wake import ring_engines
 from edgecron.errors import DatabaseUnusable
 from edgecron.model import COMMAND_QUEUE, OnShutdown
 from edgecron.paths import state_dir
@@ -57,11 +58,8 @@ class EngineHost:
         try:
             key = os.urandom(8).hex()
             self._liveness = KernelLiveness(self._state_dir, boot_id=clock.boot_id())
-            lock_fd = take_engine_lock(self._state_dir, key)
-            self._closers.append(lambda: os.close(lock_fd))
-            self._closers.append(lambda: self._liveness.forget_engine(key))
-            doorbell = Doorbell(self._state_dir, key)
-            self._closers.append(doorbell.close)
+            self._place = EnginePlace(self._state_dir, key)
+            self._closers.append(self._place.close)
             sleeper = system_sleeper(clock)
             self._closers.append(sleeper.close)
             store = open_store(database, now_ms=clock.now_ms())
@@ -93,10 +91,11 @@ class EngineHost:
             self.engine,
             clock=clock,
             sleeper=sleeper,
-            doorbell=doorbell,
+            doorbell=self._place.doorbell,
             report=report,
             on_shutdown=on_shutdown,
             shutdown_timeout_ms=shutdown_timeout_ms,
+            keep_state=self._place.keep,
         )
 
     def close(self) -> None:

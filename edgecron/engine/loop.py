@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from contextlib import suppress
 
 from edgecron.clock import Clock
@@ -26,7 +27,8 @@ class Loop:
     """One engine, run until it is told to stop. `stop` may be called from anywhere.
 
     `on_shutdown` says what then becomes of what runs. With `shutdown_timeout_ms`, what has been
-    waited for that long is ended.
+    waited for that long is ended. `keep_state` makes the state folder anew where it was deleted,
+    and says whether it was.
     """
 
     def __init__(
@@ -39,6 +41,7 @@ class Loop:
         report: Report,
         on_shutdown: OnShutdown = OnShutdown.LEAVE,
         shutdown_timeout_ms: int | None = None,
+        keep_state: Callable[[], bool] = lambda: False,
     ) -> None:
         self._engine = engine
         self._clock = clock
@@ -47,6 +50,7 @@ class Loop:
         self._report = report
         self._on_shutdown = on_shutdown
         self._shutdown_timeout_ms = shutdown_timeout_ms
+        self._keep_state = keep_state
         self._watch = PeerWatch()
         self._stopping = threading.Event()
         self._must_stop_runs = threading.Event()
@@ -80,6 +84,8 @@ class Loop:
         self._tell(EventKind.ENGINE_STARTED)
         while not self._stopping.is_set():
             try:
+                if self._keep_state():
+                    self._tell(EventKind.STATE_RESTORED)
                 step = self._engine.step()
                 self._engine.prepare()
                 if self._troubles:
@@ -116,6 +122,8 @@ class Loop:
             # A clock that was set ends the wait too: then the time of waking is looked at again.
             if self._engine.has_changed():
                 return
+            if self._keep_state():
+                self._tell(EventKind.STATE_RESTORED)
 
     def _gather(self, wake_ms: int | None) -> None:
         """Give other runs that are about to end the time to share one transaction.

@@ -27,11 +27,20 @@ class Doorbell:
     def __init__(self, state_dir: Path, key: str) -> None:
         self._path = _bell_path(state_dir, key)
         os.mkfifo(self._path, 0o600)
+        self._fd = self._open()
+
+    def _open(self) -> int:
         # O_RDWR: with only a reader the descriptor hangs up, and spins, after each writer left.
-        self._fd = os.open(self._path, os.O_RDWR | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
+        return os.open(self._path, os.O_RDWR | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
 
     def fileno(self) -> int:
         return self._fd
+
+    def renew(self) -> None:
+        """Make the FIFO again where its folder was deleted."""
+        os.mkfifo(self._path, 0o600)
+        deaf_fd, self._fd = self._fd, self._open()
+        os.close(deaf_fd)
 
     def ring(self) -> None:
         """Wake our own engine, from a signal handler or another thread."""

@@ -147,7 +147,10 @@ class QueuedRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunningRow:
-    """A running execution, and who is said to run it. `engine_key` names the engine's lock."""
+    """A running execution, and who is said to run it.
+
+    `engine_key` names the engine's lock, None where the engine has said goodbye.
+    """
 
     execution_id: int
     lease_token: str

@@ -33,7 +33,8 @@ def finish(
 def find_running(database: Database) -> list[RunningRow]:
     """Every running execution, with the lock names of who is said to run it."""
     rows = database.rows(
-        """SELECT e.id, e.lease_token, e.engine_id, n.key, n.boot_id, e.supervisor_id, s.name,
+        """SELECT e.id, e.lease_token, e.engine_id,
+               iif(n.stopped_at IS NULL, n.key, NULL), n.boot_id, e.supervisor_id, s.name,
                s.kind, s.ok_codes, s.kill_grace_s, e.started_at
            FROM executions AS e
            JOIN schedules AS s ON s.id = e.schedule_id

@@ -13,7 +13,7 @@ guardian.py   its parent, ends orphans      results.py    the result that a run 
 controls.py   its control socket            control.py    how others ask it
 addresses.py  sockets, whatever their path  members.py    what a run has started
 cgroups.py    a cgroup for each run         delegation.py where cgroups may be made
-looks.py      looks at all processes
+looks.py      looks at all processes        holders.py    of locks whose files were deleted
 """
 
 from edgecron.supervisor.cgroups import end_left_cgroup

@@ -12,6 +12,7 @@ import re
 from pathlib import Path
 
 from edgecron.errors import SupervisorUnavailable
+from edgecron.supervisor.holders import has_holder
 
 SCARCE = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM})  # it may work a moment later
 _KEY = re.compile(r"[0-9a-f]{8,64}", re.ASCII)
@@ -89,7 +90,7 @@ def take_lock(path: Path) -> int:
 
 
 def lock_is_held(path: Path) -> bool:
-    """Whether a living process holds the lock. A missing file is not held.
+    """Whether a living process holds the lock, also where its file was deleted meanwhile.
 
     What can't be asked, as a link in its place, counts as held: nobody is judged by it. Raises
     OSError where only the system is short of something. A shared lock is asked for, so that two
@@ -98,7 +99,7 @@ def lock_is_held(path: Path) -> bool:
     try:
         lock_fd = open_private(path, os.O_RDONLY)
     except FileNotFoundError:
-        return False
+        return has_holder(path)
     except OSError as error:
         if error.errno in SCARCE:
             raise

@@ -1,0 +1,37 @@
+"""Who holds a lock whose file was deleted: its process has it open still, as the kernel shows."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+_DELETED = " (deleted)"
+
+
+def has_holder(path: Path) -> bool:
+    """Whether a process has a lock file open that is not there any more (Linux).
+
+    A few milliseconds, for all processes that can be seen.
+    """
+    # A lock is made under another name, by which the kernel goes on calling it.
+    names = {f"{path}{_DELETED}", f"{path}.new{_DELETED}"}
+    try:
+        pids = [name for name in os.listdir("/proc") if name.isdecimal()]
+    except OSError:
+        return False
+    return any(not names.isdisjoint(_open_files(pid)) for pid in pids)
+
+
+def _open_files(pid: str) -> list[str]:
+    folder = f"/proc/{pid}/fd"
+    try:
+        return [_target(f"{folder}/{fd}") for fd in os.listdir(folder)]
+    except OSError:
+        return []  # Gone, or another user's.
+
+
+def _target(link: str) -> str:
+    try:
+        return os.readlink(link)
+    except OSError:
+        return ""

@@ -1,0 +1,81 @@
+"""A state folder that is deleted under engines and supervisors that live."""
+
+from __future__ import annotations
+
+import os
+import shutil
+
+import pytest
+
+from edgecron.model import Status
+from edgecron.paths import state_dir
+from edgecron.supervisor.files import lock_is_held, lock_path
+from support.engines import Place
+from support.processes import ends
+
+
+@pytest.mark.failure(31)
+def test_a_run_goes_on_and_is_not_doubled_when_the_state_folder_is_deleted(place: Place) -> None:
+    place.add("long", "@yearly", f"echo began >>$LOG; {place.gate.line}; exit 7")
+    first = place.daemon()
+    [run] = place.scheduler.run_now("long")
+    first.wait_for("started", schedule="long")
+    process = os.pidfd_open(place.gate.wait_arrival())
+
+    shutil.rmtree(state_dir(place.database))
+    second = place.daemon()
+    second.wait_for("engine_started")
+    [skipped] = place.scheduler.run_now("long")
+    place.add("next", "every 1s", "true")
+    second.wait_for("ended", schedule="next")
+    alive = [state.is_alive for state in place.scheduler.engines()]
+    goes_on = place.scheduler.execution(run.id).status
+    place.gate.open()
+    ended = first.wait_for("ended", schedule="long")
+
+    assert skipped.status is Status.SKIPPED
+    assert alive == [True, True]
+    assert goes_on is Status.RUNNING
+    assert ends(process)
+    assert (ended["outcome"], ended["exit_code"]) == ("failed", 7)
+    assert place.effects() == ["began"]
+
+
+@pytest.mark.failure(31)
+def test_an_engine_makes_its_place_anew_and_is_woken_there(place: Place) -> None:
+    place.add("often", "every 1s", "true")
+    daemon = place.daemon()
+    daemon.wait_for("ended", schedule="often")
+
+    shutil.rmtree(state_dir(place.database))
+    daemon.wait_for("state_restored")
+    place.scheduler.pause("often")
+    place.add("new", "@yearly", "true")
+    place.scheduler.run_now("new")
+    woken = daemon.wait_for("ended", schedule="new")
+    code = daemon.stop()
+
+    assert woken["outcome"] == "success"
+    assert code == 0
+    assert list(state_dir(place.database).glob("engine-*")) == []
+
+
+@pytest.mark.failure(31)
+def test_a_supervisor_whose_lock_was_deleted_is_alive_to_those_who_ask(place: Place) -> None:
+    place.add("long", "@yearly", f"{place.gate.line}; exit 7")
+    daemon = place.daemon()
+    [run] = place.scheduler.run_now("long")
+    daemon.wait_for("started", schedule="long")
+    job = os.pidfd_open(place.gate.wait_arrival())
+    key = place.scheduler.execution(run.id).supervisor_id
+    assert key is not None
+    path = lock_path(state_dir(place.database), key)
+
+    path.unlink()
+    held = lock_is_held(path)
+    place.gate.open()
+    daemon.wait_for("ended", schedule="long")
+    daemon.stop()
+    assert ends(job)
+
+    assert held
