@@ -12,7 +12,7 @@ in this list, never from below; `tests/test_house.py` holds it.
     planning, admission   pure decisions: what is due, misfire; overlap, limits
     retrying, upstreams   likewise: the next attempt; what a schedule may come after
     timing                a schedule's words to its times, compiled when written
-    upcoming              fires to come, as people see them
+    upcoming, outlook     fires to come, as people see them; why none is
     store                 the only place that knows SQL
     retiming              a schedule's times when a person changes it
     supervisor            the process that starts and watches commands, and its journal

@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from datetime import datetime
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
 
-from edgecron.model import Schedule
+from edgecron.model import CatchUp, Schedule
 from edgecron.planning import Timing, next_fires
 from edgecron.timetext import from_ms, to_ms
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UpcomingFire:
-    """A fire to come: its plan time, when it may start, and the trigger that gave it."""
+    """A fire to come: its plan time, when it may start, and the trigger that gave it.
+
+    `is_moved`: a person has moved it to another time.
+    """
 
     schedule: str
     plan_at: datetime
     due_at: datetime
     source: str | None
+    is_moved: bool = False
 
 
 def fires_of(schedule: Schedule, timing: Callable[[], Timing]) -> Iterator[UpcomingFire]:
@@ -30,17 +34,39 @@ def fires_of(schedule: Schedule, timing: Callable[[], Timing]) -> Iterator[Upcom
         return
     if schedule.paused_until is not None and schedule.next_plan_at < schedule.paused_until:
         return  # Held by the pause, at whose end it is recorded; nothing follows.
-    yield UpcomingFire(
+    first = UpcomingFire(
         schedule=schedule.name,
         plan_at=schedule.next_plan_at,
         due_at=schedule.next_run_at,
         source=schedule.next_source,
+        is_moved=is_moved(schedule),
     )
-    after_ms = to_ms(schedule.next_plan_at)
+    # Those that it was moved past come due with it: the last of them runs, or all do in turn.
+    is_last_alone = schedule.spec.policies.catch_up is not CatchUp.ALL
+    if first.is_moved and is_last_alone:
+        first = _last_until(first, timing())
+    yield first
+    after_ms = to_ms(first.plan_at)
     for fire in next_fires(timing(), after_ms, planned_count=schedule.planned_count + 1):
         yield UpcomingFire(
             schedule=schedule.name,
             plan_at=from_ms(fire.plan_ms),
-            due_at=from_ms(fire.due_ms),
+            due_at=max(from_ms(fire.due_ms), first.due_at),
             source=fire.source,
         )
+
+
+def is_moved(schedule: Schedule) -> bool:
+    """Whether the next fire starts at another time than its plan time and jitter say."""
+    plan_at, run_at = schedule.next_plan_at, schedule.next_run_at
+    if plan_at is None or run_at is None:
+        return False
+    return not plan_at <= run_at <= plan_at + timedelta(seconds=schedule.spec.policies.jitter_s)
+
+
+def _last_until(first: UpcomingFire, timing: Timing) -> UpcomingFire:
+    last_ms = timing.times.last_ms(to_ms(first.plan_at), to_ms(first.due_at) - timing.jitter_ms)
+    if last_ms is None:
+        return first
+    found = timing.times.next_with_source(last_ms - 1)
+    return replace(first, plan_at=from_ms(last_ms), source=found[1] if found else None)

@@ -11,7 +11,7 @@ from edgecron.api.opening import TRIES
 from edgecron.api.reading import Reading
 from edgecron.errors import Conflict, InvalidInput
 from edgecron.model import Reason, Schedule, ScheduleSpec
-from edgecron.timetext import to_ms
+from edgecron.timetext import format_instant, to_ms
 
 if TYPE_CHECKING:
     from edgecron.timing import CompiledSpec
@@ -140,6 +140,51 @@ class Writing(Reading):
             )
 
         return self._change(name, pause_once)
+
+    def reschedule(self, name: str, run_at: datetime) -> Schedule:
+        """Let the next fire start at another time, once; the one after it follows its trigger.
+
+        Its plan time stays what it is. Raises InvalidInput for a time that has passed or that a
+        pause holds, Conflict where no fire is to come that could be moved.
+        """
+        run_ms = to_ms(run_at)
+
+        def reschedule_once(schedule: Schedule, now_ms: int) -> bool:
+            if run_ms <= now_ms:
+                raise InvalidInput("the new time is in the past")
+            self._need_next(schedule)
+            until = schedule.paused_until
+            if until is not None and run_ms < to_ms(until):
+                raise InvalidInput(
+                    f"schedule {name!r} is paused until {format_instant(until)}",
+                    hint=f"give a later time, or first: edgecron resume {name}",
+                )
+            return self.store.reschedule(schedule, run_ms=run_ms, now_ms=now_ms)
+
+        return self._change(name, reschedule_once)
+
+    def _need_next(self, schedule: Schedule) -> None:
+        """Raise Conflict where a schedule has no next fire that could be moved."""
+        from edgecron.outlook import Idle, find_idle, idle_words
+
+        name, now = schedule.name, self.now()
+        idle = find_idle(schedule, now=now)
+        until = schedule.paused_until
+        if (
+            until is not None
+            and schedule.next_plan_at is not None
+            and schedule.next_plan_at < until
+        ):
+            why, hint = "nothing of it follows its pause", f"first: edgecron resume {name}"
+        elif idle is None:
+            return
+        else:
+            why = idle_words(schedule, now=now) or ""
+            hint = {
+                Idle.BROKEN: f"mend it first: edgecron edit {name}",
+                Idle.PAUSED: f"first: edgecron resume {name}",
+            }.get(idle, f"run it now, or give it another time: edgecron run {name}")
+        raise Conflict(f"schedule {name!r} has no next time to move: {why}", hint=hint)
 
     def resume(self, name: str) -> Schedule:
         """Let a schedule fire again; the times that passed meanwhile become one skipped range."""

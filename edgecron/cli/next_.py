@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING
 from edgecron.cli.session import Session
 
 if TYPE_CHECKING:
+    from datetime import datetime, tzinfo
+
     from edgecron.api import Scheduler
     from edgecron.upcoming import UpcomingFire
 
@@ -60,7 +62,7 @@ def _put_table(cli: Session, scheduler: Scheduler, fires: list[UpcomingFire]) ->
             distance(fire.due_at, now),
             fire.schedule,
             fire.source or "",
-            _jitter_note(fire),
+            _note(fire, zone=zone, now=now),
         )
         for fire in fires
     ]
@@ -74,9 +76,12 @@ def _put_table(cli: Session, scheduler: Scheduler, fires: list[UpcomingFire]) ->
         cli.put(line)
 
 
-def _jitter_note(fire: UpcomingFire) -> str:
+def _note(fire: UpcomingFire, *, zone: tzinfo, now: datetime) -> str:
+    from edgecron.cli.phrases import near_time
     from edgecron.cli.screen import short_duration
 
+    if fire.is_moved:
+        return f"rescheduled from {near_time(fire.plan_at, zone=zone, now=now)}"
     moved = fire.due_at - fire.plan_at
     if not moved:
         return ""
@@ -85,7 +90,10 @@ def _jitter_note(fire: UpcomingFire) -> str:
 
 def _say_nothing_to_come(cli: Session, scheduler: Scheduler, name: str | None) -> None:
     if name is None:
-        cli.say("nothing to come: every schedule is paused, has ended, or waits for a boot")
+        cli.say(
+            "nothing to come whose time is known: see what each schedule waits for in:"
+            f" {cli.command('list')}"
+        )
         return
     from edgecron.cli.phrases import next_sentence
 

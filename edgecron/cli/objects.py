@@ -91,6 +91,7 @@ def fire_object(fire: UpcomingFire) -> dict[str, Any]:
         "plan_at": instant(fire.plan_at),
         "due_at": instant(fire.due_at),
         "source": fire.source,
+        "is_moved": fire.is_moved,
     }
 
 

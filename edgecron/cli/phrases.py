@@ -45,12 +45,11 @@ def is_overdue(instant: datetime, now: datetime) -> bool:
 
 def next_words(schedule: Schedule, *, zone: tzinfo, now: datetime) -> str:
     """When a schedule may start next, or why it will not."""
-    if schedule.trigger_error is not None:
-        return f"broken: {schedule.trigger_error}"
-    if not schedule.enabled:
-        return "paused"
-    if schedule.next_run_at is None:
-        return "at boot" if "on boot" in schedule.spec.triggers else "nothing to come"
+    from edgecron.outlook import idle_words
+
+    why_none = idle_words(schedule, now=now)
+    if why_none is not None or schedule.next_run_at is None:
+        return why_none or "nothing to come"
     time = near_time(schedule.next_run_at, zone=zone, now=now)
     if is_overdue(schedule.next_run_at, now):
         return f"overdue since {time}"

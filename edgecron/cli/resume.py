@@ -1,8 +1,10 @@
 """Let paused schedules fire again, from now on.
 
     edgecron resume backup
+    edgecron resume backup --now         and run it once, at once
 
 The times that passed meanwhile are not caught up: they become one skipped row of the history.
+--now runs it also where it was not paused.
 """
 
 from __future__ import annotations
@@ -18,11 +20,12 @@ if TYPE_CHECKING:
 
     from edgecron.model import Schedule
 
-USAGE = "NAME... [--json]"
+USAGE = "NAME... [--now] [--json]"
 
 
 def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("names", nargs="+", metavar="NAME")
+    parser.add_argument("--now", action="store_true", help="and run it once, at once")
 
 
 def run(cli: Session, args: Namespace) -> int:
@@ -33,8 +36,28 @@ def run(cli: Session, args: Namespace) -> int:
         was_held = _is_held(scheduler.schedule(name), scheduler.now())
         words = f"resumed {name}" if was_held else f"{name} was not paused"
         changed.append((scheduler.resume(name), words))
-    put_changed(cli, changed)
-    return 0
+    if not args.now:
+        put_changed(cli, changed)
+        return 0
+    return _fire(cli, changed)
+
+
+def _fire(cli: Session, changed: list[tuple[Schedule, str]]) -> int:
+    """Run each once, and say both that it was resumed and what became of the run."""
+    from edgecron.cli.run_ import fire_now, put_fired, tell_fired
+
+    fired = [fire_now(cli, schedule.name) for schedule, _ in changed]
+    if cli.is_json:
+        from edgecron.cli.objects import execution_object, schedule_object
+
+        cli.put_json(
+            schedule_object(schedule) | {"runs": [execution_object(run) for run in runs]}
+            for (schedule, _), runs in zip(changed, fired, strict=True)
+        )
+    else:
+        put_changed(cli, changed)
+        put_fired(cli, [run for runs in fired for run in runs])
+    return max(tell_fired(cli, runs) for runs in fired)
 
 
 def _is_held(schedule: Schedule, now: datetime) -> bool:

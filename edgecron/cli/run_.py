@@ -35,26 +35,16 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def run(cli: Session, args: Namespace) -> int:
-    from edgecron.model import Status
-
     if args.result and not args.wait:
         from edgecron.cli.options import UsageError
 
         raise UsageError("--result is there when the run has ended", hint="add --wait")
-    scheduler = cli.scheduler(must_exist=True)
-    # What ended while no engine was alive must not look like a run that this one overlaps.
-    scheduler.take_over()
-    executions = scheduler.run_now(args.name)
-    queue = scheduler.schedule(args.name).spec.queue
+    cli.scheduler(must_exist=True)
+    executions = fire_now(cli, args.name)
     if not args.wait:
         _put(cli, executions)
-        for execution in executions:
-            words = _blocking_words(cli, execution)
-            if execution.status is Status.SKIPPED and words is not None:
-                cli.say(f"edgecron: run {execution.id} was skipped: {words}")
-        if any(execution.status is Status.QUEUED for execution in executions):
-            cli.warn_without_engine(scheduler, queue=queue)
-        return 1 if all(execution.status is Status.SKIPPED for execution in executions) else 0
+        return tell_fired(cli, executions)
+    queue = cli.scheduler().schedule(args.name).spec.queue
     ended = [_wait_or_tell(cli, execution.id, queue) for execution in executions]
     if cli.is_json:
         _put(cli, ended)
@@ -62,17 +52,43 @@ def run(cli: Session, args: Namespace) -> int:
     return next((code for code in codes if code), 0)
 
 
-def _put(cli: Session, executions: list[Execution]) -> None:
-    if cli.is_json:
-        from edgecron.cli.objects import execution_object
+def fire_now(cli: Session, name: str) -> list[Execution]:
+    """Queue a fire of a schedule, in each of its scopes."""
+    # What ended while no engine was alive must not look like a run that this one overlaps.
+    cli.scheduler().take_over()
+    return cli.scheduler().run_now(name)
 
-        cli.put_json(execution_object(execution) for execution in executions)
-        return
+
+def tell_fired(cli: Session, executions: list[Execution]) -> int:
+    """Say why a fire was left out, and what it lacks to be run; our exit code."""
+    from edgecron.model import Status
+
+    for execution in executions:
+        words = _blocking_words(cli, execution)
+        if execution.status is Status.SKIPPED and words is not None:
+            cli.say(f"edgecron: run {execution.id} was skipped: {words}")
+    if any(execution.status is Status.QUEUED for execution in executions):
+        queue = cli.scheduler().schedule(executions[0].schedule).spec.queue
+        cli.warn_without_engine(cli.scheduler(), queue=queue)
+    return 1 if all(execution.status is Status.SKIPPED for execution in executions) else 0
+
+
+def put_fired(cli: Session, executions: list[Execution]) -> None:
+    """What became of a fire, a line for each of its runs."""
     from edgecron.cli.phrases import status_words
     from edgecron.cli.screen import clean
 
     for execution in executions:
         cli.put(clean(f"run {execution.id} of {execution.schedule}: {status_words(execution)}"))
+
+
+def _put(cli: Session, executions: list[Execution]) -> None:
+    if cli.is_json:
+        from edgecron.cli.objects import execution_object
+
+        cli.put_json(execution_object(execution) for execution in executions)
+    else:
+        put_fired(cli, executions)
 
 
 def _wait_or_tell(cli: Session, execution_id: int, queue: str) -> Execution:

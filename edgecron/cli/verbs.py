@@ -21,6 +21,7 @@ VERBS: dict[str, Verb] = {
     "show": Verb("show", "all about one schedule", "Schedules"),
     "pause": Verb("pause", "hold a schedule", "Schedules"),
     "resume": Verb("resume", "let a paused schedule fire again", "Schedules"),
+    "reschedule": Verb("reschedule", "move the next run to another time", "Schedules"),
     "import": Verb("import_", "take over a crontab", "Schedules"),
     "next": Verb("next_", "what runs next", "Runs"),
     "run": Verb("run_", "run a schedule now", "Runs"),
@@ -39,4 +40,5 @@ OTHER_WORDS = {
     "remove": "rm", "delete": "rm", "del": "rm", "ls": "list", "log": "logs", "output": "logs",
     "start": "daemon", "serve": "daemon", "engine": "daemon", "create": "add", "new": "add",
     "change": "edit", "stop": "pause", "unpause": "resume", "trigger": "run", "info": "show",
+    "postpone": "reschedule", "defer": "reschedule",
 }  # fmt: skip

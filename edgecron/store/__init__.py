@@ -23,6 +23,7 @@ from edgecron.store import (
     looking,
     outputs,
     queued,
+    rescheduling,
     revisions,
     schedules,
 )
@@ -231,6 +232,9 @@ class SqliteStore:
         return schedules.resume_schedule(
             self._database, schedule, retiming=retiming, boot_id=boot_id, now_ms=now_ms
         )
+
+    def reschedule(self, schedule: Schedule, *, run_ms: int, now_ms: int) -> bool:
+        return rescheduling.reschedule(self._database, schedule, run_ms=run_ms, now_ms=now_ms)
 
     def remove_schedule(self, schedule: Schedule, *, missed: Missed | None, now_ms: int) -> bool:
         return schedules.remove_schedule(self._database, schedule, missed=missed, now_ms=now_ms)

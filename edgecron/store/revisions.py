@@ -29,6 +29,16 @@ def find_compiled(
     ]
 
 
+def repeat_revision(database: Database, schedule_id: int, revision: int, *, now_ms: int) -> None:
+    """Keep under the next revision what a schedule said at this one: its words did not change."""
+    database.change(
+        """INSERT INTO schedule_revisions (schedule_id, revision, at, origin, snapshot)
+           SELECT schedule_id, :revision + 1, :now, origin, snapshot FROM schedule_revisions
+           WHERE schedule_id = :id AND revision = :revision""",
+        {"id": schedule_id, "revision": revision, "now": now_ms},
+    )
+
+
 def write_revision(
     database: Database,
     schedule_id: int,

@@ -32,7 +32,7 @@ def test_next_merges_all_schedules_in_order(edgecron: Edgecron) -> None:
 
     fires = edgecron("next", "-n", "7", "--json").json
 
-    assert list(fires[0]) == ["schedule", "plan_at", "due_at", "source"]
+    assert list(fires[0]) == ["schedule", "plan_at", "due_at", "source", "is_moved"]
     assert [fire["schedule"] for fire in fires] == [
         "often", "often", "rare", "often", "often", "often", "rare",
     ]  # fmt: skip

@@ -1,0 +1,49 @@
+"""Move the next run of a schedule to another time, once.
+
+    edgecron reschedule backup "in 20m"
+    edgecron reschedule backup "tomorrow 09:00"
+    edgecron reschedule backup 2026-12-24T18:00:00Z
+
+Earlier or later: the run after it follows the schedule's trigger as ever. Times that pass before
+a later one are not run as well: the latest of them runs then, the others are one skipped row. The
+move is forgotten when the schedule's times are changed, and when it is paused.
+"""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+
+from edgecron.cli.session import Session
+
+USAGE = "NAME TIME [--json]"
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("name", metavar="NAME")
+    parser.add_argument("time", metavar="TIME", help="RFC 3339, local, 'in 20m', 'tomorrow 09:00'")
+
+
+def run(cli: Session, args: Namespace) -> int:
+    from edgecron.cli.wanted import read_time
+
+    scheduler = cli.scheduler(must_exist=True)
+    before = scheduler.schedule(args.name)
+    instant = read_time(args.time, what="TIME", timezone="local", now=scheduler.now())
+    schedule = scheduler.reschedule(args.name, instant)
+    if cli.is_json:
+        from edgecron.cli.objects import schedule_object
+
+        cli.put_json([schedule_object(schedule)])
+    else:
+        from edgecron.cli.phrases import full_time, next_sentence
+        from edgecron.cli.screen import clean
+
+        zone, now = cli.zone(), scheduler.now()
+        was = before.next_run_at
+        instead = ""
+        if was is not None and was != schedule.next_run_at:
+            instead = f", instead of {full_time(was, schedule.spec.timezone, zone=zone)}"
+        when = next_sentence(schedule, zone=zone, now=now)
+        cli.put(clean(f"rescheduled {schedule.name}; {when}{instead}"))
+    cli.warn_without_engine(scheduler, queue=schedule.spec.queue)
+    return 0

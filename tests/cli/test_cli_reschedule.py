@@ -1,0 +1,71 @@
+"""Moving the next run, and resuming with a run at once."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from edgecron.timetext import parse_instant
+from support.cli import Edgecron
+
+
+def test_reschedule_says_the_new_time_and_the_old_one(edgecron: Edgecron) -> None:
+    edgecron("add", "backup", "--cron", "0 2 * * *", "--tz", "UTC", "--", "true")
+    [before] = edgecron("list", "--json").json
+
+    said = edgecron("reschedule", "backup", "2040-01-01 09:00")
+
+    assert said.code == 0
+    assert "rescheduled backup; next 2040-01-01 09:00:00" in said.out
+    assert "instead of 20" in said.out
+    [after] = edgecron("list", "--json").json
+    assert after["next_plan_at"] == before["next_plan_at"]
+    assert after["next_run_at"] == "2040-01-01T09:00:00Z"
+    assert after["revision"] == before["revision"] + 1
+    assert "no engine is running" in said.err
+
+
+def test_reschedule_reads_times_as_people_write_them(edgecron: Edgecron, backup: str) -> None:
+    [moved] = edgecron("reschedule", backup, "in 20m", "--json").json
+
+    wait = parse_instant(moved["next_run_at"]) - parse_instant(moved["updated_at"])
+    assert abs(wait - timedelta(minutes=20)) < timedelta(seconds=2)
+    assert moved["next_plan_at"] != moved["next_run_at"]
+    assert "rescheduled from" in edgecron("next", backup).out
+
+
+def test_reschedule_refuses_what_can_not_be(edgecron: Edgecron, backup: str) -> None:
+    past = edgecron("reschedule", backup, "2020-01-01", "--json")
+    nobody = edgecron("reschedule", "bakup", "in 1h")
+    edgecron("pause", backup)
+    paused = edgecron("reschedule", backup, "in 1h")
+
+    assert (past.code, past.error["code"]) == (2, "invalid_time")
+    assert nobody.code == 3
+    assert "did you mean 'backup'" in nobody.err
+    assert paused.code == 1
+    assert "no next time to move: paused" in paused.err
+    assert "edgecron resume backup" in paused.err
+
+
+def test_resume_now_resumes_and_runs_it_once(edgecron: Edgecron, backup: str) -> None:
+    edgecron("pause", backup)
+
+    said = edgecron("resume", backup, "--now")
+
+    assert said.code == 0
+    assert said.out.startswith("resumed backup; next ")
+    assert "run 1 of backup: queued" in said.out
+    assert "no engine is running" in said.err
+    [run] = edgecron("history", "--json").json
+    assert (run["cause"], run["status"]) == ("manual", "queued")
+
+
+def test_resume_now_runs_also_what_was_not_paused(edgecron: Edgecron, backup: str) -> None:
+    [shown] = edgecron("resume", backup, "--now", "--json").json
+    again = edgecron("resume", backup, "--now")
+
+    assert [run["status"] for run in shown["runs"]] == ["queued"]
+    assert again.code == 1  # nothing was run: the first one is still active
+    assert "backup was not paused" in again.out
+    assert "run 2 of backup: skipped: overlap" in again.out
+    assert "run 1 is queued" in again.err
