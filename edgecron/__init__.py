@@ -7,10 +7,12 @@ in this list, never from below; `tests/test_house.py` holds it.
     timetext              durations and instants as text
     clock, paths          the only readers of clocks; where files live
     validity              checks that values go through at birth
+    trust                 whether a clock can be believed, and what is held where it can't
     model                 Schedule, Execution, policies, statuses: frozen values
     triggers              text -> Trigger; next_after(instant); the gap and fold rule
     planning, admission   pure decisions: what is due, misfire; overlap, limits
     retrying, upstreams   likewise: the next attempt; what a schedule may come after
+    correcting            stored times put right, after a wrong clock or in a changed zone
     timing                a schedule's words to its times, compiled when written
     upcoming, outlook     fires to come, as people see them; why none is
     store                 the only place that knows SQL
@@ -32,6 +34,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 __version__ = "0.1.0"
+# A release sets this too, no later than its own day: a clock that says less can't be right.
+__built__ = "2026-05-01"
 
 if TYPE_CHECKING:
     from edgecron.api import Scheduler

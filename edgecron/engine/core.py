@@ -19,6 +19,7 @@ from edgecron.engine.liveness import Liveness
 from edgecron.engine.liveruns import LiveRuns
 from edgecron.engine.rescue import Rescue
 from edgecron.engine.telling import Teller
+from edgecron.engine.timekeeping import Timekeeping
 from edgecron.errors import DatabaseUnusable
 from edgecron.model import Claim, EngineInfo, Outcome
 from edgecron.runners import Runner
@@ -29,6 +30,7 @@ from edgecron.store.contract import (
     Store,
 )
 from edgecron.supervisor.records import Flag
+from edgecron.trust import CLOCK_WAIT_MS, Hold
 
 _BEAT_MS = 600_000  # how often a run says that it lives: for people, and flash is not for writing
 _HOLD_MS = 1_000  # how long nothing is claimed after a start was impossible
@@ -48,9 +50,10 @@ class Engine:
     """One scheduler loop over a store. For one thread; the store's connection is its own.
 
     `start_runner` starts the runner, and another one whenever it has died; `ring_peers` wakes the
-    other engines of the database; `adopt` makes a dead engine's supervisor ours. With `only` it
-    takes that one execution and nothing else, adopts nobody, and is not counted on: it is
-    recorded as looking at no queue.
+    other engines of the database; `adopt` makes a dead engine's supervisor ours. After
+    `clock_wait_ms` what counts elapsed time goes by a clock that can't be trusted; None never.
+    With `only` it takes that one execution and nothing else, adopts nobody, and is not counted
+    on: it is recorded as looking at no queue.
     """
 
     def __init__(
@@ -67,6 +70,7 @@ class Engine:
         report: Report,
         ring_peers: Callable[[], object],
         adopt: Adopt,
+        clock_wait_ms: int | None = CLOCK_WAIT_MS,
         only: int | None = None,
     ) -> None:
         self._store = store
@@ -87,6 +91,13 @@ class Engine:
             queues=queues,
             claim=self._claim,
             has_one_run=only is not None,
+        )
+        self._timekeeping = Timekeeping(
+            store=store,
+            clock=clock,
+            catalogue=self._catalogue,
+            teller=self._teller,
+            clock_wait_ms=clock_wait_ms,
         )
         self._live = LiveRuns(start_runner, clock=clock)
         self._rescue = Rescue(
@@ -165,18 +176,24 @@ class Engine:
         elif looked.has_adopted or self._store.change_mark != self._change_mark:
             self._end_cancelled()
         self._has_replaced = False
-        batches = self._firing.claim_all() if self._may_claim() else []
+        hold = self._timekeeping.look() if self._only is None else Hold.NOTHING
+        batches = self._firing.claim_all(hold) if self._may_claim() else []
+        if self._only is None:
+            self._timekeeping.note_mark(is_busy=ended > 0 or any(one.decided for one in batches))
         self._beat()
         self._change_mark = self._store.change_mark
         return Step(
             claimed=sum(len(batch.granted) for batch in batches),
             decided=sum(len(batch.decided) for batch in batches),
             ended=ended,
-            wake_ms=self._next_wake_ms(),
+            wake_ms=self._next_wake_ms(hold),
         )
 
     def has_changed(self) -> bool:
-        """Whether somebody else has committed since the last step: the net under lost wake-ups."""
+        """Whether somebody else has committed since the last step, the net under lost wake-ups; or
+        the clock was set, or the machine asleep."""
+        if self._timekeeping.has_news():
+            return True
         return self._store.change_mark != self._change_mark or self._rescue.is_due()
 
     def prepare(self) -> None:
@@ -339,12 +356,12 @@ class Engine:
             only=self._only,
         )
 
-    def _next_wake_ms(self) -> int | None:
+    def _next_wake_ms(self, hold: Hold) -> int | None:
         now_ms = self._clock.now_ms()
-        due_ms = self._store.next_due_ms(self._queues, now_ms=now_ms)
+        due_ms = self._store.next_due_ms(self._queues, now_ms=now_ms, hold=hold)
         if self._is_held():
             return now_ms + _HOLD_MS
-        # Of what else is urgent: to look for orphans again, or to start another runner.
-        waits = [wait for wait in (self._rescue.wake_ms, self._live.wake_ms) if wait is not None]
-        wakes = [now_ms + wait for wait in waits]
+        # Of what else is urgent: orphans, another runner, a clock that may be trusted by now.
+        waits = (self._rescue.wake_ms, self._live.wake_ms, self._timekeeping.wake_ms)
+        wakes = [now_ms + wait for wait in waits if wait is not None]
         return min(wakes if due_ms is None else [*wakes, due_ms], default=None)

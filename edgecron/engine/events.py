@@ -26,6 +26,15 @@ class EventKind(StrEnum):
     DATABASE_WELL = "database_well"
     STATE_RESTORED = "state_restored"  # the state folder was deleted, and made anew
     SUPERVISOR_DIED = "supervisor_died"
+    # Of clocks and zones.
+    RESUMED = "resumed"  # the machine was suspended for `asleep_s`
+    CLOCK_SET = "clock_set"  # by `by_s`, forward or back
+    CLOCK_UNTRUSTED = "clock_untrusted"  # everything planned is held
+    CLOCK_WAIT_OVER = "clock_wait_over"  # what counts elapsed time is not held any more
+    CLOCK_TRUSTED = "clock_trusted"
+    LOCAL_ZONE_CHANGED = "local_zone_changed"
+    TZDATA_CHANGED = "tzdata_changed"
+    RETIMED = "retimed"  # a next time was computed anew, because of one of these
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,6 +11,7 @@ from edgecron.engine.telling import Teller
 from edgecron.model import Cause
 from edgecron.planning import Due, Fire, plan_fire
 from edgecron.store.contract import BootDecision, ClaimBatch, Decision, Seat, Store
+from edgecron.trust import Hold
 
 FIRST_CHUNK = 16  # small, so that the first starts are early
 CHUNK = 256
@@ -44,11 +45,11 @@ class Firing:
         self._has_one_run = has_one_run
         self._is_boot_decided = False
 
-    def claim_all(self) -> list[ClaimBatch]:
-        """Decide and claim all that is due now."""
-        if self._has_one_run:
+    def claim_all(self, hold: Hold) -> list[ClaimBatch]:
+        """Decide and claim all that is due now and not held."""
+        if self._has_one_run or hold is Hold.ALL:
             return [self._fill()]
-        return [self._fire_boot(), *self._fire_due(), self._fill()]
+        return [self._fire_boot(), *self._fire_due(hold), self._fill()]
 
     def _fire_boot(self) -> ClaimBatch:
         """Decide `on boot` once for this boot."""
@@ -83,14 +84,14 @@ class Firing:
         self._is_boot_decided = batch.advanced == len(due)
         return batch
 
-    def _fire_due(self) -> list[ClaimBatch]:
+    def _fire_due(self, hold: Hold) -> list[ClaimBatch]:
         """Decide everything that is due, chunk by chunk."""
         batches = []
         limit = FIRST_CHUNK
         before: list[Due] = []
         for _ in range(_MOST_CHUNKS):
             now_ms = self._clock.now_ms()
-            due = self._store.find_due(self._queues, now_ms=now_ms, limit=limit)
+            due = self._store.find_due(self._queues, now_ms=now_ms, limit=limit, hold=hold)
             if not due:
                 break
             batch = self._claim_due(self._decide(due, now_ms))

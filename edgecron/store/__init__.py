@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from edgecron.correcting import KeptTimes, Retimed
 from edgecron.errors import DatabaseUnusable, NotFound
 from edgecron.model import EngineInfo, Execution, Outcome, Output, Schedule, Status
 from edgecron.planning import Due, Fire, Missed, NextFire
@@ -26,11 +27,13 @@ from edgecron.store import (
     rescheduling,
     revisions,
     schedules,
+    upkeep,
 )
 from edgecron.store.connection import Database
 from edgecron.store.contract import (
     BootDecision,
     ClaimBatch,
+    ClockMarks,
     Decided,
     Decision,
     Ended,
@@ -42,6 +45,7 @@ from edgecron.store.migrate import migrate, refuse_planted
 from edgecron.store.rows import spec_of
 from edgecron.store.schedules import Retiming
 from edgecron.timing import CompiledSpec
+from edgecron.trust import Hold
 
 # A megabyte: less is checkpointed too often, more makes reading slow.
 _CHECKPOINT_PAGES = 1000
@@ -116,14 +120,18 @@ class SqliteStore:
     def retire_engine(self, engine_id: int, *, now_ms: int) -> None:
         engines.retire_engine(self._database, engine_id, now_ms=now_ms)
 
-    def find_due(self, queues: tuple[str, ...], *, now_ms: int, limit: int) -> list[Due]:
-        return looking.find_due(self._database, queues, now_ms=now_ms, limit=limit)
+    def find_due(
+        self, queues: tuple[str, ...], *, now_ms: int, limit: int, hold: Hold = Hold.NOTHING
+    ) -> list[Due]:
+        return looking.find_due(self._database, queues, now_ms=now_ms, limit=limit, hold=hold)
 
     def find_boot_due(self, queues: tuple[str, ...], *, boot_id: str) -> list[tuple[int, int]]:
         return looking.find_boot_due(self._database, queues, boot_id=boot_id)
 
-    def next_due_ms(self, queues: tuple[str, ...], *, now_ms: int) -> int | None:
-        return looking.next_due_ms(self._database, queues, now_ms=now_ms)
+    def next_due_ms(
+        self, queues: tuple[str, ...], *, now_ms: int, hold: Hold = Hold.NOTHING
+    ) -> int | None:
+        return looking.next_due_ms(self._database, queues, now_ms=now_ms, hold=hold)
 
     def upcoming(self, queues: tuple[str, ...], *, limit: int) -> list[tuple[int, int]]:
         return looking.upcoming(self._database, queues, limit=limit)
@@ -179,6 +187,27 @@ class SqliteStore:
         return schedules.mark_broken(
             self._database, schedule_id, revision=revision, error=error, now_ms=now_ms
         )
+
+    def find_clock_marks(self) -> ClockMarks:
+        return upkeep.find_clock_marks(self._database)
+
+    def note_trusted(self, mark_ms: int, *, was_ms: int | None) -> bool:
+        return upkeep.note_trusted(self._database, mark_ms, was_ms=was_ms)
+
+    def find_misdated(self, *, now_ms: int, ahead_ms: int) -> list[KeptTimes]:
+        return upkeep.find_misdated(self._database, now_ms=now_ms, ahead_ms=ahead_ms)
+
+    def find_intervals(self, *, now_ms: int, has_stepped: bool) -> list[KeptTimes]:
+        return upkeep.find_intervals(self._database, now_ms=now_ms, has_stepped=has_stepped)
+
+    def find_zoned(self, *, only_local: bool) -> list[KeptTimes]:
+        return upkeep.find_zoned(self._database, only_local=only_local)
+
+    def retime(self, changes: Sequence[Retimed], *, marks: ClockMarks | None) -> list[bool]:
+        return upkeep.retime(self._database, changes, marks=marks)
+
+    def bring_back_queued(self, *, now_ms: int) -> int:
+        return upkeep.bring_back_queued(self._database, now_ms=now_ms)
 
     # What people ask.
 

@@ -10,8 +10,10 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
 
+from edgecron.correcting import KeptTimes, Retimed
 from edgecron.model import Cause, EngineInfo, Outcome, Overlap, Reason, ScheduleSpec, Status
 from edgecron.planning import Due, Fire, FirePlan
+from edgecron.trust import Hold
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -165,6 +167,18 @@ class RunningRow:
     started_ms: int
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClockMarks:
+    """What a database remembers of clock and zones; None where nothing was noted yet.
+
+    `local_timezone` names the machine's own zone, by whose rules its times were computed.
+    """
+
+    trusted_high_ms: int | None
+    tzdata_version: str | None
+    local_timezone: str | None
+
+
 class Store(Protocol):
     """The durable side of an engine. Queues bound every look; instants are milliseconds."""
 
@@ -187,8 +201,13 @@ class Store(Protocol):
     def retire_engine(self, engine_id: int, *, now_ms: int) -> None:
         """Record that an engine has stopped."""
 
-    def find_due(self, queues: tuple[str, ...], *, now_ms: int, limit: int) -> list[Due]:
-        """Schedules whose next fire may start, earliest first."""
+    def find_due(
+        self, queues: tuple[str, ...], *, now_ms: int, limit: int, hold: Hold = Hold.NOTHING
+    ) -> list[Due]:
+        """Schedules whose next fire may start, earliest first.
+
+        While calendar times are held, those that were rebased on the clock as it is.
+        """
 
     def find_boot_due(self, queues: tuple[str, ...], *, boot_id: str) -> list[tuple[int, int]]:
         """(id, revision) of enabled `on boot` schedules that this boot has not decided."""
@@ -196,8 +215,13 @@ class Store(Protocol):
     def load_schedules(self, wanted: Sequence[tuple[int, int]]) -> list[StoredSchedule]:
         """The schedules of these (id, revision) pairs; a revision that is gone is left out."""
 
-    def next_due_ms(self, queues: tuple[str, ...], *, now_ms: int) -> int | None:
-        """When a schedule is due, a queued row that waits for its time, or a pause ends."""
+    def next_due_ms(
+        self, queues: tuple[str, ...], *, now_ms: int, hold: Hold = Hold.NOTHING
+    ) -> int | None:
+        """When a schedule is due, a queued row that waits for its time, or a pause ends.
+
+        What is held is never due.
+        """
 
     def upcoming(self, queues: tuple[str, ...], *, limit: int) -> list[tuple[int, int]]:
         """(id, revision) of the schedules that fire next, so that they can be compiled early."""
@@ -246,3 +270,32 @@ class Store(Protocol):
 
     def mark_broken(self, schedule_id: int, *, revision: int, error: str, now_ms: int) -> bool:
         """Stop a schedule whose stored trigger can't be read, saying why."""
+
+    # Upkeep, by an engine whose clock or zones have changed.
+
+    def find_clock_marks(self) -> ClockMarks:
+        """What the database remembers of clock and zones."""
+
+    def note_trusted(self, mark_ms: int, *, was_ms: int | None) -> bool:
+        """Move the trusted mark; False where somebody else has meanwhile."""
+
+    def find_misdated(self, *, now_ms: int, ahead_ms: int) -> list[KeptTimes]:
+        """The schedules whose times a wrong clock has moved, or that go by one."""
+
+    def find_intervals(self, *, now_ms: int, has_stepped: bool) -> list[KeptTimes]:
+        """The schedules without calendar times that are to go by the clock as it is.
+
+        Those that do already, too, where it has stepped since.
+        """
+
+    def find_zoned(self, *, only_local: bool) -> list[KeptTimes]:
+        """The schedules with calendar times to come: all, or those in the machine's own zone."""
+
+    def retime(self, changes: Sequence[Retimed], *, marks: ClockMarks | None) -> list[bool]:
+        """Give schedules other times, in one transaction; False for one that has moved on.
+
+        `marks` (of the zones) are written with them, where none has.
+        """
+
+    def bring_back_queued(self, *, now_ms: int) -> int:
+        """Let what a clock that was ahead has queued wait from now on; how many rows."""

@@ -6,17 +6,28 @@ import json
 
 from edgecron.planning import Due
 from edgecron.store.connection import Database
+from edgecron.trust import Hold
+
+# What is held, as a condition on schedules.
+_HELD = {
+    Hold.NOTHING: "",
+    Hold.CALENDAR: "AND trusted_until IS NOT NULL",
+    Hold.ALL: "AND FALSE",
+}
 
 
-def find_due(database: Database, queues: tuple[str, ...], *, now_ms: int, limit: int) -> list[Due]:
+def find_due(
+    database: Database, queues: tuple[str, ...], *, now_ms: int, limit: int, hold: Hold
+) -> list[Due]:
     """Schedules whose next fire may start, earliest first, at most `limit` per queue."""
     found: list[Due] = []
     for queue in queues:
         rows = database.rows(
-            """SELECT id, revision, next_plan_at, next_run_at, decided_until, paused_until,
+            f"""SELECT id, revision, next_plan_at, next_run_at, decided_until, paused_until,
                    planned_count, next_source
                FROM schedules
                WHERE queue = :queue AND next_run_at IS NOT NULL AND next_run_at <= :now
+                   {_HELD[hold]}
                ORDER BY next_run_at LIMIT :limit""",
             {"queue": queue, "now": now_ms, "limit": limit},
         )
@@ -52,7 +63,9 @@ def find_boot_due(
     )
 
 
-def next_due_ms(database: Database, queues: tuple[str, ...], *, now_ms: int) -> int | None:
+def next_due_ms(
+    database: Database, queues: tuple[str, ...], *, now_ms: int, hold: Hold
+) -> int | None:
     """The earliest of: a schedule is due, a queued row is due, a pause ends.
 
     Queued rows that are due already wait for a place, not for a time.
@@ -62,8 +75,8 @@ def next_due_ms(database: Database, queues: tuple[str, ...], *, now_ms: int) -> 
         times.extend(
             row[0]
             for row in database.rows(
-                """SELECT min(next_run_at) FROM schedules
-                   WHERE queue = :queue AND next_run_at IS NOT NULL
+                f"""SELECT min(next_run_at) FROM schedules
+                   WHERE queue = :queue AND next_run_at IS NOT NULL {_HELD[hold]}
                    UNION ALL
                    SELECT min(due_at) FROM executions
                    WHERE queue = :queue AND status = 'queued' AND due_at > :now

@@ -67,6 +67,35 @@ def check_zone(name: object) -> str | None:
     return name
 
 
+def local_zone_stamp(etc: str = _ETC) -> tuple[object, ...]:
+    """A value that changes whenever the machine's own zone may have, for the price of a stat."""
+    found: list[object] = [os.environ.get("TZ")]
+    for name in ("localtime", "timezone"):
+        path = os.path.join(etc, name)
+        for look in (os.lstat, os.stat):
+            try:
+                seen = look(path)
+            except OSError:
+                found.append(None)
+            else:
+                found.append((seen.st_dev, seen.st_ino, seen.st_mtime_ns))
+    return tuple(found)
+
+
+def local_zone_mark(etc: str = _ETC) -> str:
+    """The name of the machine's zone, to compare with; of one that only bytes know, their hash."""
+    name = local_zone_name(etc)
+    if name != _LOCALTIME:
+        return name
+    from hashlib import blake2b
+
+    try:
+        content = _read(os.path.join(etc, "localtime"))
+    except OSError:
+        return name
+    return f"{name}:{blake2b(content, digest_size=8).hexdigest()}"
+
+
 def local_zone_name(etc: str = _ETC) -> str:
     """The machine's zone: an IANA name, a POSIX rule from TZ, or 'localtime'.
 

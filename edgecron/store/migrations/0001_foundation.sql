@@ -68,6 +68,8 @@ CREATE TABLE schedules (
     next_run_at INTEGER,
     next_source TEXT,
     decided_until INTEGER NOT NULL,
+    -- Where it stood, while the schedule goes by a clock that can't be trusted; else NULL.
+    trusted_until INTEGER,
     trigger_error TEXT,
     boot_decided TEXT,
     planned_count INTEGER NOT NULL DEFAULT 0,

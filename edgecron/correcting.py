@@ -1,0 +1,163 @@
+"""Stored times put right: after a clock was corrected, and when the rules of a zone change. Pure.
+
+What is due by its stored time is left to be fired: it was promised by the old rules, and no other
+way decides it. What is still to come is computed anew, and never for the past.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from edgecron.planning import (
+    NextFire,
+    Timing,
+    fresh_fire,
+    next_after_pause,
+    next_fire,
+    resolve_due_ms,
+)
+from edgecron.trust import FIRST_MS, LARGE_MS
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeptTimes:
+    """The times of a schedule as they are stored.
+
+    `is_idle`: it is paused without end or broken, and has no next time. `trusted_until_ms` is
+    what `decided_until_ms` was when it was last moved by a clock that can be trusted; None where
+    that is what it is.
+    """
+
+    schedule_id: int
+    revision: int
+    name: str
+    is_idle: bool
+    next: NextFire | None
+    decided_until_ms: int
+    trusted_until_ms: int | None
+    paused_until_ms: int | None
+    planned_count: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Retimed:
+    """The times that a schedule gets in the place of those it has."""
+
+    kept: KeptTimes
+    next: NextFire | None
+    decided_until_ms: int
+    trusted_until_ms: int | None = None
+
+    @property
+    def has_moved(self) -> bool:
+        """Whether the next fire is another one, or at another time."""
+        return self.next != self.kept.next
+
+
+def resolve_decided_ms(kept: KeptTimes, *, now_ms: int, is_set_back: bool) -> int:
+    """Up to when a schedule's times are decided, by a clock that is right at last.
+
+    `is_set_back`: the clock was seen to be set back by far, so that what it said before is wrong.
+    Else a mark in the future is believed up to LARGE_MS, as a small step back may leave it.
+    """
+    if kept.trusted_until_ms is not None:
+        decided_ms = min(kept.trusted_until_ms, now_ms)
+    else:
+        bound_ms = now_ms if is_set_back else now_ms + LARGE_MS
+        decided_ms = kept.decided_until_ms
+        decided_ms = now_ms if decided_ms > bound_ms else decided_ms
+    # A schedule that was made in 1970 has missed nothing since.
+    return now_ms if decided_ms < FIRST_MS else decided_ms
+
+
+def plan_repair(
+    timing: Timing | None, kept: KeptTimes, *, now_ms: int, is_set_back: bool
+) -> Retimed | None:
+    """The times that a clock which was wrong should have given; None where they stand.
+
+    What was missed meanwhile lies after the mark, and is a misfire like any other. `timing` is
+    not looked at where the schedule is idle.
+    """
+    decided_ms = resolve_decided_ms(kept, now_ms=now_ms, is_set_back=is_set_back)
+    is_decided = decided_ms == kept.decided_until_ms and kept.trusted_until_ms is None
+    if kept.is_idle or timing is None:
+        return None if is_decided else Retimed(kept=kept, next=None, decided_until_ms=decided_ms)
+    if is_decided and not _is_stranded(timing, kept, now_ms):
+        return None
+    return Retimed(
+        kept=kept,
+        next=_next(timing, kept, decided_until_ms=decided_ms, now_ms=now_ms),
+        decided_until_ms=decided_ms,
+    )
+
+
+def plan_rebase(timing: Timing, kept: KeptTimes, *, now_ms: int) -> Retimed:
+    """The times of an interval that goes by a clock which can't be trusted, from now on.
+
+    Where its times stood before is kept, for `plan_repair`.
+    """
+    return Retimed(
+        kept=kept,
+        next=fresh_fire(timing, now_ms, planned_count=kept.planned_count),
+        decided_until_ms=now_ms,
+        trusted_until_ms=(
+            kept.decided_until_ms if kept.trusted_until_ms is None else kept.trusted_until_ms
+        ),
+    )
+
+
+def plan_rezone(timing: Timing, kept: KeptTimes, *, now_ms: int) -> Retimed | None:
+    """The times to come by other rules of the zone; None where nothing changes.
+
+    A fire that is due by the old rules is left to be fired, and a person's own time for it too.
+    """
+    if kept.is_idle or kept.next is None or kept.next.plan_ms <= now_ms:
+        return None
+    is_after_end = _is_after_end(timing, kept)
+    if not is_after_end and kept.next.due_ms != resolve_due_ms(timing, kept.next.plan_ms):
+        return None
+    decided_ms = kept.decided_until_ms
+    # What a pause holds is counted at its end, from where it began.
+    if kept.paused_until_ms is None:
+        decided_ms = max(decided_ms, now_ms)
+    following = _next(timing, kept, decided_until_ms=decided_ms, now_ms=now_ms)
+    if following == kept.next and decided_ms == kept.decided_until_ms:
+        return None
+    return Retimed(kept=kept, next=following, decided_until_ms=decided_ms)
+
+
+def _next(
+    timing: Timing, kept: KeptTimes, *, decided_until_ms: int, now_ms: int
+) -> NextFire | None:
+    count = kept.planned_count
+    if kept.paused_until_ms is not None:
+        return next_after_pause(
+            timing, kept.paused_until_ms, decided_until_ms=decided_until_ms, planned_count=count
+        )
+    if _is_stranded(timing, kept, now_ms):
+        return fresh_fire(timing, now_ms, planned_count=count)
+    following = next_fire(timing, decided_until_ms, planned_count=count)
+    if not _is_after_end(timing, kept):
+        return following  # The end that an interval counts from has not come yet.
+    pending = kept.next
+    assert pending is not None
+    if following is None or pending.plan_ms <= following.plan_ms:
+        return pending
+    return following
+
+
+def _is_after_end(timing: Timing, kept: KeptTimes) -> bool:
+    return (
+        timing.after_end_ms is not None
+        and kept.next is not None
+        and kept.next.source.endswith(" after end")
+    )
+
+
+def _is_stranded(timing: Timing, kept: KeptTimes, now_ms: int) -> bool:
+    """Whether an interval after an end that is past lies further ahead than it is long."""
+    if not _is_after_end(timing, kept):
+        return False
+    assert kept.next is not None
+    assert timing.after_end_ms is not None
+    return kept.next.plan_ms > now_ms + timing.after_end_ms + LARGE_MS

@@ -1,0 +1,331 @@
+"""What an engine does about clocks and zones: it sees what they do, and mends what is stored.
+
+A suspend, a clock that was set, one that can't be trusted, another local zone, another tzdata:
+each is told in one line, and so is every next time that is changed because of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from edgecron.clock import Clock
+from edgecron.correcting import KeptTimes, Retimed, plan_rebase, plan_repair, plan_rezone
+from edgecron.engine.catalogue import Catalogue
+from edgecron.engine.events import EventKind
+from edgecron.engine.telling import Teller
+from edgecron.planning import Timing
+from edgecron.store.contract import ClockMarks, Store
+from edgecron.triggers.zones import local_zone_mark, local_zone_stamp, tzdata_version
+from edgecron.trust import (
+    LARGE_MS,
+    Hold,
+    is_large,
+    is_trusted,
+    is_worth_writing,
+    resolve_hold,
+    resolve_mark_ms,
+)
+
+_STEP_MS = 1_000  # less is the slewing of a clock that is kept right, or a read that was late
+_ZONE_LOOK_MS = 30_000
+_TRUST_LOOK_MS = 30_000  # a kernel that comes to trust its clock wakes nobody
+_TRIES = 5  # of changes that peers are quicker than
+
+
+@dataclass(frozen=True, slots=True)
+class _Reading:
+    """The three clocks at one look."""
+
+    now_ms: int
+    boottime_ms: int
+    monotonic_ms: int
+
+    def set_since(self, before: _Reading) -> int:
+        """By how much wall time was set since, in milliseconds."""
+        return (self.now_ms - self.boottime_ms) - (before.now_ms - before.boottime_ms)
+
+    def asleep_since(self, before: _Reading) -> int:
+        """How long the machine was suspended since, in milliseconds."""
+        grown = self.boottime_ms - before.boottime_ms
+        return grown - (self.monotonic_ms - before.monotonic_ms)
+
+
+class Timekeeping:
+    """Looks at the clocks before each step decides anything.
+
+    `clock_wait_ms`: so long everything planned is held while the clock can't be trusted; then what
+    counts elapsed time goes by it as it is. None waits without end.
+    """
+
+    def __init__(
+        self,
+        *,
+        store: Store,
+        clock: Clock,
+        catalogue: Catalogue,
+        teller: Teller,
+        clock_wait_ms: int | None,
+    ) -> None:
+        self._store = store
+        self._clock = clock
+        self._catalogue = catalogue
+        self._teller = teller
+        self._clock_wait_ms = clock_wait_ms
+        self._last: _Reading | None = None
+        self._marks: ClockMarks | None = None
+        self._mark_ms = 0  # what has surely passed, now
+        self._distrusted_at_ms: int | None = None  # by the time since the boot
+        self._hold = Hold.NOTHING
+        # What a look found and could not carry out yet, should the database fail meanwhile.
+        self._must_repair = True
+        self._is_set_back = False
+        self._must_rebase = False
+        self._must_look_at_zone = True
+        self._zone_stamp: tuple[object, ...] = ()
+        self._zone_look_at_ms = 0
+
+    @property
+    def wake_ms(self) -> int | None:
+        """How long to sleep at most, because of a clock that is not trusted; None where it is."""
+        if self._distrusted_at_ms is None:
+            return None
+        if self._hold is Hold.CALENDAR or self._clock_wait_ms is None:
+            return _TRUST_LOOK_MS
+        waited_ms = self._clock.boottime_ms() - self._distrusted_at_ms
+        return min(_TRUST_LOOK_MS, max(0, self._clock_wait_ms - waited_ms))
+
+    def has_news(self) -> bool:
+        """Whether the clock was set or the machine asleep since the last look. Costs little."""
+        if self._last is None:
+            return False
+        reading = self._read()
+        return (
+            abs(reading.set_since(self._last)) > _STEP_MS
+            or reading.asleep_since(self._last) > _STEP_MS
+        )
+
+    def look(self) -> Hold:
+        """Put right what clocks and zones have made wrong; what is held for now."""
+        reading = self._read()
+        if self._marks is None:
+            self._marks = self._store.find_clock_marks()
+            self._mark_ms = resolve_mark_ms(self._marks.trusted_high_ms)
+        self._note_changes(reading)
+        self._last = reading
+        if self._judge(reading):
+            if self._must_repair:
+                self._repair(reading.now_ms)
+            self._keep_zones(reading)
+        elif self._hold is Hold.CALENDAR:
+            self._rebase(reading.now_ms)
+        return self._hold
+
+    def note_mark(self, *, is_busy: bool) -> None:
+        """Write the trusted mark, where the one in the database has grown old."""
+        if self._marks is None:
+            return
+        stored_ms = self._marks.trusted_high_ms
+        if not is_worth_writing(self._mark_ms, stored_ms=stored_ms, is_busy=is_busy):
+            return
+        if self._store.note_trusted(self._mark_ms, was_ms=stored_ms):
+            self._marks = replace(self._marks, trusted_high_ms=self._mark_ms)
+        else:
+            self._read_mark()
+
+    def _read(self) -> _Reading:
+        return _Reading(self._clock.now_ms(), self._clock.boottime_ms(), self._clock.monotonic_ms())
+
+    def _note_changes(self, reading: _Reading) -> None:
+        """Tell of a suspend and of a clock that was set, and remember what is to be done."""
+        if self._last is None:
+            return
+        self._mark_ms += max(0, reading.boottime_ms - self._last.boottime_ms)
+        asleep_ms = reading.asleep_since(self._last)
+        if asleep_ms > _STEP_MS:
+            self._tell(EventKind.RESUMED, {"asleep_s": round(asleep_ms / 1000, 1)})
+            self._must_look_at_zone = True
+        set_ms = reading.set_since(self._last)
+        if abs(set_ms) > _STEP_MS:
+            self._tell(EventKind.CLOCK_SET, {"by_s": round(set_ms / 1000, 1)})
+            self._must_look_at_zone = True
+        if is_large(set_ms):
+            self._must_repair = self._must_rebase = True
+            self._is_set_back = set_ms < 0
+
+    # Trust.
+
+    def _judge(self, reading: _Reading) -> bool:
+        """Whether the clock is trusted; tells where that has changed, and says what is held."""
+        is_synchronised = self._clock.is_synchronised()
+        if is_synchronised:
+            self._mark_ms = reading.now_ms
+        if not self._is_trusted(reading, is_synchronised):
+            self._read_mark()  # A person may have vouched for it, or a peer seen it synchronised.
+        trusted = self._is_trusted(reading, is_synchronised)
+        if not trusted and self._distrusted_at_ms is None:
+            self._distrusted_at_ms = reading.boottime_ms
+            self._tell(EventKind.CLOCK_UNTRUSTED, {"expected_from_ms": self._mark_ms})
+        elif trusted and self._distrusted_at_ms is not None:
+            self._distrusted_at_ms = None
+            self._must_repair = True
+            self._tell(EventKind.CLOCK_TRUSTED)
+        since_ms = reading.boottime_ms if self._distrusted_at_ms is None else self._distrusted_at_ms
+        before = self._hold
+        self._hold = resolve_hold(
+            is_trusted=trusted,
+            waited_ms=reading.boottime_ms - since_ms,
+            clock_wait_ms=self._clock_wait_ms,
+        )
+        if self._hold is Hold.CALENDAR and before is not Hold.CALENDAR:
+            self._tell(EventKind.CLOCK_WAIT_OVER)
+        return trusted
+
+    def _is_trusted(self, reading: _Reading, is_synchronised: bool | None) -> bool:
+        return is_trusted(reading.now_ms, mark_ms=self._mark_ms, is_synchronised=is_synchronised)
+
+    def _read_mark(self) -> None:
+        """Take what somebody else has written as the mark."""
+        assert self._marks is not None
+        stored_ms = self._store.find_clock_marks().trusted_high_ms
+        if stored_ms != self._marks.trusted_high_ms:
+            self._marks = replace(self._marks, trusted_high_ms=stored_ms)
+            self._mark_ms = resolve_mark_ms(stored_ms)
+
+    def _repair(self, now_ms: int) -> None:
+        """Put right what a wrong clock has stored, now that the clock is right."""
+        is_set_back = self._is_set_back
+        ahead_ms = now_ms if is_set_back else now_ms + LARGE_MS
+        done = self._retime_all(
+            lambda: self._store.find_misdated(now_ms=now_ms, ahead_ms=ahead_ms),
+            lambda timing, kept: plan_repair(timing, kept, now_ms=now_ms, is_set_back=is_set_back),
+            reason="clock",
+        )
+        if is_set_back:
+            self._store.bring_back_queued(now_ms=now_ms)
+        if done:
+            self._must_repair = self._is_set_back = self._must_rebase = False
+
+    def _rebase(self, now_ms: int) -> None:
+        """Have intervals go by the clock as it is, though it can't be trusted."""
+        has_stepped = self._must_rebase
+        done = self._retime_all(
+            lambda: self._store.find_intervals(now_ms=now_ms, has_stepped=has_stepped),
+            lambda timing, kept: (
+                None if timing is None else plan_rebase(timing, kept, now_ms=now_ms)
+            ),
+            reason="clock",
+        )
+        if done:
+            self._must_rebase = False
+
+    # Zones.
+
+    def _keep_zones(self, reading: _Reading) -> None:
+        """Compute times anew where the local zone is another, or tzdata is of another version."""
+        if not self._must_look_at_zone and reading.monotonic_ms < self._zone_look_at_ms:
+            return
+        assert self._marks is not None
+        stamp = local_zone_stamp()
+        if stamp != self._zone_stamp or self._must_look_at_zone:
+            wanted = replace(
+                self._marks, tzdata_version=tzdata_version(), local_timezone=local_zone_mark()
+            )
+            if wanted != self._marks and not self._rezone(self._marks, wanted, reading.now_ms):
+                return  # Peers were quicker; the next look sees what is left.
+        self._zone_stamp = stamp
+        self._must_look_at_zone = False
+        self._zone_look_at_ms = reading.monotonic_ms + _ZONE_LOOK_MS
+
+    def _rezone(self, before: ClockMarks, wanted: ClockMarks, now_ms: int) -> bool:
+        is_new_tzdata = before.tzdata_version not in (None, wanted.tzdata_version)
+        is_new_local = before.local_timezone not in (None, wanted.local_timezone)
+        done = True
+        if is_new_tzdata or is_new_local:
+            if is_new_tzdata:
+                self._tell_versions(
+                    EventKind.TZDATA_CHANGED, before.tzdata_version, wanted.tzdata_version
+                )
+            if is_new_local:
+                self._tell_versions(
+                    EventKind.LOCAL_ZONE_CHANGED, before.local_timezone, wanted.local_timezone
+                )
+            done = self._retime_all(
+                lambda: self._store.find_zoned(only_local=not is_new_tzdata),
+                lambda timing, kept: (
+                    None if timing is None else plan_rezone(timing, kept, now_ms=now_ms)
+                ),
+                reason="tzdata" if is_new_tzdata else "timezone",
+                marks=wanted,
+            )
+        else:
+            self._store.retime((), marks=wanted)
+        if done:
+            self._marks = replace(
+                wanted, trusted_high_ms=self._marks.trusted_high_ms if self._marks else None
+            )
+        return done
+
+    def _tell_versions(self, kind: EventKind, before: str | None, after: str | None) -> None:
+        self._tell(kind, {"was": before, "now": after})
+
+    # Carrying out.
+
+    def _retime_all(
+        self,
+        find: Callable[[], list[KeptTimes]],
+        plan: Callable[[Timing | None, KeptTimes], Retimed | None],
+        *,
+        reason: str,
+        marks: ClockMarks | None = None,
+    ) -> bool:
+        """Give all that are found the times that are planned; False where peers were quicker."""
+        for _ in range(_TRIES):
+            changes = self._plan_all(find(), plan)
+            if not changes and marks is None:
+                return True
+            done = self._store.retime(changes, marks=marks)
+            for change, ok in zip(changes, done, strict=True):
+                if ok and change.has_moved:
+                    self._tell_moved(change, reason)
+            if all(done):
+                return True
+        return False
+
+    def _plan_all(
+        self,
+        found: Sequence[KeptTimes],
+        plan: Callable[[Timing | None, KeptTimes], Retimed | None],
+    ) -> list[Retimed]:
+        """What is to be changed. A schedule that can't be read is said to be broken, and left."""
+        changes = []
+        for kept in found:
+            timing = None
+            if not kept.is_idle:
+                entry = self._catalogue.find(kept.schedule_id, kept.revision)
+                timing = None if entry is None else entry.timing
+                if timing is None:
+                    error = entry.error if entry else None
+                    self._break(kept, error or f"its revision {kept.revision} is not on record")
+                    continue
+            change = plan(timing, kept)
+            if change is not None:
+                changes.append(change)
+        return changes
+
+    def _break(self, kept: KeptTimes, error: str) -> None:
+        now_ms = self._clock.now_ms()
+        if self._store.mark_broken(
+            kept.schedule_id, revision=kept.revision, error=error, now_ms=now_ms
+        ):
+            self._teller.tell(EventKind.BROKEN, None, kept.name, {"error": error})
+
+    def _tell_moved(self, change: Retimed, reason: str) -> None:
+        details: dict[str, object] = {"reason": reason}
+        for name, fire in (("next_was_ms", change.kept.next), ("next_ms", change.next)):
+            if fire is not None:
+                details[name] = fire.due_ms
+        self._teller.tell(EventKind.RETIMED, None, change.kept.name, details)
+
+    def _tell(self, kind: EventKind, details: dict[str, object] | None = None) -> None:
+        self._teller.tell(kind, details=details)
