@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import sys
 import unicodedata
@@ -16,6 +17,7 @@ _STYLES = {
 }  # fmt: skip
 _BLANKS = {ord("\t"): " ", ord("\n"): " "}  # a cell is one line
 _NARROWEST = 8  # of a column that gives way
+_NO_LIMIT = 100_000
 STATUS_STYLES = {
     "success": "green",
     "failed": "red",
@@ -81,7 +83,7 @@ def table(
         max(display_width(cell) for cell in column)
         for column in zip(headings, *cleaned, strict=True)
     ]
-    room = width or shutil.get_terminal_size((100, 24)).columns
+    room = width or _room()
     for column in flexible:
         over = sum(columns) + 2 * (len(columns) - 1) - room
         if over > 0:
@@ -150,6 +152,13 @@ def short_duration(duration_ms: int | None) -> str:
 def seconds_words(seconds: float) -> str:
     """A policy's seconds as the option has them: `1h30m`."""
     return format_duration_ms(round(seconds * 1000))
+
+
+def _room() -> int:
+    """The width of the terminal; where there is none, nothing need be cut that is then searched."""
+    if sys.stdout.isatty() or "COLUMNS" in os.environ:
+        return shutil.get_terminal_size((100, 24)).columns
+    return _NO_LIMIT
 
 
 def _line(cells: Sequence[str], columns: Sequence[int]) -> str:

@@ -58,6 +58,13 @@ class Members:
         else:
             signal_session(self._seen(), signal.SIGKILL, leader=self._leader)
 
+    def may_yet_end(self) -> bool:
+        """Whether any of those that were asked to end is left. What has escaped was not asked."""
+        if self._cgroup is not None:
+            return True
+        look = self._looks.look()
+        return not look.processes or bool(look.session(self._leader))
+
     def flag_left(self) -> list[Flag]:
         """What to say of those that live on after the main process ended by itself."""
         flags = {Flag.LEFT_BEHIND} if group_has_members(self._leader) else set()

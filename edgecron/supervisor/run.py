@@ -96,9 +96,9 @@ class LiveRun:
             return True
 
     def lingers(self) -> bool:
-        """Whether a run that we end is only waiting for the rest of its group.
+        """Whether a run that we end is only waiting for the rest of its session.
 
-        Its main process has ended on TERM, but others still hold its pipes: a shell is gone at
+        Its main process has ended on TERM, but others of it hold its pipes: a shell is gone at
         once, while the program it had started cleans up. They have the rest of the grace. The
         main process stays unreaped until then, so that its group can't become anybody else's.
         """
@@ -106,7 +106,7 @@ class LiveRun:
             return False
         self._note_end()
         self._drain()
-        return bool(self.streams)
+        return bool(self.streams) and self._members.may_yet_end()
 
     def reap(self) -> ExitRecord | None:
         """The record of its end, or None while the main process runs.

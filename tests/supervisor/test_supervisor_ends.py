@@ -83,6 +83,24 @@ def test_what_a_shell_has_started_keeps_its_grace_when_the_shell_is_gone(
     assert record.duration_ms is not None
 
 
+@pytest.mark.failure(33)
+@pytest.mark.failure(34)
+def test_a_cancelled_run_does_not_wait_for_what_has_escaped_and_holds_its_pipe(
+    bench: Bench, bell: Bell, gate: Gate
+) -> None:
+    escaped = f"echo $$ > {bell.path}; read go < {gate.path}"
+    token = bench.shell(f"setsid sh -c '{escaped}' & exec sleep 60", kill_grace_ms=600_000)
+    bell.wait()
+
+    bench.link.cancel([token])
+    record = bench.ended(token)  # Far sooner than the grace.
+    gate.open()
+
+    assert record.cause is EndCause.CANCELLED
+    assert record.exit_code == 128 + signal.SIGTERM
+    assert Flag.KILLED not in record.flags
+
+
 def test_the_end_of_a_cancelled_run_costs_no_processor_while_it_lingers(
     bench: Bench, bell: Bell
 ) -> None:
