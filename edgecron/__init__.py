@@ -15,6 +15,7 @@ in this list, never from below; `tests/test_house.py` holds it.
     correcting            stored times put right, after a wrong clock or in a changed zone
     timing                a schedule's words to its times, compiled when written
     upcoming, outlook     fires to come, as people see them; why none is
+    backfilling           which times of the past a backfill may take
     store                 the only place that knows SQL
     retiming              a schedule's times when a person changes it
     supervisor            the process that starts and watches commands, and its journal

@@ -1,18 +1,19 @@
 """Scheduler: the embedding face, and the only wiring of store, clock and engine.
 
 The command line and the dashboard see a database through this and nothing else. Its parts:
-`opening`, `reading`, `writing` (schedules) and `acting` (runs).
+`opening`, `reading`, `writing` (schedules), `acting` (runs) and `backfill`.
 """
 
 from __future__ import annotations
 
 from edgecron.api.acting import Acting
+from edgecron.api.backfill import Backfilling
 from edgecron.api.writing import Writing
 
 __all__ = ["Scheduler"]
 
 
-class Scheduler(Writing, Acting):
+class Scheduler(Writing, Acting, Backfilling):
     """A database of schedules and runs. For one thread; the file is opened on first use.
 
     `database` None means EDGECRON_DB, else the default of this user. With `must_exist`, a missing

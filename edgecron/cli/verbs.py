@@ -25,6 +25,7 @@ VERBS: dict[str, Verb] = {
     "import": Verb("import_", "take over a crontab", "Schedules"),
     "next": Verb("next_", "what runs next", "Runs"),
     "run": Verb("run_", "run a schedule now", "Runs"),
+    "backfill": Verb("backfill", "run what was missed in a range of the past", "Runs"),
     "history": Verb("history", "what has run", "Runs"),
     "logs": Verb("logs", "what a run printed", "Runs"),
     "cancel": Verb("cancel", "end a run, or withdraw one that waits", "Runs"),

@@ -244,7 +244,8 @@ def _codes(text: str) -> tuple[int, ...]:
     )
 
 
-def _priority(text: str) -> int:
+def read_priority(text: str) -> int:
+    """A priority by its name or number. Raises UsageError."""
     named = {priority.name.lower(): int(priority) for priority in Priority}
     if text in named:
         return named[text]
@@ -270,7 +271,7 @@ _POLICY_OPTIONS: dict[str, tuple[str, Callable[[str], object]]] = {
     "timeout": ("timeout_s", _seconds),
     "kill_grace": ("kill_grace_s", _seconds_or_zero),
     "ok_codes": ("ok_codes", _codes),
-    "priority": ("priority", _priority),
+    "priority": ("priority", read_priority),
     "jitter": ("jitter_s", _seconds_or_zero),
     "retries": ("retries", lambda text: read_count(text, what="--retries", least=0)),
     "retry_delay": ("retry_delay_s", _seconds_or_zero),

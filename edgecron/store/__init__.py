@@ -14,6 +14,7 @@ from edgecron.errors import DatabaseUnusable, NotFound
 from edgecron.model import EngineInfo, Execution, Outcome, Output, Schedule, Status
 from edgecron.planning import Due, Fire, Missed, NextFire
 from edgecron.store import (
+    backfills,
     cancelling,
     claims,
     damage,
@@ -318,6 +319,25 @@ class SqliteStore:
                 fire=fire,
                 now_ms=now_ms,
             )
+
+    def find_covered(
+        self, schedule: Schedule, scope: tuple[str, str], *, from_ms: int, to_ms: int
+    ) -> dict[int, bool]:
+        return backfills.find_covered(
+            self._database, schedule.id, scope, from_ms=from_ms, to_ms=to_ms
+        )
+
+    def queue_backfill(
+        self,
+        schedule: Schedule,
+        wanted: Sequence[tuple[int, str, tuple[str, str]]],
+        *,
+        priority: int,
+        now_ms: int,
+    ) -> list[int] | None:
+        return backfills.queue_backfill(
+            self._database, schedule, wanted, priority=priority, now_ms=now_ms
+        )
 
     def cancel_queued(self, execution_id: int, *, now_ms: int) -> bool:
         return cancelling.cancel_queued(self._database, execution_id, now_ms=now_ms)

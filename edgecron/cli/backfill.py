@@ -1,0 +1,199 @@
+"""Run what a schedule has not done in a range of the past.
+
+    edgecron backfill report 2026-11-01 2026-11-08 --dry-run    what it would do
+    edgecron backfill report 2026-11-01 2026-11-08
+    edgecron backfill report "2026-11-01 06:00" "2026-11-01 12:00" --priority normal
+
+Every time of its triggers in the range, both ends included, that has no success and is not queued
+or running gets a run of its own, with that time as its EDGECRON_PLAN_AT. They run one after the
+other, behind all that is on time. Times that the engine has not decided yet are left to it.
+More than 100 runs are asked about; --yes answers.
+"""
+
+from __future__ import annotations
+
+import sys
+from argparse import ArgumentParser, Namespace
+from typing import TYPE_CHECKING, Any
+
+from edgecron.cli.session import Session
+
+if TYPE_CHECKING:
+    from edgecron.api.backfill import Backfill, PastFire
+
+USAGE = "NAME FROM TO [--dry-run] [--priority low|normal|high|N] [--yes] [--json]"
+_MOST_UNASKED = 100
+_SHOWN = 10  # of the first, and of the last
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("name", metavar="NAME")
+    parser.add_argument("from_at", metavar="FROM", help="RFC 3339, or local without an offset")
+    parser.add_argument("to_at", metavar="TO", help="likewise; itself included")
+    parser.add_argument("--dry-run", action="store_true", help="say what it would do, and no more")
+    parser.add_argument(
+        "--priority", metavar="low|normal|high|N", help="of its runs (below what is on time)"
+    )
+    parser.add_argument("--yes", action="store_true", help="do not ask, however many")
+
+
+def run(cli: Session, args: Namespace) -> int:
+    from edgecron.cli.wanted import read_priority, read_time
+
+    scheduler = cli.scheduler(must_exist=True)
+    priority = None if args.priority is None else read_priority(args.priority)
+    now = scheduler.now()
+    first, last = (
+        read_time(text, what=what, timezone="local", now=now, is_past_ok=True)
+        for text, what in ((args.from_at, "FROM"), (args.to_at, "TO"))
+    )
+    plan = scheduler.plan_backfill(args.name, first, last)
+    if args.dry_run:
+        _put_plan(cli, plan)
+        return 0
+    if len(plan.wanted) > _MOST_UNASKED and not args.yes and not _agrees(cli, plan):
+        cli.say("nothing was done")
+        return 1
+    ids = scheduler.backfill(
+        args.name, first, last, priority=priority, on_progress=_progress_of(cli)
+    )
+    _put_done(cli, plan, ids)
+    if ids:
+        cli.warn_without_engine(scheduler, queue=plan.schedule.spec.queue)
+    return 0
+
+
+def _agrees(cli: Session, plan: Backfill) -> bool:
+    from edgecron.cli.options import UsageError
+    from edgecron.cli.phrases import count_words
+    from edgecron.cli.screen import clean
+
+    what = f"{count_words(len(plan.wanted), 'run')} of {plan.schedule.name}"
+    if cli.is_json or not (sys.stdin.isatty() and sys.stderr.isatty()):
+        raise UsageError(
+            f"that is {what}, and there is no terminal to ask on",
+            hint="look at them with --dry-run, then repeat with --yes",
+        )
+    for line in _lines(cli, plan):
+        cli.say(line)
+    print(clean(f"queue {what}? [y/N] "), end="", file=sys.stderr, flush=True)
+    return sys.stdin.readline().strip().lower() in ("y", "yes")
+
+
+def _progress_of(cli: Session) -> Any:
+    """What tells a person at a terminal how far it is, where that takes a while."""
+    if cli.is_json or not sys.stderr.isatty():
+        return lambda done, count: None
+
+    def show(done: int, count: int) -> None:
+        if count > _MOST_UNASKED * 10:
+            end = "\n" if done == count else ""
+            print(f"\rqueued {done} of {count}", end=end, file=sys.stderr, flush=True)
+
+    return show
+
+
+def _put_plan(cli: Session, plan: Backfill) -> None:
+    if cli.is_json:
+        cli.put_json(
+            [
+                *(_fire_object(plan, fire, "run", None) for fire in plan.wanted),
+                *(_fire_object(plan, fire, "leave", "success") for fire in plan.succeeded),
+                *(_fire_object(plan, fire, "leave", "active") for fire in plan.active),
+            ]
+        )
+        for line in _undecided_lines(cli, plan):
+            cli.say(f"edgecron: {line}")
+        return
+    from edgecron.cli.screen import clean
+
+    for line in _lines(cli, plan):
+        cli.put(clean(line))
+    cli.put("nothing was written")
+
+
+def _fire_object(
+    plan: Backfill, fire: PastFire, action: str, reason: str | None
+) -> dict[str, object]:
+    from edgecron.timetext import format_instant
+
+    return {
+        "schedule": plan.schedule.name,
+        "scope_kind": fire.scope[0],
+        "scope_id": fire.scope[1],
+        "plan_at": format_instant(fire.plan_at),
+        "trigger_text": fire.source,
+        "action": action,
+        "reason": reason,
+    }
+
+
+def _put_done(cli: Session, plan: Backfill, ids: list[int]) -> None:
+    scheduler = cli.scheduler()
+    if cli.is_json:
+        from edgecron.cli.objects import execution_object
+
+        cli.put_json(execution_object(scheduler.execution(id_)) for id_ in ids)
+        return
+    from edgecron.cli.phrases import count_words
+    from edgecron.cli.screen import clean
+
+    name = plan.schedule.name
+    if not ids:
+        cli.put(clean(f"nothing to backfill of {name}"))
+    else:
+        runs = f"run {ids[0]}" if len(ids) == 1 else f"runs {ids[0]} to {ids[-1]}"
+        cli.put(clean(f"queued {count_words(len(ids), 'run')} of {name}: {runs}"))
+        if not plan.schedule.enabled:
+            cli.put(clean(f"  it is paused: they wait for {cli.command(f'resume {name}')}"))
+    lost = len(plan.wanted) - len(ids)
+    if lost:
+        cli.put(f"  {lost} had a run of their own by then")
+    for line in _left_lines(cli, plan):
+        cli.put(clean(f"  {line}"))
+
+
+def _lines(cli: Session, plan: Backfill) -> list[str]:
+    """What would be queued, the first ten and the last ten, and what is left out and why."""
+    from edgecron.cli.phrases import count_words
+
+    name, wanted = plan.schedule.name, plan.wanted
+    if not wanted:
+        return [f"nothing to backfill of {name}", *(f"  {line}" for line in _left_lines(cli, plan))]
+    lines = [f"{count_words(len(wanted), 'run')} of {name}, one after the other:"]
+    if len(wanted) <= 2 * _SHOWN:
+        lines += [f"  {_fire_words(cli, plan, fire)}" for fire in wanted]
+    else:
+        lines += [f"  {_fire_words(cli, plan, fire)}" for fire in wanted[:_SHOWN]]
+        lines.append(f"  ... {len(wanted) - 2 * _SHOWN} more ...")
+        lines += [f"  {_fire_words(cli, plan, fire)}" for fire in wanted[-_SHOWN:]]
+    return [*lines, *_left_lines(cli, plan)]
+
+
+def _fire_words(cli: Session, plan: Backfill, fire: PastFire) -> str:
+    from edgecron.cli.phrases import full_time
+
+    time = full_time(fire.plan_at, plan.schedule.spec.timezone, zone=cli.zone())
+    scope = f"  {fire.scope[0]}:{fire.scope[1]}" if fire.scope[1] else ""
+    return f"{time}  {fire.source}{scope}"
+
+
+def _left_lines(cli: Session, plan: Backfill) -> list[str]:
+    lines = []
+    if plan.succeeded:
+        lines.append(f"left out: {len(plan.succeeded)} with a success")
+    if plan.active:
+        lines.append(f"left out: {len(plan.active)} queued or running already")
+    return lines + _undecided_lines(cli, plan)
+
+
+def _undecided_lines(cli: Session, plan: Backfill) -> list[str]:
+    lines = []
+    if plan.undecided_count:
+        why = "the engine decides them"
+        if not plan.schedule.enabled:
+            why = f"the schedule is paused: first {cli.command(f'resume {plan.schedule.name}')}"
+        lines.append(f"left out: {plan.undecided_count} not decided yet: {why}")
+    if plan.out_of_bounds_count:
+        lines.append(f"left out: {plan.out_of_bounds_count} before its --from or after its --until")
+    return lines
