@@ -8,6 +8,7 @@ in this list, never from below; `tests/test_house.py` holds it.
     clock, paths          the only readers of clocks; where files live
     validity              checks that values go through at birth
     trust                 whether a clock can be believed, and what is held where it can't
+    conditions            what a run needs before it starts: read, said in words, judged
     model                 Schedule, Execution, policies, statuses: frozen values
     triggers              text -> Trigger; next_after(instant); the gap and fold rule
     planning, admission   pure decisions: what is due, misfire; overlap, limits

@@ -7,6 +7,11 @@ from enum import Enum
 
 from edgecron.model import Cause, Overlap
 
+# Of what came late, only a few run at once: what is on time has places, and a resume with
+# hundreds of them is no stampede.
+LATE_CAUSES = frozenset({Cause.CATCH_UP, Cause.BACKFILL})
+_LATE_SHARE = 4
+
 
 class Admission(Enum):
     RUN = "run"  # a place is free
@@ -40,6 +45,11 @@ def running_limit(overlap: Overlap, max_running: int | None) -> int | None:
     return None if overlap is Overlap.ALLOW else 1
 
 
+def late_limit(max_running: int) -> int:
+    """How many of an engine's places may go to what came late."""
+    return max(1, max_running // _LATE_SHARE)
+
+
 def admit_fire(
     *,
     overlap: Overlap,
@@ -66,6 +76,12 @@ def admit_fire(
     if overlap is Overlap.QUEUE and occupancy.queued == 0:
         return Admission.QUEUE
     return Admission.SKIP
+
+
+def is_full(*, overlap: Overlap, max_running: int | None, occupancy: Occupancy) -> bool:
+    """Whether as many run of a schedule and scope as may, so that nothing of it can start."""
+    limit = running_limit(overlap, max_running)
+    return limit is not None and occupancy.running >= limit
 
 
 def may_start_queued(

@@ -127,6 +127,8 @@ class Policies:
     ok_codes: tuple[int, ...] = (0,)
     priority: int = Priority.NORMAL
     jitter_s: float = 0.0
+    needs: tuple[str, ...] = ()  # texts that `parse_condition` reads; all of them must hold
+    needs_deadline_s: float = 86_400.0  # after due, what they wait for has not come true
 
     def __post_init__(self) -> None:
         check_range("grace", self.grace_s, 0, _MOST_S)
@@ -139,6 +141,11 @@ class Policies:
         check_range("retry-max-delay", self.retry_max_delay_s, 0, _MOST_S)
         check_range("priority", self.priority, -_MOST, _MOST)
         check_range("jitter", self.jitter_s, 0, _MOST_S)
+        check_range("needs-deadline", self.needs_deadline_s, 0, _MOST_S)
+        if self.needs:
+            from edgecron.conditions import check_needs
+
+            check_needs(self.needs)
         if not self.ok_codes or not all(0 <= code <= 255 for code in self.ok_codes):
             raise InvalidInput(f"ok-codes are {self.ok_codes}, expected codes from 0 to 255")
 
@@ -244,6 +251,7 @@ class Schedule:
     last_error: str | None
     run_count: int
     planned_count: int  # fires of its triggers that were to run, which max_runs bounds
+    group_max_running: int | None  # of its group, all schedules together; None is no limit
     counts: Mapping[Status, int]
     created_at: datetime
     updated_at: datetime
@@ -274,6 +282,8 @@ class Execution:
     status: Status
     reason: Reason | None
     flags: tuple[str, ...]
+    waiting_for: str | None  # the condition that a queued run waits for, until `wait_until`
+    wait_until: datetime | None
     queued_at: datetime | None
     claimed_at: datetime | None
     engine_id: int | None

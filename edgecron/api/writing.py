@@ -12,6 +12,7 @@ from edgecron.api.reading import Reading
 from edgecron.errors import Conflict, InvalidInput
 from edgecron.model import Reason, Schedule, ScheduleSpec
 from edgecron.timetext import format_instant, to_ms
+from edgecron.validity import check_name, check_range
 
 if TYPE_CHECKING:
     from edgecron.timing import CompiledSpec
@@ -39,6 +40,7 @@ class Writing(Reading):
             retiming = Retiming(next=fresh_fire(compiled.timing, now_ms), decided_until_ms=now_ms)
             made.append((compiled, retiming))
         self._check_upstreams([compiled for compiled, _ in made])
+        self._check_needs(specs)
         self.store.insert_schedules(
             made, boot_id=self._clock.boot_id(), origin=origin, now_ms=now_ms
         )
@@ -52,6 +54,24 @@ class Writing(Reading):
 
             names = self.store.find_names()
             check_upstreams(wanted, known=self.store.find_upstreams(), names=names)
+
+    def _check_needs(self, specs: Sequence[ScheduleSpec]) -> None:
+        wanted = {spec.name: spec.policies.needs for spec in specs if spec.policies.needs}
+        if wanted:
+            from edgecron.conditions import check_needed
+
+            names = {*self.store.find_names(), *(spec.name for spec in specs)}
+            check_needed(wanted, names=names)
+
+    def limit_group(self, group: str, max_running: int | None) -> None:
+        """Let so many runs of a group go on at once, of all its schedules; None is no limit.
+
+        What waits for a place of it is given one, where there is one now.
+        """
+        check_name(group, what="group name")
+        check_range("max-running of a group", max_running, 1, 1_000_000)
+        self.store.set_group_limit(group, max_running)
+        self._ring()
 
     def compile(self, spec: ScheduleSpec) -> CompiledSpec:
         """Check a specification as `add` would, writing nothing."""
@@ -91,6 +111,8 @@ class Writing(Reading):
         else:
             compiled = self.compile(spec)
             self._check_upstreams([compiled])
+        if spec.policies.needs != schedule.spec.policies.needs:
+            self._check_needs([spec])
         is_mended = schedule.trigger_error is not None
         if is_mended or timing_words(spec) != timing_words(schedule.spec):
             retiming = retime(

@@ -57,8 +57,12 @@ def run(cli: Session, args: Namespace) -> int:
         policies=wanted.read_policies(args, Policies()),
     )
     spec = wanted.apply_rest(spec, args, now=at)
+    limit = wanted.read_group_limit(args)
     scheduler = cli.scheduler()
     schedule = scheduler.add(spec, origin="cli")
+    if limit is not None:
+        scheduler.limit_group(*limit)
+        schedule = scheduler.schedule(schedule.name)
     if cli.is_json:
         from edgecron.cli.objects import schedule_object
 

@@ -36,8 +36,8 @@ if TYPE_CHECKING:
     from edgecron.upcoming import UpcomingFire
 
 USAGE = (
-    "[--max-running N] [--on-shutdown leave|wait|stop] [--shutdown-timeout DURATION]"
-    " [--log-format text|json]"
+    "[--max-running N] [--burst N] [--on-shutdown leave|wait|stop]"
+    " [--shutdown-timeout DURATION] [--log-format text|json]"
 )
 _STOPS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 _FORMATS = ("text", "json")
@@ -54,6 +54,7 @@ _STOPPING = {
 
 def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--max-running", metavar="N", help="runs at once (4 per core, at least 8)")
+    parser.add_argument("--burst", metavar="N", help="starts within a second, at most (no limit)")
     parser.add_argument(
         "--on-shutdown",
         default="leave",
@@ -75,6 +76,7 @@ def run(cli: Session, args: Namespace) -> int:
     max_running = (
         None if args.max_running is None else read_count(args.max_running, what="--max-running")
     )
+    burst = None if args.burst is None else read_count(args.burst, what="--burst")
     on_shutdown = read_choice(args.on_shutdown, OnShutdown, what="--on-shutdown")
     timeout_ms = _shutdown_timeout_ms(args, on_shutdown)
     if args.log_format not in _FORMATS:
@@ -94,6 +96,7 @@ def run(cli: Session, args: Namespace) -> int:
         database,
         report=report,
         max_running=max_running,
+        burst=burst,
         on_shutdown=on_shutdown,
         shutdown_timeout_ms=timeout_ms,
     )
@@ -113,6 +116,7 @@ def open_host(
     *,
     report: Report,
     max_running: int | None = None,
+    burst: int | None = None,
     on_shutdown: OnShutdown | None = None,
     shutdown_timeout_ms: int | None = None,
     only: int | None = None,
@@ -133,6 +137,7 @@ def open_host(
             clock=SystemClock(),
             report=report,
             max_running=max_running,
+            burst=burst,
             on_shutdown=on_shutdown or OnShutdown.LEAVE,
             shutdown_timeout_ms=shutdown_timeout_ms,
             only=only,

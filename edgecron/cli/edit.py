@@ -59,7 +59,11 @@ def run(cli: Session, args: Namespace) -> int:
         )
         return wanted.apply_rest(changed, args, now=now)
 
+    limit = wanted.read_group_limit(args)
     schedule = scheduler.edit(args.name, change, origin="cli")
+    if limit is not None:
+        scheduler.limit_group(*limit)
+        schedule = scheduler.schedule(schedule.name)
     if cli.is_json:
         from edgecron.cli.objects import schedule_object
 

@@ -51,7 +51,10 @@ def schedule_object(schedule: Schedule) -> dict[str, Any]:
         "on_interrupt": policies.on_interrupt.value,
         "priority": int(policies.priority),
         "jitter_s": policies.jitter_s,
+        "needs": list(policies.needs),
+        "needs_deadline_s": policies.needs_deadline_s,
         "group": spec.group,
+        "group_max_running": schedule.group_max_running,
         "queue": spec.queue,
         "description": spec.description,
         "scopes": [{"kind": kind, "id": id_} for kind, id_ in spec.scopes],
@@ -123,4 +126,6 @@ def execution_object(execution: Execution) -> dict[str, Any]:
         "result": None if execution.result is None else json.loads(execution.result),
         "error_code": execution.error_code,
         "trigger_text": execution.trigger_text,
+        "waiting_for": execution.waiting_for,
+        "wait_until": instant(execution.wait_until),
     }

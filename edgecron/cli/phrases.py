@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from edgecron.engine.peers import EngineState
-    from edgecron.model import Execution, Schedule, ScheduleSpec
+    from edgecron.model import Execution, Policies, Schedule, ScheduleSpec
 
 
 _OVERDUE_S = 2.0  # no engine that is alive takes as long
@@ -116,6 +116,34 @@ def status_words(execution: Execution) -> str:
     return f"{execution.status.value}: {execution.reason}"
 
 
+def waiting_words(condition: str, until: datetime, *, zone: tzinfo, now: datetime) -> str:
+    """`waits for a success of backup within 1h, until 14:05:00`."""
+    from edgecron.conditions import parse_condition
+
+    words = parse_condition(condition).words()
+    return f"waits for {words}, until {near_time(until, zone=zone, now=now)}"
+
+
+def needs_words(policies: Policies) -> str:
+    """What a schedule needs, and until when it waits for it; empty where it needs nothing."""
+    from edgecron.cli.screen import seconds_words
+    from edgecron.conditions import parse_needs
+
+    if not policies.needs:
+        return ""
+    words = " and ".join(condition.words() for condition in parse_needs(policies.needs))
+    return f"{words}; waits up to {seconds_words(policies.needs_deadline_s)} for it"
+
+
+def group_words(schedule: Schedule) -> str:
+    """A schedule's group and its limit; empty where it belongs to none."""
+    if schedule.spec.group is None:
+        return ""
+    most = schedule.group_max_running
+    limit = "no limit" if most is None else f"at most {most} at once, all its schedules together"
+    return f"{schedule.spec.group}  ({limit})"
+
+
 def range_words(execution: Execution, *, zone: tzinfo, now: datetime) -> str | None:
     """`missed 14 from .. to ..` for a row that stands for many times, else None."""
     first, last = execution.missed_from_at, execution.missed_to_at
@@ -141,6 +169,9 @@ def note_words(execution: Execution, *, zone: tzinfo, now: datetime) -> str:
     missed = range_words(execution, zone=zone, now=now)
     if missed is not None:
         notes.append(missed)
+    if execution.waiting_for is not None and execution.wait_until is not None:
+        until = execution.wait_until
+        notes.append(waiting_words(execution.waiting_for, until, zone=zone, now=now))
     if execution.error_msg:
         notes.append(execution.error_msg)
     # Several flags may say the same to a person.

@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable, Mapping
 from datetime import tzinfo
 
+from edgecron.cli.phrases import waiting_words
 from edgecron.cli.screen import STATUS_STYLES, clean, display_width, glyph, paint, short_duration
 from edgecron.engine.events import Event, EventKind
 from edgecron.timetext import format_ms, from_ms
@@ -24,7 +25,7 @@ _SIGNS = {
     "requeued": ("…", "."),
 }
 _STYLES = {"started": "cyan", "adopted": "cyan", **STATUS_STYLES}
-_TOLD_BY_MESSAGE = ("exit", "signal", "spawn")
+_TOLD_BY_MESSAGE = ("exit", "signal", "spawn", "condition")
 _TOLD_BY_REASON = ("timeout", "request", "shutdown", "removed", "lost", "reboot")
 _TROUBLE = ("!", "!")
 # Of the schedules' names: longer ones push the rest of their line to the right.
@@ -38,6 +39,7 @@ _NAMES_IN_LOG = {
     "error_msg": "error",
     "duration_ms": "after_s",
     **{f"{name}_ms": f"{name}_at" for name in ("plan", "due", "missed_from", "missed_to")},
+    "wait_until_ms": "wait_until",
 }
 
 
@@ -149,7 +151,12 @@ def _waiting_words(event: Event, zone: tzinfo) -> list[str]:
     if isinstance(due_ms, int) and due_ms > event.at_ms:
         words.append(f"at {from_ms(due_ms).astimezone(zone).strftime('%H:%M:%S')}")
     waits_for = event.details.get("waits_for")
-    if waits_for is not None:
+    condition, until_ms = event.details.get("condition"), event.details.get("wait_until_ms")
+    if isinstance(condition, str) and isinstance(until_ms, int):
+        words.append(
+            waiting_words(condition, from_ms(until_ms), zone=zone, now=from_ms(event.at_ms))
+        )
+    elif waits_for is not None:
         words.append(_WAITING[str(waits_for)])
     return [" ".join(words)] if words else []
 

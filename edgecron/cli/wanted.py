@@ -94,7 +94,20 @@ def add_arguments(parser: ArgumentParser) -> None:
     how.add_argument("--kill-grace", metavar="DURATION", help="between TERM and KILL (10s)")
     how.add_argument("--ok-codes", metavar="0,2", help="exit codes that are a success (0)")
     how.add_argument("--priority", metavar="low|normal|high|N", help="among queued runs (normal)")
-    how.add_argument("--group", metavar="NAME", help="the group it belongs to")
+    how.add_argument(
+        "--group",
+        metavar="NAME[:N]",
+        help="its group; N runs at once, of all its schedules (none lifts the limit)",
+    )
+    how.add_argument(
+        "--needs",
+        action="append",
+        metavar="success:NAME[:DURATION]",
+        help="wait until another schedule has succeeded, within DURATION; may be repeated",
+    )
+    how.add_argument(
+        "--needs-deadline", metavar="DURATION", help="how long after its time to wait (24h)"
+    )
     how.add_argument("--scope", action="append", metavar="KIND:ID", help="fire for each of these")
     how.add_argument("--description", metavar="TEXT", help="a note for people")
 
@@ -157,6 +170,8 @@ def read_policies(args: Namespace, before: Policies) -> Policies:
             changes[name] = (
                 getattr(_DEFAULTS, name) if text == NONE else _read_of(option, read, text)
             )
+    if args.needs is not None:
+        changes["needs"] = () if args.needs == [NONE] else _needs(args.needs)
     return replace(before, **changes) if changes else before
 
 
@@ -172,10 +187,10 @@ def _read_of(option: str, read: Callable[[str], object], text: str) -> object:
 def apply_rest(spec: ScheduleSpec, args: Namespace, *, now: datetime) -> ScheduleSpec:
     """The specification with the options that are neither triggers, job nor policies."""
     changes: dict[str, Any] = {}
-    for name in ("group", "description"):
-        text = getattr(args, name)
-        if text is not None:
-            changes[name] = None if text == NONE else text
+    if args.group is not None:
+        changes["group"], _ = _read_group(args.group)
+    if args.description is not None:
+        changes["description"] = None if args.description == NONE else args.description
     for name, option, is_past_ok in (("from_at", "--from", True), ("until_at", "--until", False)):
         text = getattr(args, name)
         if text is not None:
@@ -195,6 +210,26 @@ def apply_rest(spec: ScheduleSpec, args: Namespace, *, now: datetime) -> Schedul
     if args.scope is not None:
         changes["scopes"] = tuple(_read_scope(text) for text in args.scope)
     return replace(spec, **changes) if changes else spec
+
+
+def read_group_limit(args: Namespace) -> tuple[str, int | None] | None:
+    """The group whose limit was given, and that limit; None where none was."""
+    if args.group is None:
+        return None
+    group, limit = _read_group(args.group)
+    if group is None or limit is None:
+        return None
+    return group, None if limit == NONE else read_count(limit, what="--group NAME:N")
+
+
+def _read_group(text: str) -> tuple[str | None, str | None]:
+    """The name of a group, None for none, and the text of its limit."""
+    if text == NONE:
+        return None, None
+    name, colon, limit = text.partition(":")
+    if colon and limit != NONE:
+        read_count(limit, what="--group NAME:N")
+    return name, limit if colon else None
 
 
 def _every_text(text: str, timezone: str | None, now: datetime) -> str:
@@ -238,6 +273,12 @@ def _factor(text: str) -> float:
     return factor
 
 
+def _needs(texts: list[str]) -> tuple[str, ...]:
+    from edgecron.conditions import parse_condition
+
+    return tuple(parse_condition(text).text for text in texts)
+
+
 def _codes(text: str) -> tuple[int, ...]:
     return tuple(
         read_count(part.strip(), what="--ok-codes", least=0, most=255) for part in text.split(",")
@@ -273,6 +314,7 @@ _POLICY_OPTIONS: dict[str, tuple[str, Callable[[str], object]]] = {
     "ok_codes": ("ok_codes", _codes),
     "priority": ("priority", read_priority),
     "jitter": ("jitter_s", _seconds_or_zero),
+    "needs_deadline": ("needs_deadline_s", _seconds_or_zero),
     "retries": ("retries", lambda text: read_count(text, what="--retries", least=0)),
     "retry_delay": ("retry_delay_s", _seconds_or_zero),
     "retry_factor": ("retry_factor", _factor),

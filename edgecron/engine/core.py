@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from edgecron.clock import Clock
 from edgecron.engine.adoption import Adopt
+from edgecron.engine.burst import Burst
 from edgecron.engine.catalogue import Catalogue
 from edgecron.engine.events import EventKind, Report
 from edgecron.engine.firing import CHUNK, Firing
@@ -70,6 +71,7 @@ class Engine:
         report: Report,
         ring_peers: Callable[[], object],
         adopt: Adopt,
+        burst: int | None = None,
         clock_wait_ms: int | None = CLOCK_WAIT_MS,
         only: int | None = None,
     ) -> None:
@@ -79,6 +81,7 @@ class Engine:
         self._pid = pid
         self._queues = queues
         self._max_running = max_running
+        self._burst = Burst(burst)
         self._ring_peers = ring_peers
         self._only = only
         self._catalogue = Catalogue(store)
@@ -314,6 +317,7 @@ class Engine:
         """Run one claim transaction, and start what it granted."""
         try:
             batch = claim(self._seat(), self._clock.now_ms())
+            self._burst.take(len(batch.granted), self._clock.monotonic_ms())
             claims = [claim for grant in batch.granted for claim in self._complete(grant)]
         except DatabaseUnusable:
             # What it granted is not known here: nothing is started, and recovery reads again.
@@ -353,8 +357,14 @@ class Engine:
             supervisor_id=self._live.own.supervisor_id,
             queues=self._queues,
             max_running=self._max_running,
+            max_starts=self._burst.free(self._clock.monotonic_ms()),
             only=self._only,
         )
+
+    def _burst_wait_ms(self) -> int | None:
+        """When the next start is allowed, where that keeps something back."""
+        wait_ms = self._burst.wait_ms(self._clock.monotonic_ms())
+        return wait_ms if wait_ms is not None and self._store.has_queued() else None
 
     def _next_wake_ms(self, hold: Hold) -> int | None:
         now_ms = self._clock.now_ms()
@@ -363,5 +373,5 @@ class Engine:
             return now_ms + _HOLD_MS
         # Of what else is urgent: orphans, another runner, a clock that may be trusted by now.
         waits = (self._rescue.wake_ms, self._live.wake_ms, self._timekeeping.wake_ms)
-        wakes = [now_ms + wait for wait in waits if wait is not None]
+        wakes = [now_ms + wait for wait in (*waits, self._burst_wait_ms()) if wait is not None]
         return min(wakes if due_ms is None else [*wakes, due_ms], default=None)

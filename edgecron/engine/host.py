@@ -45,6 +45,7 @@ class EngineHost:
         clock: Clock,
         report: Report,
         max_running: int | None = None,
+        burst: int | None = None,
         queues: tuple[str, ...] = (COMMAND_QUEUE,),
         on_shutdown: OnShutdown = OnShutdown.LEAVE,
         shutdown_timeout_ms: int | None = None,
@@ -75,6 +76,7 @@ class EngineHost:
                 pid=os.getpid(),
                 queues=queues,
                 max_running=max_running or default_max_running(),
+                burst=burst,
                 report=report,
                 ring_peers=lambda: ring_engines(self._state_dir),
                 adopt=lambda supervisor_id, rows: adopt_supervisor(

@@ -91,6 +91,10 @@ def _details_of(one: Decided) -> dict[str, object]:
         details["due_ms"] = one.due_ms
     if one.waits_for is not None:
         details["waits_for"] = one.waits_for.value
+    if one.condition is not None:
+        details |= {"condition": one.condition, "wait_until_ms": one.wait_until_ms}
+    if one.error_msg is not None:
+        details["error_msg"] = one.error_msg
     if one.missed_count is not None:
         details["missed_count"] = one.missed_count
         if one.missed_from_ms != one.missed_to_ms:

@@ -16,6 +16,7 @@ from edgecron.store.connection import Database
 from edgecron.store.contract import Decided, Ended
 from edgecron.store.fires import FireWriter
 from edgecron.store.ledger import Ledger
+from edgecron.store.needs import wake_for_success
 from edgecron.store.revisions import find_compiled
 from edgecron.store.rows import spec_of
 from edgecron.timetext import format_duration_ms
@@ -52,12 +53,14 @@ class _EndedRow:
 def follow_up(database: Database, outcome: Outcome, *, seed: bytes, now_ms: int) -> Ended:
     """Write what follows an end that was just written; both for the log."""
     row = _read(database, outcome.execution_id)
+    if row.status is Status.SUCCESS and not row.is_removed:
+        wake_for_success(database, row.schedule)
     retry = None if row.is_removed else _retry(database, row, seed, now_ms)
     if retry is not None:
         return Ended(reason=row.reason, decided=(retry,))
     decided, has_replaced = _start_downstream(database, row, now_ms)
     if row.after_end_ms is not None and not row.is_removed:
-        _set_after_end(database, row)
+        _set_after_end(database, row.schedule_id, row.after_end_ms, row.finished_ms)
     return Ended(reason=row.reason, decided=tuple(decided), has_replaced=has_replaced)
 
 
@@ -220,7 +223,18 @@ def _count_planned(database: Database, schedule_id: int) -> None:
     )
 
 
-def _set_after_end(database: Database, row: _EndedRow) -> None:
+def follow_up_unstarted(database: Database, schedule_id: int, *, now_ms: int) -> None:
+    """Write what follows the end of a fire that never started: its schedule's time after it."""
+    [(after_end_ms,)] = database.rows(
+        "SELECT after_end_ms FROM schedules WHERE id = :id", {"id": schedule_id}
+    )
+    if after_end_ms is not None:
+        _set_after_end(database, schedule_id, after_end_ms, now_ms)
+
+
+def _set_after_end(
+    database: Database, schedule_id: int, after_end_ms: int, finished_ms: int
+) -> None:
     """The schedule's next time after its end, unless another one comes earlier.
 
     Not while another of its fires goes on: in the last one's end it is set.
@@ -236,8 +250,8 @@ def _set_after_end(database: Database, row: _EndedRow) -> None:
                AND NOT EXISTS (SELECT 1 FROM executions AS e WHERE e.schedule_id = :id
                    AND e.status IN ('queued', 'running'))""",
         {
-            "id": row.schedule_id,
-            "next": row.finished_ms + (row.after_end_ms or 0),
-            "source": f"every {format_duration_ms(row.after_end_ms or 0)} after end",
+            "id": schedule_id,
+            "next": finished_ms + after_end_ms,
+            "source": f"every {format_duration_ms(after_end_ms)} after end",
         },
     )

@@ -8,7 +8,8 @@ from edgecron.store.connection import Database
 def cancel_removed(database: Database, schedule_id: int, *, now_ms: int) -> None:
     """Cancel what is queued of a removed schedule, inside the caller's transaction."""
     cancelled = database.change(
-        """UPDATE executions SET status = 'cancelled', reason = 'removed', finished_at = :now
+        """UPDATE executions SET status = 'cancelled', reason = 'removed', finished_at = :now,
+               waiting_for = NULL, wait_until = NULL
            WHERE schedule_id = :id AND status = 'queued'""",
         {"id": schedule_id, "now": now_ms},
     )
@@ -28,7 +29,8 @@ def withdraw(database: Database, execution_id: int, *, now_ms: int) -> bool:
     """Cancel a queued execution on request, inside the caller's transaction."""
     row = database.returning(
         """UPDATE executions SET status = 'cancelled', reason = 'request',
-               cancel_requested_at = coalesce(cancel_requested_at, :now), finished_at = :now
+               cancel_requested_at = coalesce(cancel_requested_at, :now), finished_at = :now,
+               waiting_for = NULL, wait_until = NULL
            WHERE id = :id AND status = 'queued' RETURNING schedule_id""",
         {"id": execution_id, "now": now_ms},
     )

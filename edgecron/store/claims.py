@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from edgecron.admission import LATE_CAUSES
 from edgecron.model import Reason
 from edgecron.planning import Fire, FirePlan, Missed
 from edgecron.store.connection import Database
@@ -19,9 +20,8 @@ def claim_due(
     """Carry out plans inside one transaction; see `Store.claim_due`."""
     with database.transaction():
         ledger = Ledger(database, seat, (d.plan.due.schedule_id for d in decisions))
-        wanted = sum(len(d.plan.fires) * len(d.spec.scopes) for d in decisions)
-        # More than there are places: all wait, so that priority decides and not arrival.
-        direct = wanted <= ledger.places and not has_waiting(database, seat, now_ms)
+        wanted = [fire for d in decisions for fire in d.plan.fires for _ in d.spec.scopes]
+        direct = _may_start_at_once(database, wanted, ledger, seat, now_ms)
         writer = FireWriter(database, seat, ledger, now_ms=now_ms, direct=direct)
         advanced = 0
         for decision in decisions:
@@ -53,7 +53,9 @@ def claim_boot(
     """Carry out boot fires inside one transaction; see `Store.claim_boot`."""
     with database.transaction():
         ledger = Ledger(database, seat, (d.schedule_id for d in decisions))
-        writer = FireWriter(database, seat, ledger, now_ms=now_ms, direct=True)
+        wanted = [decision.fire for decision in decisions for _ in decision.spec.scopes]
+        direct = _may_start_at_once(database, wanted, ledger, seat, now_ms)
+        writer = FireWriter(database, seat, ledger, now_ms=now_ms, direct=direct)
         advanced = 0
         for decision in decisions:
             found = _decide_boot(database, decision, boot_id, now_ms)
@@ -78,6 +80,15 @@ def claim_boot(
         advanced=advanced,
         has_replaced=writer.has_replaced,
     )
+
+
+def _may_start_at_once(
+    database: Database, wanted: Sequence[Fire], ledger: Ledger, seat: Seat, now_ms: int
+) -> bool:
+    """Whether there are places for all; else all wait: priority decides then, and not arrival."""
+    late = sum(fire.cause in LATE_CAUSES for fire in wanted)
+    has_places = len(wanted) <= ledger.places and late <= ledger.late_places
+    return has_places and not has_waiting(database, seat, now_ms)
 
 
 def _advance(database: Database, plan: FirePlan, now_ms: int) -> bool:

@@ -20,13 +20,15 @@ from edgecron.trust import Hold
 class Seat:
     """Who claims: the engine, the supervisor that will run it, and how much it runs at once.
 
-    `only` is the one queued execution that it takes, where it is there for nothing else.
+    `max_starts` bounds how many it starts in this transaction; None is no bound. `only` is the
+    one queued execution that it takes, where it is there for nothing else.
     """
 
     engine_id: int
     supervisor_id: str
     queues: tuple[str, ...]
     max_running: int
+    max_starts: int | None = None
     only: int | None = None
 
 
@@ -77,6 +79,7 @@ class Granted:
 
 
 class WaitsFor(StrEnum):
+    CONDITION = "condition"  # that its schedule needs
     PLACE = "place"  # of its engine or group
     EARLIER_RUN = "earlier_run"  # of its schedule and scope
     REPLACED_RUN = "replaced_run"  # whose end was asked for
@@ -86,8 +89,8 @@ class WaitsFor(StrEnum):
 class Decided:
     """One row that a transaction wrote, for the log: `execution_id` and what became of the fire.
 
-    `waits_for` says what keeps a queued one that is due; `missed_*` are of a range that did not
-    run, or by which the row of one has grown.
+    `waits_for` says what keeps a queued one that is due: a `condition`, until `wait_until_ms`, or
+    others. `missed_*` are of a range that did not run, or by which the row of one has grown.
     """
 
     execution_id: int
@@ -100,6 +103,9 @@ class Decided:
     due_ms: int | None = None
     attempt: int = 1
     waits_for: WaitsFor | None = None
+    condition: str | None = None
+    wait_until_ms: int | None = None
+    error_msg: str | None = None
     missed_from_ms: int | None = None
     missed_to_ms: int | None = None
     missed_count: int | None = None
@@ -145,6 +151,13 @@ class QueuedRow:
     overlap: Overlap
     max_running: int | None
     group: str | None
+    needs: tuple[str, ...]
+    needs_deadline_s: float
+
+    @property
+    def key(self) -> tuple[int, str, str]:
+        """Its schedule and scope."""
+        return (self.schedule_id, self.scope_kind, self.scope_id)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -218,7 +231,7 @@ class Store(Protocol):
     def next_due_ms(
         self, queues: tuple[str, ...], *, now_ms: int, hold: Hold = Hold.NOTHING
     ) -> int | None:
-        """When a schedule is due, a queued row that waits for its time, or a pause ends.
+        """When a schedule or a queued row is due, a pause ends, or a condition's deadline comes.
 
         What is held is never due.
         """
@@ -235,7 +248,11 @@ class Store(Protocol):
         """Carry out boot fires that this boot has not decided yet."""
 
     def claim_queued(self, *, seat: Seat, now_ms: int) -> ClaimBatch:
-        """Give free places to queued rows that are due: by priority, then due time, then id."""
+        """Give free places to queued rows that are due: by priority, then due time, then id.
+
+        Of what came late only a few run at once. What needs a condition that does not hold waits
+        for it, and is given up at its deadline.
+        """
 
     def finish(self, outcomes: Sequence[Outcome], *, now_ms: int) -> list[Ended | None]:
         """End running rows, with what follows; None where the row was no longer ours, which
@@ -257,7 +274,7 @@ class Store(Protocol):
         """Do what keeps the store fast, outside of any transaction, while there is time."""
 
     def has_queued(self) -> bool:
-        """Whether any execution waits, for a place or for its time."""
+        """Whether any execution waits for a place or for its time, and not for a condition."""
 
     def find_engines(self) -> list[EngineInfo]:
         """Every engine that has not been recorded as stopped."""

@@ -203,7 +203,8 @@ def _count_end(database: Database, schedule_id: int, outcome: Outcome, now_ms: i
     database.change(
         """UPDATE schedules SET last_execution_id = :execution, last_status = :status,
                last_run_at = :ran, last_error = :error,
-               last_success_at = iif(:status = 'success', :finished, last_success_at),
+               last_success_at = iif(:status = 'success',
+                   max(coalesce(last_success_at, :finished), :finished), last_success_at),
                run_count = run_count + 1,
                success_count = success_count + (:status = 'success'),
                failed_count = failed_count + (:status = 'failed'),

@@ -13,7 +13,8 @@ from edgecron.retrying import retry_policy
 from edgecron.store.connection import Database
 from edgecron.store.contract import Decided, Granted, Seat, WaitsFor
 from edgecron.store.ledger import Ledger, ScopeKey
-from edgecron.store.replacing import replace_oldest
+from edgecron.store.needs import Needs, waiting_columns
+from edgecron.store.replacing import replace_oldest, replace_waiting
 
 
 class FireWriter:
@@ -27,6 +28,7 @@ class FireWriter:
         self._ledger = ledger
         self._now_ms = now_ms
         self._direct = direct
+        self._needs = Needs(database, now_ms=now_ms)
         self.has_replaced = False
         self.granted: list[Granted] = []
         self.decided: list[Decided] = []
@@ -61,7 +63,10 @@ class FireWriter:
         scope: tuple[str, str],
         fire: Fire,
     ) -> None:
-        admission = self._ledger.admit((schedule_id, *scope), spec, fire, direct=self._direct)
+        key, policies = (schedule_id, *scope), spec.policies
+        unmet = self._needs.find_unmet(policies.needs, fire.cause)
+        direct = self._direct and unmet is None
+        admission = self._ledger.admit(key, spec, fire, direct=direct)
         if admission is Admission.SKIP:
             execution_id = skip_fire(
                 self._database, schedule_id, revision, spec, scope, fire, self._now_ms
@@ -71,15 +76,17 @@ class FireWriter:
             )
             return
         token = os.urandom(8).hex() if admission is Admission.RUN else None
+        waiting = waiting_columns(unmet, due_ms=fire.due_ms, deadline_s=policies.needs_deadline_s)
         execution_id = _insert_fire(
             self._database,
             _fire_columns(schedule_id, revision, spec, scope, fire, self._now_ms)
-            | self._claim_columns(token),
+            | self._claim_columns(token)
+            | waiting,
         )
         if execution_id is None:
             return  # This fire was decided already: the row says so, and nothing runs.
         if admission is Admission.REPLACE:
-            self._replace((schedule_id, *scope), spec, by=execution_id)
+            self._replace(key, spec, by=execution_id, is_owed=unmet is not None)
         self.decided.append(
             Decided(
                 execution_id=execution_id,
@@ -89,7 +96,9 @@ class FireWriter:
                 status=Status.RUNNING if token else Status.QUEUED,
                 cause=fire.cause,
                 due_ms=fire.due_ms,
-                waits_for=self._waits_for(admission, (schedule_id, *scope)),
+                waits_for=self._waits_for(admission, key) if unmet is None else WaitsFor.CONDITION,
+                condition=waiting["waiting_for"],
+                wait_until_ms=waiting["wait_until"],
             )
         )
         if token:
@@ -118,14 +127,18 @@ class FireWriter:
         is_alone = self._ledger.occupancy(key).active == 1
         return WaitsFor.PLACE if is_alone else WaitsFor.EARLIER_RUN
 
-    def _replace(self, key: ScopeKey, spec: ScheduleSpec, *, by: int) -> None:
-        """End the oldest that are active, so that the new one gets their place."""
+    def _replace(self, key: ScopeKey, spec: ScheduleSpec, *, by: int, is_owed: bool) -> None:
+        """End the oldest that are active, so that the new one gets their place.
+
+        One that waits for a condition replaces what waits, too; what runs when that has come true.
+        """
         limit = running_limit(spec.policies.overlap, spec.policies.max_running) or 1
         count = self._ledger.occupancy(key).active - limit
-        withdrawn = replace_oldest(self._database, key, count=count, by=by, now_ms=self._now_ms)
+        replace = replace_waiting if is_owed else replace_oldest
+        withdrawn = replace(self._database, key, count=count, by=by, now_ms=self._now_ms)
         self.decided.extend(withdrawn)
         self._ledger.count_anew(key)
-        self.has_replaced = True
+        self.has_replaced = self.has_replaced or not is_owed
 
     def _claim_columns(self, token: str | None) -> dict[str, Any]:
         seat = self._seat if token else None
@@ -243,10 +256,11 @@ def _insert_fire(database: Database, columns: dict[str, Any]) -> int | None:
     row = database.returning(
         """INSERT INTO executions (schedule_id, revision, scope_kind, scope_id, plan_at, fire_key,
                cause, trigger_text, due_at, max_attempts, queue, priority, status, queued_at,
-               claimed_at, heartbeat_at, started_at, engine_id, supervisor_id, lease_token)
+               claimed_at, heartbeat_at, started_at, engine_id, supervisor_id, lease_token,
+               waiting_for, wait_until)
            VALUES (:schedule, :revision, :scope_kind, :scope_id, :plan, :fire_key, :cause,
                :source, :due, :max_attempts, :queue, :priority, :status, :now, :claimed, :claimed,
-               :claimed, :engine, :supervisor, :token)
+               :claimed, :engine, :supervisor, :token, :waiting_for, :wait_until)
            ON CONFLICT (schedule_id, scope_kind, scope_id, plan_at, fire_key, attempt) DO NOTHING
            RETURNING id""",
         columns,

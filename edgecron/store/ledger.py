@@ -6,7 +6,7 @@ import json
 from collections import Counter
 from collections.abc import Iterable
 
-from edgecron.admission import Admission, Occupancy, admit_fire
+from edgecron.admission import LATE_CAUSES, Admission, Occupancy, admit_fire, late_limit
 from edgecron.model import Cause, ScheduleSpec
 from edgecron.planning import Fire
 from edgecron.store.connection import Database
@@ -29,13 +29,30 @@ class Ledger:
         self._retrying: Counter[ScopeKey] = Counter()
         self._catching_up: Counter[ScopeKey] = Counter()
         self._count(schedule_ids)
-        self._places = 0 if seat is None else seat.max_running - _count_engine(database, seat)
+        self._places = self._late_places = 0
+        if seat is not None:
+            running, late = _count_engine(database, seat)
+            self._places = seat.max_running - running
+            self._late_places = late_limit(seat.max_running) - late
+            if seat.max_starts is not None:
+                self._places = min(self._places, seat.max_starts)
         self._group_places = _count_group_places(database)
 
     @property
     def places(self) -> int:
-        """How many more this engine may run."""
+        """How many more this engine may start."""
         return self._places
+
+    @property
+    def late_places(self) -> int:
+        """How many of them may go to what came late."""
+        return min(self._places, self._late_places)
+
+    def look_at(self, schedule_ids: Iterable[int]) -> None:
+        """Count what is active of these schedules, of all that was not counted, at once."""
+        unseen = set(schedule_ids) - self._counted
+        if unseen:
+            self._count(unseen)
 
     def occupancy(self, key: ScopeKey) -> Occupancy:
         if key[0] not in self._counted:
@@ -47,21 +64,27 @@ class Ledger:
             catching_up=self._catching_up[key],
         )
 
-    def has_place(self, group: str | None) -> bool:
-        """Whether engine and group have room for one more."""
-        return self._places > 0 and (group is None or self._group_places.get(group, 1) > 0)
+    def has_place(self, group: str | None, cause: Cause) -> bool:
+        """Whether engine and group have room for one more, of those that came late or others."""
+        places = self.late_places if cause in LATE_CAUSES else self._places
+        return places > 0 and not self.is_group_full(group)
+
+    def is_group_full(self, group: str | None) -> bool:
+        """Whether as many run of a group as may."""
+        return group is not None and self._group_places.get(group, 1) <= 0
 
     def admit(self, key: ScopeKey, spec: ScheduleSpec, fire: Fire, *, direct: bool) -> Admission:
         """What becomes of a new fire; the answer is counted at once.
 
-        With `direct` False nothing runs at once: it waits its turn by priority.
+        With `direct` False nothing runs at once: it waits its turn by priority, or for what it
+        needs.
         """
         admission = admit_fire(
             overlap=spec.policies.overlap,
             max_running=spec.policies.max_running,
             in_sequence=fire.in_sequence,
             occupancy=self.occupancy(key),
-            has_place=direct and self.has_place(spec.group),
+            has_place=direct and self.has_place(spec.group, fire.cause),
         )
         if admission is Admission.RUN:
             self.count_start(key, spec.group, fire.cause)
@@ -80,6 +103,7 @@ class Ledger:
         self._running[key] += 1
         self._catching_up[key] += cause is Cause.CATCH_UP
         self._places -= 1
+        self._late_places -= cause in LATE_CAUSES
         if group is not None and group in self._group_places:
             self._group_places[group] -= 1
 
@@ -113,12 +137,14 @@ def _count_active(
     )
 
 
-def _count_engine(database: Database, seat: Seat) -> int:
-    [(count,)] = database.rows(
-        "SELECT count(*) FROM executions WHERE status = 'running' AND engine_id = :engine",
+def _count_engine(database: Database, seat: Seat) -> tuple[int, int]:
+    """What an engine runs, and how much of it came late."""
+    [(running, late)] = database.rows(
+        """SELECT count(*), count(*) FILTER (WHERE cause IN ('catch_up', 'backfill'))
+           FROM executions WHERE status = 'running' AND engine_id = :engine""",
         {"engine": seat.engine_id},
     )
-    return int(count)
+    return running, late
 
 
 def _count_group_places(database: Database) -> dict[str, int]:

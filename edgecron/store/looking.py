@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 
 from edgecron.planning import Due
 from edgecron.store.connection import Database
+from edgecron.store.inorder import priorities
 from edgecron.trust import Hold
 
 # What is held, as a condition on schedules.
@@ -66,7 +68,8 @@ def find_boot_due(
 def next_due_ms(
     database: Database, queues: tuple[str, ...], *, now_ms: int, hold: Hold
 ) -> int | None:
-    """The earliest of: a schedule is due, a queued row is due, a pause ends.
+    """The earliest of: a schedule is due, a queued row is due, a pause ends, the deadline comes of
+    what waits for a condition.
 
     Queued rows that are due already wait for a place, not for a time.
     """
@@ -78,8 +81,8 @@ def next_due_ms(
                 f"""SELECT min(next_run_at) FROM schedules
                    WHERE queue = :queue AND next_run_at IS NOT NULL {_HELD[hold]}
                    UNION ALL
-                   SELECT min(due_at) FROM executions
-                   WHERE queue = :queue AND status = 'queued' AND due_at > :now
+                   SELECT min(wait_until) FROM executions
+                   WHERE queue = :queue AND wait_until IS NOT NULL
                    UNION ALL
                    SELECT min(paused_until) FROM schedules
                    WHERE queue = :queue AND paused_until > :now""",
@@ -87,7 +90,21 @@ def next_due_ms(
             )
             if row[0] is not None
         )
+        times.extend(_queued_due_ms(database, queue, now_ms))
     return min(times, default=None)
+
+
+def _queued_due_ms(database: Database, queue: str, now_ms: int) -> Iterator[int]:
+    """When the first queued row of each priority is due that is not yet."""
+    for priority in priorities(database, queue):
+        row = database.row(
+            """SELECT min(due_at) FROM executions
+               WHERE status = 'queued' AND queue = :queue AND waiting_for IS NULL
+                   AND priority = :priority AND due_at > :now""",
+            {"queue": queue, "priority": priority, "now": now_ms},
+        )
+        if row is not None and row[0] is not None:
+            yield row[0]
 
 
 def upcoming(database: Database, queues: tuple[str, ...], *, limit: int) -> list[tuple[int, int]]:

@@ -3,110 +3,141 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
 
-from edgecron.admission import may_start_queued
+from edgecron.admission import LATE_CAUSES, is_full, may_start_queued, running_limit
 from edgecron.model import Cause, Overlap
+from edgecron.store.aftermath import follow_up_unstarted
 from edgecron.store.connection import Database
-from edgecron.store.contract import ClaimBatch, Granted, QueuedRow, Seat
+from edgecron.store.contract import ClaimBatch, Decided, Granted, QueuedRow, Seat
+from edgecron.store.inorder import Blocked, is_any_due, walk_queued
 from edgecron.store.ledger import Ledger
+from edgecron.store.needs import Needs, give_up_expired, has_expired, owe
+from edgecron.store.replacing import ask_for_place
 
-_QUEUED_PAGE = 256
+# In sequence, asked for by a person, or begun before: these replace nothing when they start.
+_REPLACE_NOTHING = frozenset({Cause.CATCH_UP, Cause.MANUAL, Cause.RETRY})
 
 
 def claim_queued(database: Database, *, seat: Seat, now_ms: int) -> ClaimBatch:
     """Give free places to queued rows; see `Store.claim_queued`."""
-    if not has_waiting(database, seat, now_ms):
+    if not has_waiting(database, seat, now_ms) and not _has_expired(database, seat, now_ms):
         return ClaimBatch()
-    granted: list[Granted] = []
     with database.transaction():
-        ledger = Ledger(database, seat)
-        for row in _queued_in_order(database, seat.queues, now_ms):
-            key = (row.schedule_id, row.scope_kind, row.scope_id)
-            if seat.only is not None and row.execution_id != seat.only:
-                continue
-            if ledger.places <= 0:
-                break
-            if ledger.has_place(row.group) and may_start_queued(
-                overlap=row.overlap,
-                max_running=row.max_running,
-                cause=row.cause,
-                occupancy=ledger.occupancy(key),
-            ):
-                grant = _start_queued(database, row, seat, now_ms)
-                if grant is not None:
-                    ledger.count_start(key, row.group, row.cause)
-                    granted.append(grant)
-    return ClaimBatch(granted=tuple(granted))
+        filler = _Filler(database, seat, now_ms)
+        if seat.only is None:
+            filler.give_up()
+        filler.fill()
+    return ClaimBatch(
+        granted=tuple(filler.granted),
+        decided=tuple(filler.decided),
+        has_replaced=filler.has_replaced,
+    )
 
 
 def has_queued(database: Database) -> bool:
-    """Whether any execution waits, for a place or for its time."""
-    return bool(database.rows("SELECT 1 FROM executions WHERE status = 'queued' LIMIT 1"))
+    """Whether any execution waits for a place or for its time, and not for a condition."""
+    return bool(
+        database.rows(
+            """SELECT 1 FROM executions
+               WHERE status = 'queued' AND waiting_for IS NULL LIMIT 1"""
+        )
+    )
 
 
 def has_waiting(database: Database, seat: Seat, now_ms: int) -> bool:
     """Whether a queued row that is due waits for a place of this engine's queues."""
-    return any(_find_queued(database, queue, None, now_ms, limit=1) for queue in seat.queues)
+    return any(is_any_due(database, queue, now_ms=now_ms) for queue in seat.queues)
 
 
-def _queued_in_order(
-    database: Database, queues: tuple[str, ...], now_ms: int
-) -> Iterable[QueuedRow]:
-    """All queued rows that are due, by priority, due time and id, read page by page."""
-    pages: list[QueuedRow] = []
-    for queue in queues:
-        after: QueuedRow | None = None
-        while True:
-            page = _find_queued(database, queue, after, now_ms, limit=_QUEUED_PAGE)
-            if len(queues) == 1:
-                yield from page
-            else:
-                pages.extend(page)
-            if len(page) < _QUEUED_PAGE:
-                break
-            after = page[-1]
-    pages.sort(key=lambda row: (-row.priority, row.due_ms, row.execution_id))
-    yield from pages
+def _has_expired(database: Database, seat: Seat, now_ms: int) -> bool:
+    return any(has_expired(database, queue, now_ms=now_ms) for queue in seat.queues)
 
 
-def _find_queued(
-    database: Database, queue: str, after: QueuedRow | None, now_ms: int, *, limit: int
-) -> list[QueuedRow]:
-    rows = database.rows(
-        """SELECT e.id, e.schedule_id, e.revision, e.scope_kind, e.scope_id, e.cause, e.priority,
-               e.due_at, s.overlap, s.max_running, s.group_name
-           FROM executions AS e CROSS JOIN schedules AS s ON s.id = e.schedule_id
-           WHERE e.status = 'queued' AND e.queue = :queue AND e.due_at <= :now
-               AND (-e.priority, e.due_at, e.id) > (:priority, :due, :id)
-               AND (e.cause = 'manual' OR (s.enabled AND s.deleted_at IS NULL
-                    AND (s.paused_until IS NULL OR s.paused_until <= :now)))
-           ORDER BY e.priority DESC, e.due_at, e.id LIMIT :limit""",
-        {
-            "queue": queue,
-            "now": now_ms,
-            "priority": -after.priority if after else -(2**62),
-            "due": after.due_ms if after else -(2**62),
-            "id": after.execution_id if after else 0,
-            "limit": limit,
-        },
-    )
-    return [
-        QueuedRow(
-            execution_id=row[0],
-            schedule_id=row[1],
-            revision=row[2],
-            scope_kind=row[3],
-            scope_id=row[4],
-            cause=Cause(row[5]),
-            priority=row[6],
-            due_ms=row[7],
-            overlap=Overlap(row[8]),
-            max_running=row[9],
-            group=row[10],
+class _Filler:
+    """One transaction's walk over what is queued: what it started, and what it decided."""
+
+    def __init__(self, database: Database, seat: Seat, now_ms: int) -> None:
+        self._database = database
+        self._seat = seat
+        self._now_ms = now_ms
+        self._needs = Needs(database, now_ms=now_ms)
+        self._ledger = Ledger(database, seat)
+        self._blocked = Blocked()
+        self.granted: list[Granted] = []
+        self.decided: list[Decided] = []
+        self.has_replaced = False
+
+    def give_up(self) -> None:
+        """Decide what has waited for a condition until its deadline."""
+        for queue in self._seat.queues:
+            for one in give_up_expired(self._database, queue, self._needs):
+                self._note(one)
+
+    def fill(self) -> None:
+        """Start what may, until all places are taken."""
+        ledger, only = self._ledger, self._seat.only
+        rows = walk_queued(
+            self._database,
+            self._seat.queues,
+            now_ms=self._now_ms,
+            ledger=ledger,
+            blocked=self._blocked,
         )
-        for row in rows
-    ]
+        for row in rows if ledger.places > 0 else ():
+            if only is not None and row.execution_id != only:
+                continue
+            if self._has_room(row):
+                self._start_or_owe(row)
+            if ledger.places <= 0:
+                break
+
+    def _has_room(self, row: QueuedRow) -> bool:
+        """Whether a row may run beside what runs; what holds more than it is noted."""
+        ledger = self._ledger
+        occupancy = ledger.occupancy(row.key)
+        if ledger.is_group_full(row.group):
+            assert row.group is not None
+            self._blocked.groups.add(row.group)
+        elif row.cause in LATE_CAUSES and ledger.late_places <= 0:
+            self._blocked.causes |= LATE_CAUSES
+        elif is_full(overlap=row.overlap, max_running=row.max_running, occupancy=occupancy):
+            self._blocked.keys.add(row.key)
+            self._ask_for_place(row)
+        else:
+            return may_start_queued(
+                overlap=row.overlap,
+                max_running=row.max_running,
+                cause=row.cause,
+                occupancy=occupancy,
+            )
+        return False
+
+    def _ask_for_place(self, row: QueuedRow) -> None:
+        """Replace what runs, where that had to wait for a condition."""
+        is_replacing = row.overlap is Overlap.REPLACE and row.cause not in _REPLACE_NOTHING
+        if not is_replacing or not row.needs or self._needs.find_unmet(row.needs, row.cause):
+            return
+        limit = running_limit(row.overlap, row.max_running) or 1
+        if ask_for_place(
+            self._database, row.key, by=row.execution_id, limit=limit, now_ms=self._now_ms
+        ):
+            self.has_replaced = True
+
+    def _start_or_owe(self, row: QueuedRow) -> None:
+        """Judge what a row needs once more, right before it starts."""
+        unmet = self._needs.find_unmet(row.needs, row.cause)
+        if unmet is not None:
+            self._note(owe(self._database, row, unmet, now_ms=self._now_ms))
+            return
+        grant = _start_queued(self._database, row, self._seat, self._now_ms)
+        if grant is not None:
+            self._ledger.count_start(row.key, row.group, row.cause)
+            self.granted.append(grant)
+
+    def _note(self, one: Decided) -> None:
+        self.decided.append(one)
+        if one.reason is not None:  # It was given up, which ends its fire.
+            follow_up_unstarted(self._database, one.schedule_id, now_ms=self._now_ms)
 
 
 def _start_queued(database: Database, row: QueuedRow, seat: Seat, now_ms: int) -> Granted | None:
@@ -115,7 +146,7 @@ def _start_queued(database: Database, row: QueuedRow, seat: Seat, now_ms: int) -
         """UPDATE executions SET status = 'running', claimed_at = :now, heartbeat_at = :now,
                started_at = :now, engine_id = :engine, supervisor_id = :supervisor,
                lease_token = :token
-           WHERE id = :id AND status = 'queued'
+           WHERE id = :id AND status = 'queued' AND waiting_for IS NULL
            RETURNING plan_at, due_at, fire_key, cause, attempt, max_attempts""",
         {
             "id": row.execution_id,

@@ -16,43 +16,80 @@ def replace_oldest(
     What is queued is cancelled at once. What runs is marked, and ended by whoever runs it: the
     newer one waits for that.
     """
-    rows = database.rows(
-        """SELECT id, status, revision, plan_at, cause, attempt FROM executions
+    withdrawn = []
+    for row in _find_oldest(database, key, by)[: max(count, 0)]:
+        if row[1] == "queued":
+            withdrawn.append(_withdraw(database, key[0], row, now_ms))
+        else:
+            _mark_running(database, row[0], now_ms)
+    return withdrawn
+
+
+def replace_waiting(
+    database: Database, key: tuple[int, str, str], *, count: int, by: int, now_ms: int
+) -> list[Decided]:
+    """As `replace_oldest`, but only what has not begun."""
+    waiting = [
+        row for row in _find_oldest(database, key, by) if row[1] == "queued" and row[4] != "retry"
+    ]
+    return [_withdraw(database, key[0], row, now_ms) for row in waiting[: max(count, 0)]]
+
+
+def ask_for_place(
+    database: Database, key: tuple[int, str, str], *, by: int, limit: int, now_ms: int
+) -> bool:
+    """Ask for the end of the oldest that run, so that one more can start; False: it was before.
+
+    For one that had to wait for a condition, which has come true.
+    """
+    running = [row for row in _find_oldest(database, key, by) if row[1] == "running"]
+    leaving = sum(row[6] is not None for row in running)
+    staying = [row for row in running if row[6] is None]
+    wanted = staying[: max(0, len(running) - leaving + 1 - limit)]
+    for row in wanted:
+        _mark_running(database, row[0], now_ms)
+    return bool(wanted)
+
+
+def _find_oldest(
+    database: Database, key: tuple[int, str, str], by: int
+) -> list[tuple[int, str, int, int, str, int, int | None]]:
+    """(id, status, revision, plan_at, cause, attempt, cancel_requested_at) of what is active but
+    for one: what is queued first, the oldest first."""
+    return database.rows(
+        """SELECT id, status, revision, plan_at, cause, attempt, cancel_requested_at
+           FROM executions
            WHERE schedule_id = :schedule AND scope_kind = :kind AND scope_id = :scope
                AND status IN ('queued', 'running') AND id != :by
-           ORDER BY status != 'queued', id LIMIT :count""",
-        {
-            "schedule": key[0],
-            "kind": key[1],
-            "scope": key[2],
-            "by": by,
-            "count": max(count, 0),
-        },
+           ORDER BY status != 'queued', id""",
+        {"schedule": key[0], "kind": key[1], "scope": key[2], "by": by},
     )
-    withdrawn = []
-    for execution_id, status, revision, plan_ms, cause, attempt in rows:
-        if status == "queued":
-            _cancel_queued(database, key[0], execution_id, now_ms)
-            withdrawn.append(
-                Decided(
-                    execution_id=execution_id,
-                    schedule_id=key[0],
-                    revision=revision,
-                    plan_ms=plan_ms,
-                    status=Status.CANCELLED,
-                    reason=Reason.REPLACED,
-                    cause=Cause(cause),
-                    attempt=attempt,
-                )
-            )
-        else:
-            _mark_running(database, execution_id, now_ms)
-    return withdrawn
+
+
+def _withdraw(
+    database: Database,
+    schedule_id: int,
+    row: tuple[int, str, int, int, str, int, int | None],
+    now_ms: int,
+) -> Decided:
+    execution_id, _, revision, plan_ms, cause, attempt, _ = row
+    _cancel_queued(database, schedule_id, execution_id, now_ms)
+    return Decided(
+        execution_id=execution_id,
+        schedule_id=schedule_id,
+        revision=revision,
+        plan_ms=plan_ms,
+        status=Status.CANCELLED,
+        reason=Reason.REPLACED,
+        cause=Cause(cause),
+        attempt=attempt,
+    )
 
 
 def _cancel_queued(database: Database, schedule_id: int, execution_id: int, now_ms: int) -> None:
     database.change(
-        """UPDATE executions SET status = 'cancelled', reason = 'replaced', finished_at = :now
+        """UPDATE executions SET status = 'cancelled', reason = 'replaced', finished_at = :now,
+               waiting_for = NULL, wait_until = NULL
            WHERE id = :id AND status = 'queued'""",
         {"id": execution_id, "now": now_ms},
     )

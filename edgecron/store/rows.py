@@ -31,7 +31,7 @@ SPEC_COLUMNS = (
     "queue", "priority", "group_name", "description",
     "catch_up", "grace_s", "overlap", "max_running", "timeout_s", "kill_grace_s",
     "retries", "retry_delay_s", "retry_factor", "retry_max_delay_s", "ok_codes",
-    "on_interrupt", "jitter_s",
+    "on_interrupt", "jitter_s", "needs", "needs_deadline_s",
 )  # fmt: skip
 KEPT_COLUMNS = (
     "id", "enabled", "paused_until", "revision", "next_plan_at", "next_run_at", "next_source",
@@ -42,9 +42,9 @@ KEPT_COLUMNS = (
 EXECUTION_COLUMNS = (
     "id", "schedule_id", "revision", "scope_kind", "scope_id", "plan_at", "fire_key", "cause",
     "trigger_text", "due_at", "attempt", "max_attempts", "priority", "status", "reason", "flags",
-    "queued_at", "claimed_at", "engine_id", "supervisor_id", "cancel_requested_at", "started_at",
-    "finished_at", "duration_ms", "exit_code", "result", "error_code", "error_msg",
-    "missed_from_at", "missed_to_at", "missed_count",
+    "waiting_for", "wait_until", "queued_at", "claimed_at", "engine_id", "supervisor_id",
+    "cancel_requested_at", "started_at", "finished_at", "duration_ms", "exit_code", "result",
+    "error_code", "error_msg", "missed_from_at", "missed_to_at", "missed_count",
 )  # fmt: skip
 COUNTED = (
     Status.SUCCESS,
@@ -97,6 +97,8 @@ def spec_columns(
         "ok_codes": _dump(policies.ok_codes),
         "on_interrupt": policies.on_interrupt.value,
         "jitter_s": policies.jitter_s,
+        "needs": _dump(policies.needs),
+        "needs_deadline_s": policies.needs_deadline_s,
     }
 
 
@@ -130,7 +132,7 @@ def spec_of(columns: Columns, scopes: tuple[tuple[str, str], ...]) -> ScheduleSp
 
 
 def schedule_of(columns: Columns, scopes: tuple[tuple[str, str], ...]) -> Schedule:
-    """A schedule from SPEC_COLUMNS and KEPT_COLUMNS."""
+    """A schedule from SPEC_COLUMNS, KEPT_COLUMNS and the limit of its group."""
     return Schedule(
         id=columns["id"],
         spec=spec_of(columns, scopes),
@@ -149,6 +151,7 @@ def schedule_of(columns: Columns, scopes: tuple[tuple[str, str], ...]) -> Schedu
         last_error=columns["last_error"],
         run_count=columns["run_count"],
         planned_count=columns["planned_count"],
+        group_max_running=columns["group_max_running"],
         counts={status: columns[f"{status}_count"] for status in COUNTED},
         created_at=from_ms(columns["created_at"]),
         updated_at=from_ms(columns["updated_at"]),
@@ -159,8 +162,8 @@ def execution_of(row: tuple[Any, ...]) -> Execution:
     """An execution from EXECUTION_COLUMNS followed by its schedule's name."""
     columns = dict(zip((*EXECUTION_COLUMNS, "schedule"), row, strict=True))
     for name in (
-        "plan_at", "due_at", "queued_at", "claimed_at", "cancel_requested_at", "started_at",
-        "finished_at", "missed_from_at", "missed_to_at",
+        "plan_at", "due_at", "wait_until", "queued_at", "claimed_at", "cancel_requested_at",
+        "started_at", "finished_at", "missed_from_at", "missed_to_at",
     ):  # fmt: skip
         columns[name] = _instant(columns[name])
     columns["cause"] = Cause(columns["cause"])
@@ -201,6 +204,8 @@ def _policies_of(columns: Columns) -> Policies:
         ok_codes=tuple(json.loads(columns["ok_codes"])),
         priority=columns["priority"],
         jitter_s=columns["jitter_s"],
+        needs=tuple(json.loads(columns["needs"])),
+        needs_deadline_s=columns["needs_deadline_s"],
     )
 
 

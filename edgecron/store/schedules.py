@@ -15,13 +15,16 @@ from edgecron.planning import Missed, NextFire
 from edgecron.store.cancelling import cancel_removed
 from edgecron.store.connection import Database
 from edgecron.store.fires import record_missed
+from edgecron.store.needs import wake_schedule
 from edgecron.store.revisions import write_revision
 from edgecron.store.rows import KEPT_COLUMNS, SPEC_COLUMNS, schedule_of, spec_columns
 from edgecron.timetext import to_ms
 from edgecron.timing import CompiledSpec
 
-_ALL_COLUMNS = (*SPEC_COLUMNS, *KEPT_COLUMNS)
-_SELECT = f"SELECT {', '.join(_ALL_COLUMNS)} FROM schedules"
+_ALL_COLUMNS = (*SPEC_COLUMNS, *KEPT_COLUMNS, "group_max_running")
+_SELECT = f"""SELECT {", ".join((*SPEC_COLUMNS, *KEPT_COLUMNS))},
+    (SELECT g.max_running FROM groups AS g WHERE g.name = schedules.group_name)
+    FROM schedules"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,6 +82,7 @@ def update_schedule(
             _retime(database, schedule, compiled.spec, retiming, now_ms)
         _write_scopes(database, schedule.id, compiled.spec)
         _write_upstreams(database, schedule.id, compiled)
+        wake_schedule(database, schedule.id)
         write_revision(database, schedule.id, schedule.revision + 1, columns, origin, now_ms)
     return True
 

@@ -14,7 +14,8 @@ LIST_FIELDS = [
     "name", "kind", "job", "triggers", "timezone", "enabled", "paused_until", "next_plan_at",
     "next_run_at", "last_run_at", "last_status", "run_count", "catch_up", "grace_s", "overlap",
     "max_running", "timeout_s", "kill_grace_s", "retries", "retry_delay_s", "retry_factor",
-    "retry_max_delay_s", "ok_codes", "on_interrupt", "priority", "jitter_s", "group", "queue",
+    "retry_max_delay_s", "ok_codes", "on_interrupt", "priority", "jitter_s", "needs",
+    "needs_deadline_s", "group", "group_max_running", "queue",
     "description", "scopes", "from_at", "until_at", "max_runs", "trigger_error", "id",
     "revision", "created_at", "updated_at",
 ]  # fmt: skip

@@ -24,6 +24,7 @@ from edgecron.store.connection import Database
 from edgecron.store.contract import RunningRow
 from edgecron.supervisor.records import EndCause, ExitRecord
 from edgecron.supervisor.verdicts import Exit, Interrupted, NeverStarted, Verdict
+from edgecron.trust import CLOCK_WAIT_MS
 from support.clock import FakeClock
 
 
@@ -281,7 +282,13 @@ class World:
             supervisor.is_alive = bool(supervisor.live(self.clock.now_ms()))
         return supervisor.is_alive
 
-    def start_engine(self, *, max_running: int = 4) -> str:
+    def start_engine(
+        self,
+        *,
+        max_running: int = 4,
+        burst: int | None = None,
+        clock_wait_ms: int | None = CLOCK_WAIT_MS,
+    ) -> str:
         """A new engine process with its supervisor; its key."""
         self._made += 1
         key = f"engine{self._made}"
@@ -296,6 +303,8 @@ class World:
             pid=self._made,
             queues=(COMMAND_QUEUE,),
             max_running=max_running,
+            burst=burst,
+            clock_wait_ms=clock_wait_ms,
             report=self.events.append,
             ring_peers=lambda: None,
         )

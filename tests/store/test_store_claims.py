@@ -276,6 +276,7 @@ def test_a_long_outage_leaves_a_hundred_catch_ups_at_most(bench: Bench) -> None:
     bench.clock.advance_ms(1000 * MINUTE)
 
     bench.fire()
+    bench.fill()
 
     statuses = bench.statuses()
     assert len(statuses) == 101

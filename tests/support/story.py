@@ -16,10 +16,10 @@ START_MS = 1_773_000_000_000  # 2026-03-08T20:00:00Z, a whole minute
 class Story:
     """A world with one engine, and what a person sees of it."""
 
-    def __init__(self, path: Path, *, max_running: int = 8) -> None:
+    def __init__(self, path: Path, *, max_running: int = 8, burst: int | None = None) -> None:
         self.world = World(path, random=Random(0), start_ms=START_MS)
         self.scheduler = Scheduler(path, clock=self.world.clock)
-        self.key = self.world.start_engine(max_running=max_running)
+        self.key = self.world.start_engine(max_running=max_running, burst=burst)
 
     @property
     def engine(self) -> Engine:

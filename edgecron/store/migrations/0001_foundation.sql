@@ -59,7 +59,7 @@ CREATE TABLE schedules (
     on_interrupt TEXT NOT NULL DEFAULT 'leave' CHECK (on_interrupt IN ('leave', 'retry')),
     jitter_s REAL NOT NULL DEFAULT 0 CHECK (jitter_s >= 0),
     needs TEXT NOT NULL DEFAULT '[]' CHECK (json_valid(needs)),
-    needs_deadline_s REAL CHECK (needs_deadline_s > 0),
+    needs_deadline_s REAL NOT NULL DEFAULT 86400 CHECK (needs_deadline_s >= 0),
 
     enabled INTEGER NOT NULL DEFAULT 1 CHECK (enabled IN (0, 1)),
     paused_until INTEGER,
@@ -196,14 +196,21 @@ CREATE TABLE executions (
     CHECK (status IN ('queued', 'running', 'success') OR reason IS NOT NULL),
     CHECK (status != 'success' OR (reason IS NULL AND started_at IS NOT NULL)),
     CHECK (status != 'skipped' OR (claimed_at IS NULL AND started_at IS NULL)),
+    -- What waits for a condition has a deadline, and waits for nothing once it is decided.
+    CHECK ((waiting_for IS NULL) = (wait_until IS NULL)),
+    CHECK (waiting_for IS NULL OR status = 'queued'),
     CHECK ((missed_count IS NULL) = (missed_from_at IS NULL)),
     CHECK ((missed_count IS NULL) = (missed_to_at IS NULL)),
     CHECK (missed_count IS NULL OR (status = 'skipped' AND missed_from_at <= missed_to_at))
 ) STRICT;
 
 CREATE INDEX executions_by_schedule ON executions (schedule_id, id);
-CREATE INDEX executions_queued ON executions (queue, priority DESC, due_at, id)
+CREATE INDEX executions_queued ON executions (queue, waiting_for, priority DESC, due_at, id)
     WHERE status = 'queued';
+-- What waits for a condition is woken by it, or by its deadline.
+CREATE INDEX executions_owed ON executions (waiting_for) WHERE waiting_for IS NOT NULL;
+CREATE INDEX executions_wait_until ON executions (queue, wait_until)
+    WHERE wait_until IS NOT NULL;
 CREATE INDEX executions_running ON executions (engine_id, id) WHERE status = 'running';
 CREATE INDEX executions_active ON executions (schedule_id, scope_kind, scope_id, status, cause)
     WHERE status IN ('queued', 'running');

@@ -1,0 +1,149 @@
+"""Queued rows that are due, in the order in which they get places.
+
+By priority, then due time, then id. Each page is sought where the one before it ended; what can't
+start, whatever its rows, is left out of the pages that follow.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from heapq import merge
+
+from edgecron.model import Cause, Overlap
+from edgecron.store.connection import Database
+from edgecron.store.contract import QueuedRow
+from edgecron.store.ledger import Ledger, ScopeKey
+
+_FIRST_PAGE = 32  # few places are free, as a rule
+_PAGE = 256
+
+
+@dataclass
+class Blocked:
+    """What nothing more can start of while a transaction lasts."""
+
+    keys: set[ScopeKey] = field(default_factory=set)
+    groups: set[str] = field(default_factory=set)
+    causes: set[Cause] = field(default_factory=set)
+
+    def holds(self, row: QueuedRow) -> bool:
+        return row.key in self.keys or row.group in self.groups or row.cause in self.causes
+
+
+def walk_queued(
+    database: Database,
+    queues: tuple[str, ...],
+    *,
+    now_ms: int,
+    ledger: Ledger,
+    blocked: Blocked,
+) -> Iterator[QueuedRow]:
+    """The queued rows of these queues that are due and that nothing in `blocked` holds."""
+    walks = [_walk(database, queue, now_ms, ledger, blocked) for queue in queues]
+    rows = walks[0] if len(walks) == 1 else merge(*walks, key=_order)
+    for row in rows:
+        if not blocked.holds(row):
+            yield row
+
+
+def is_any_due(database: Database, queue: str, *, now_ms: int) -> bool:
+    """Whether a queued row that is due waits for a place."""
+    return any(
+        _find_page(database, queue, priority, None, now_ms, Blocked(), limit=1)
+        for priority in priorities(database, queue)
+    )
+
+
+def priorities(database: Database, queue: str) -> Iterator[int]:
+    """The priorities of what is queued and waits for no condition, highest first."""
+    below = 2**62
+    while True:
+        row = database.row(
+            """SELECT max(priority) FROM executions
+               WHERE status = 'queued' AND queue = :queue AND waiting_for IS NULL
+                   AND priority < :below""",
+            {"queue": queue, "below": below},
+        )
+        if row is None or row[0] is None:
+            return
+        below = int(row[0])
+        yield below
+
+
+def _walk(
+    database: Database, queue: str, now_ms: int, ledger: Ledger, blocked: Blocked
+) -> Iterator[QueuedRow]:
+    limit = _FIRST_PAGE
+    for priority in priorities(database, queue):
+        after: QueuedRow | None = None
+        while True:
+            page = _find_page(database, queue, priority, after, now_ms, blocked, limit=limit)
+            ledger.look_at(row.schedule_id for row in page)
+            yield from page
+            if len(page) < limit:
+                break
+            after = page[-1]
+            limit = _PAGE
+
+
+def _order(row: QueuedRow) -> tuple[int, int, int]:
+    return (-row.priority, row.due_ms, row.execution_id)
+
+
+def _find_page(
+    database: Database,
+    queue: str,
+    priority: int,
+    after: QueuedRow | None,
+    now_ms: int,
+    blocked: Blocked,
+    *,
+    limit: int,
+) -> list[QueuedRow]:
+    rows = database.rows(
+        """SELECT e.id, e.schedule_id, e.revision, e.scope_kind, e.scope_id, e.cause, e.priority,
+               e.due_at, s.overlap, s.max_running, s.group_name, s.needs, s.needs_deadline_s
+           FROM executions AS e CROSS JOIN schedules AS s ON s.id = e.schedule_id
+           WHERE e.status = 'queued' AND e.queue = :queue AND e.waiting_for IS NULL
+               AND e.priority = :priority AND e.due_at <= :now
+               AND (e.due_at, e.id) > (:due, :id)
+               AND e.cause NOT IN (SELECT value FROM json_each(:causes))
+               AND (e.schedule_id, e.scope_kind, e.scope_id) NOT IN
+                   (SELECT value ->> 0, value ->> 1, value ->> 2 FROM json_each(:keys))
+               AND (s.group_name IS NULL
+                    OR s.group_name NOT IN (SELECT value FROM json_each(:groups)))
+               AND (e.cause = 'manual' OR (s.enabled AND s.deleted_at IS NULL
+                    AND (s.paused_until IS NULL OR s.paused_until <= :now)))
+           ORDER BY e.due_at, e.id LIMIT :limit""",
+        {
+            "queue": queue,
+            "priority": priority,
+            "now": now_ms,
+            "due": after.due_ms if after else -(2**62),
+            "id": after.execution_id if after else 0,
+            "causes": json.dumps(sorted(blocked.causes)),
+            "keys": json.dumps(sorted(blocked.keys)),
+            "groups": json.dumps(sorted(blocked.groups)),
+            "limit": limit,
+        },
+    )
+    return [
+        QueuedRow(
+            execution_id=row[0],
+            schedule_id=row[1],
+            revision=row[2],
+            scope_kind=row[3],
+            scope_id=row[4],
+            cause=Cause(row[5]),
+            priority=row[6],
+            due_ms=row[7],
+            overlap=Overlap(row[8]),
+            max_running=row[9],
+            group=row[10],
+            needs=tuple(json.loads(row[11])) if row[11] != "[]" else (),
+            needs_deadline_s=row[12],
+        )
+        for row in rows
+    ]
