@@ -109,9 +109,6 @@ ROWS = {
 }
 
 NOT_CARRIED = {
-    5: "comes with the trust of clocks",
-    6: "needs a machine that is suspended; its clock jump is row 3, its wake-up row 7",
-    8: "comes with the upkeep of stored times",
     30: "comes with doctor, which compares the database's uuid and place",
     48: "comes with the benchmarks; that its queries seek is held by test_sqlite_plans",
     53: "comes with the watch over the database file",

@@ -66,8 +66,9 @@ class TimerSleeper:
 class NapSleeper:
     """Sleeps in naps of at most 15 s, and ends one where wall and monotonic time part."""
 
-    def __init__(self, clock: Clock) -> None:
+    def __init__(self, clock: Clock, *, nap_ms: int = _NAP_MS) -> None:
         self._clock = clock
+        self._nap_ms = nap_ms
 
     def wait(self, fds: Iterable[int], *, until_ms: int | None) -> set[int]:
         poller = select.poll()
@@ -76,12 +77,12 @@ class NapSleeper:
         offset_ms = self._clock.now_ms() - self._clock.monotonic_ms()
         slept_ms = 0
         while slept_ms < SAFETY_MS:
-            nap_ms = _NAP_MS
+            nap_ms = self._nap_ms
             if until_ms is not None:
                 nap_ms = max(0, min(nap_ms, until_ms - self._clock.now_ms()))
             ready = {fd for fd, _ in poller.poll(nap_ms)}
             stepped_ms = self._clock.now_ms() - self._clock.monotonic_ms() - offset_ms
-            if ready or nap_ms < _NAP_MS or abs(stepped_ms) > 1000:
+            if ready or nap_ms < self._nap_ms or abs(stepped_ms) > 1000:
                 return ready
             slept_ms += nap_ms
         return set()

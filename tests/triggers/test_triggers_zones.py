@@ -18,7 +18,14 @@ from edgecron.triggers import (
     tzdata_version,
 )
 from edgecron.triggers.tzif import Rule, rule_content
-from edgecron.triggers.zones import offset_at, resolve_wall, zone_history, zone_spans
+from edgecron.triggers.zones import (
+    local_zone_mark,
+    local_zone_stamp,
+    offset_at,
+    resolve_wall,
+    zone_history,
+    zone_spans,
+)
 
 DAY_S = 86_400
 FROM_S = int(datetime(1850, 1, 1, tzinfo=UTC).timestamp())
@@ -204,6 +211,31 @@ def test_the_local_zone_is_found_by_link_then_name_then_bytes(
     (tmp_path / "localtime").unlink()
     (tmp_path / "localtime").symlink_to("/usr/share/zoneinfo/Europe/Berlin")
     assert local_zone_name(etc) == "Europe/Berlin"
+
+
+def test_another_local_zone_changes_its_stamp_and_its_mark(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("TZ", raising=False)
+    etc, localtime = str(tmp_path), tmp_path / "localtime"
+    stamps, marks = [local_zone_stamp(etc)], [local_zone_mark(etc)]
+
+    for zone in ("Asia/Tokyo", "Europe/Berlin"):
+        # As timedatectl does it; and as an image without names has it.
+        (tmp_path / "new").symlink_to(f"/usr/share/zoneinfo/{zone}")
+        (tmp_path / "new").replace(localtime)
+        stamps.append(local_zone_stamp(etc))
+        marks.append(local_zone_mark(etc))
+    for zone in ("Asia/Tokyo", "Europe/Berlin"):
+        (tmp_path / "new").write_bytes((FOLDER / "zoneinfo" / zone).read_bytes())
+        (tmp_path / "new").replace(localtime)
+        stamps.append(local_zone_stamp(etc))
+        marks.append(local_zone_mark(etc))
+
+    assert stamps[-1] == local_zone_stamp(etc)
+    assert len(set(stamps)) == len(stamps)
+    assert marks[:3] == ["UTC", "Asia/Tokyo", "Europe/Berlin"]
+    assert len(set(marks)) == len(marks)
 
 
 @pytest.mark.parametrize(

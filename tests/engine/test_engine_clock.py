@@ -1,0 +1,584 @@
+"""Every trick that a clock can play: wrong at boot, set, suspended, moved to another zone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from edgecron.engine.events import Event, EventKind
+from edgecron.engine.sleep import NapSleeper
+from edgecron.model import CatchUp, Cause, Policies, Reason, Status
+from edgecron.store.connection import Database
+from edgecron.timetext import to_ms
+from edgecron.triggers import tzdata_version
+from edgecron.trust import BUILT_MS, HOUR_MS
+from support.clock import FakeClock
+from support.story import Story
+
+EIGHT = datetime(2026, 11, 20, 8, 0, tzinfo=UTC)  # a Friday
+NINE = datetime(2026, 11, 20, 9, 0, tzinfo=UTC)
+THE_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+FAR_AHEAD = datetime(2099, 7, 1, 12, 0, tzinfo=UTC)
+
+
+@pytest.fixture
+def story(tmp_path: Path) -> Story:
+    """An engine that has seen eight o'clock on a clock that is kept right."""
+    found = Story(tmp_path / "story.db")
+    found.world.clock.set_to(EIGHT)
+    found.after_s(0)
+    return found
+
+
+def boot(story: Story, at: datetime, *, synchronised: bool, **options: int | None) -> None:
+    """Start the machine and an engine, with a clock that says `at`."""
+    story.world.reboot()
+    story.world.clock.set_to(at)
+    story.world.clock.synchronised = synchronised
+    story.key = story.world.start_engine(**options)  # type: ignore[arg-type]
+
+
+def correct(story: Story, to: datetime) -> None:
+    """The network has come, and with it the time."""
+    story.world.clock.set_to(to)
+    story.world.clock.synchronised = True
+    story.after_s(0)
+
+
+def told(story: Story, *kinds: EventKind) -> list[Event]:
+    return [event for event in story.world.events if event.kind in kinds]
+
+
+def query(story: Story, sql: str) -> list[tuple[object, ...]]:
+    database = Database(story.world.path)
+    rows = database.rows(sql)
+    database.close()
+    return rows
+
+
+def write(story: Story, sql: str, **values: object) -> None:
+    database = Database(story.world.path)
+    with database.transaction():
+        database.change(sql, values)
+    database.close()
+
+
+# A clock that can't be trusted.
+
+
+@pytest.mark.failure(5)
+@pytest.mark.parametrize("wrong", [THE_EPOCH, FAR_AHEAD])
+def test_a_wrong_clock_at_boot_fires_no_calendar_time_and_what_was_missed_is_caught_up(
+    story: Story, wrong: datetime
+) -> None:
+    story.add("morning", "0 9 * * *")
+    story.add("once", "at 2026-11-20T09:10:00Z")
+    boot(story, wrong, synchronised=False)
+
+    for _ in range(4):
+        story.after_s(1800)
+    while_wrong = [*story.runs("morning"), *story.runs("once")]
+    correct(story, NINE + timedelta(hours=1))
+    story.after_s(1)
+
+    assert while_wrong == []
+    [run] = story.runs("morning")
+    assert (run.plan_at, run.cause, run.status) == (NINE, Cause.CATCH_UP, Status.SUCCESS)
+    assert story.statuses("once") == ["success"]
+    assert story.scheduler.schedule("morning").next_plan_at == NINE + timedelta(days=1)
+    assert len(told(story, EventKind.CLOCK_UNTRUSTED)) == 1
+    assert len(told(story, EventKind.CLOCK_TRUSTED)) == 1
+
+
+def test_after_the_wait_what_counts_elapsed_time_runs_and_the_calendar_does_not(
+    story: Story,
+) -> None:
+    story.add("often", "every 10m")
+    story.add("boot", "on boot")
+    story.add("pause", "every 10m after end")
+    story.add("daily", "@hourly")
+    story.add("both", "@hourly", "every 10m")
+    boot(story, THE_EPOCH, synchronised=False)
+
+    story.after_s(0)
+    story.after_s(599)
+    before = story.bodies("often") + story.bodies("boot")
+    story.after_s(1)
+    at_once = story.statuses("boot")
+    for _ in range(12):
+        story.after_s(300)
+
+    assert before == 0
+    assert at_once == ["success"]
+    assert story.statuses("often") == ["success"] * 6
+    assert story.statuses("pause") == ["success"] * 6
+    # One that has both waits as a whole: its times are decided in one order.
+    assert story.runs("daily") == story.runs("both") == []
+    assert len(told(story, EventKind.CLOCK_WAIT_OVER)) == 1
+
+
+@pytest.mark.failure(5)
+@pytest.mark.parametrize("wrong", [THE_EPOCH, FAR_AHEAD])
+def test_an_interval_that_ran_by_a_wrong_clock_goes_on_where_the_right_one_left_off(
+    story: Story, wrong: datetime
+) -> None:
+    story.add("often", "every 10m", policies=Policies(catch_up=CatchUp.SKIP))
+    boot(story, wrong, synchronised=False)
+    story.after_s(0)
+    story.after_s(600)
+    for _ in range(3):
+        story.after_s(600)
+    by_the_wrong_clock = story.statuses("often")
+
+    correct(story, NINE + timedelta(minutes=5))
+    story.after_s(300)
+
+    assert by_the_wrong_clock == ["success"] * 3
+    *_, missed, run = story.runs("often")
+    assert (missed.reason, missed.missed_count) == (Reason.MISFIRE, 6)
+    assert (missed.missed_from_at, missed.missed_to_at) == (EIGHT + timedelta(minutes=10), NINE)
+    assert run.plan_at == NINE + timedelta(minutes=10)
+    assert query(story, "SELECT trusted_until FROM schedules") == [(None,)]
+
+
+def test_an_engine_may_wait_for_a_right_clock_without_end(story: Story) -> None:
+    story.add("often", "every 10m")
+    story.add("boot", "on boot")
+    boot(story, THE_EPOCH, synchronised=False, clock_wait_ms=None)
+
+    for _ in range(24):
+        story.after_s(3600)
+
+    assert story.runs("often") == story.runs("boot") == []
+
+
+def test_what_a_person_runs_is_not_held(story: Story) -> None:
+    story.add("morning", "0 9 * * *")
+    boot(story, THE_EPOCH, synchronised=False)
+    story.after_s(0)
+
+    story.scheduler.run_now("morning")
+    story.after_s(0)
+
+    assert story.statuses("morning") == ["success"]
+
+
+def test_an_untrusted_clock_is_looked_at_again_and_what_is_held_wakes_nobody(story: Story) -> None:
+    story.add("morning", "0 9 * * *")
+    boot(story, FAR_AHEAD, synchronised=False)
+
+    first = story.engine.step().wake_ms
+    story.world.clock.advance_ms(590_000)
+    story.engine.step()
+    near_the_end = story.engine.step().wake_ms
+
+    assert first == to_ms(FAR_AHEAD) + 30_000
+    assert near_the_end == to_ms(FAR_AHEAD) + 600_000
+
+
+def test_a_clock_that_is_right_by_now_is_trusted_without_being_set(story: Story) -> None:
+    story.add("morning", "0 9 * * *")
+    boot(story, NINE + timedelta(days=500), synchronised=False)
+    story.after_s(0)
+    before = story.runs("morning")
+
+    story.world.clock.synchronised = True
+    story.after_s(30)
+
+    assert before == []
+    assert story.statuses("morning") == ["skipped:misfire", "success"]
+
+
+def test_one_boot_in_2099_poisons_nothing(story: Story) -> None:
+    boot(story, FAR_AHEAD, synchronised=False)
+    for _ in range(30):
+        story.after_s(3600)
+
+    [(mark_ms,)] = query(story, "SELECT trusted_high_at FROM meta")
+    boot(story, NINE + timedelta(days=2), synchronised=False)
+    story.after_s(0)
+
+    assert mark_ms == to_ms(EIGHT + timedelta(hours=24))  # by elapsed time, and written rarely
+    assert len(told(story, EventKind.CLOCK_TRUSTED)) == 0
+    assert len(told(story, EventKind.CLOCK_UNTRUSTED)) == 1
+
+
+def test_a_clock_that_is_kept_right_takes_a_poisoned_mark_back(story: Story) -> None:
+    write(story, "UPDATE meta SET trusted_high_at = :far", far=to_ms(FAR_AHEAD))
+    boot(story, NINE, synchronised=True)
+
+    story.after_s(0)
+
+    assert query(story, "SELECT trusted_high_at FROM meta") == [(to_ms(NINE),)]
+
+
+def test_the_mark_is_written_hourly_at_most_and_only_beside_other_work(story: Story) -> None:
+    story.add("often", "every 25m")
+    marks = set()
+    for _ in range(60):
+        story.after_s(300)
+        marks.add(query(story, "SELECT trusted_high_at FROM meta")[0][0])
+
+    story.scheduler.remove("often")
+    for _ in range(40):
+        story.after_s(1800)
+        marks.add(query(story, "SELECT trusted_high_at FROM meta")[0][0])
+
+    assert len(marks) <= 5 + 1 + 1
+
+
+def test_a_clock_behind_what_has_surely_passed_is_not_trusted(story: Story) -> None:
+    story.add("often", "*/5 * * * *")
+    boot(story, EIGHT - timedelta(minutes=6), synchronised=False)
+    story.after_s(0)
+    held = told(story, EventKind.CLOCK_UNTRUSTED)
+
+    boot(story, EIGHT - timedelta(minutes=4), synchronised=False)
+    story.after_s(0)
+
+    assert len(held) == 1
+    assert len(told(story, EventKind.CLOCK_UNTRUSTED)) == 1
+
+
+def test_a_schedule_that_was_made_in_1970_has_missed_nothing_since(story: Story) -> None:
+    boot(story, THE_EPOCH, synchronised=False)
+    story.after_s(0)
+    story.add("morning", "0 9 * * *")
+
+    correct(story, EIGHT)
+
+    assert story.runs("morning") == []
+    assert story.scheduler.schedule("morning").next_plan_at == NINE
+
+
+# A clock that is set.
+
+
+@pytest.mark.failure(4)
+def test_a_small_step_back_fires_nothing_again(story: Story) -> None:
+    story.add("often", "*/10 * * * *")
+    story.after_s(1800)
+    before = story.statuses("often")
+
+    story.world.clock.step_ms(-2 * HOUR_MS)
+    for _ in range(12):
+        story.after_s(600)
+    again = story.statuses("often")
+    story.after_s(600)
+
+    assert again == before
+    assert len(story.statuses("often")) == len(before) + 1
+
+
+@pytest.mark.failure(4)
+def test_a_large_step_back_computes_anew_and_what_has_a_row_stays_decided(story: Story) -> None:
+    story.add("hourly", "0 * * * *")
+    for _ in range(6):
+        story.after_s(3600)  # 09:00 to 14:00
+    before = [run.plan_at for run in story.runs("hourly")]
+
+    story.world.clock.step_ms(-5 * HOUR_MS - 60_000)  # 08:59
+    story.after_s(0)
+    following = story.scheduler.schedule("hourly").next_plan_at
+    for _ in range(7):
+        story.after_s(3600)  # up to 15:59
+
+    assert following == NINE
+    plans = [run.plan_at for run in story.runs("hourly")]
+    assert plans == [*before, NINE + timedelta(hours=6)]
+    [moved] = told(story, EventKind.RETIMED)
+    assert (moved.schedule, moved.details["reason"]) == ("hourly", "clock")
+    assert moved.details["next_ms"] == to_ms(NINE)
+
+
+@pytest.mark.failure(3)
+def test_a_large_step_forward_is_a_misfire_like_any_other(story: Story) -> None:
+    story.add("hourly", "0 * * * *")
+
+    story.world.clock.step_ms(5 * HOUR_MS + 90_000)
+    story.after_s(0)
+
+    assert story.statuses("hourly") == ["skipped:misfire", "success"]
+    assert story.runs("hourly")[0].missed_count == 4
+    [event] = told(story, EventKind.CLOCK_SET)
+    assert event.details["by_s"] == 5 * 3600 + 90
+
+
+@pytest.mark.failure(5)
+@pytest.mark.parametrize("is_running", [True, False])
+def test_a_next_time_stranded_in_the_far_future_is_repaired(story: Story, is_running: bool) -> None:
+    story.world.clock.set_to(FAR_AHEAD)  # by what kept it "right"
+    story.after_s(0)
+    story.add("morning", "0 9 * * *")
+    story.add("later", "every 1h after end")
+    story.add("held", "0 9 * * *")
+    story.scheduler.pause("held")
+    stranded = story.scheduler.schedule("morning").next_plan_at
+
+    if is_running:
+        correct(story, EIGHT)
+    else:
+        boot(story, EIGHT, synchronised=True)
+        story.after_s(0)
+    story.scheduler.resume("held")
+
+    assert stranded is not None
+    assert stranded.year == 2099
+    assert story.scheduler.schedule("morning").next_plan_at == NINE
+    assert story.scheduler.schedule("later").next_plan_at == NINE
+    assert story.scheduler.schedule("held").next_plan_at == NINE
+    moved = {event.schedule: event for event in told(story, EventKind.RETIMED)}
+    assert moved["morning"].details["next_was_ms"] == to_ms(stranded)
+
+
+def test_a_fire_that_was_decided_early_by_hand_is_not_brought_back(story: Story) -> None:
+    story.add("monthly", "0 9 1 * *")
+    story.scheduler.reschedule("monthly", EIGHT + timedelta(minutes=1))
+    story.after_s(60)
+    decided = story.scheduler.schedule("monthly")
+
+    boot(story, NINE, synchronised=True)
+    story.after_s(0)
+
+    assert story.statuses("monthly") == ["success"]
+    assert decided.decided_until == datetime(2026, 12, 1, 9, tzinfo=UTC)
+    assert story.scheduler.schedule("monthly") == decided
+
+
+def test_what_a_clock_that_was_ahead_has_queued_waits_from_now_on(story: Story) -> None:
+    story.add("flaky", "@hourly", code=1, policies=Policies(retries=1, retry_delay_s=60.0))
+    story.world.clock.set_to(FAR_AHEAD)  # by what kept it "right"
+    story.after_s(0)
+    *_, failed, retry = story.runs("flaky")
+
+    correct(story, EIGHT)
+    story.after_s(120)  # its delay is jittered
+
+    assert (failed.status, retry.status) == (Status.FAILED, Status.QUEUED)
+    assert story.statuses("flaky")[-2:] == ["failed:exit", "failed:exit"]
+    assert story.runs("flaky")[-1].started_at == EIGHT + timedelta(minutes=2)
+
+
+# Suspend and resume.
+
+
+@pytest.mark.failure(6)
+def test_a_resume_is_noticed_and_what_came_due_meanwhile_runs_at_once(story: Story) -> None:
+    story.add("hourly", "0 * * * *")
+
+    story.world.clock.suspend_ms(3 * HOUR_MS + 1_500)
+    is_noticed = story.engine.has_changed()
+    story.after_s(0)
+
+    assert is_noticed
+    [event] = told(story, EventKind.RESUMED)
+    assert event.details["asleep_s"] == 3 * 3600 + 1.5
+    assert told(story, EventKind.CLOCK_SET) == []
+    assert story.statuses("hourly") == ["skipped:misfire", "success"]
+
+
+@pytest.mark.failure(7)
+def test_a_clock_that_was_set_is_news_to_a_sleeping_engine(story: Story) -> None:
+    before = story.engine.has_changed()
+
+    story.world.clock.step_ms(-90_000)
+
+    assert not before
+    assert story.engine.has_changed()
+
+
+class Restless(FakeClock):
+    """A machine that sleeps again and again."""
+
+    def monotonic_ms(self) -> int:
+        self.suspend_ms(60_000)
+        return super().monotonic_ms()
+
+
+@pytest.mark.failure(6)
+def test_a_nap_ends_where_the_machine_was_asleep_meanwhile() -> None:
+    sleeper = NapSleeper(Restless(EIGHT), nap_ms=1)
+
+    ready = sleeper.wait([], until_ms=None)  # Else it would sleep its 45 s out.
+
+    assert ready == set()
+
+
+# Zones that change.
+
+
+def moved_to(zone: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What `local` means from now on."""
+    monkeypatch.setenv("TZ", zone)
+
+
+def test_another_local_zone_has_its_times_computed_anew(
+    story: Story, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    moved_to("Europe/Berlin", monkeypatch)
+    boot(story, EIGHT, synchronised=True)
+    story.add("local", "0 18 * * *", timezone="local")
+    story.add("fixed", "0 18 * * *", timezone="Europe/Berlin")
+    story.after_s(0)
+    in_berlin = story.scheduler.schedule("local").next_plan_at
+
+    moved_to("America/New_York", monkeypatch)
+    story.after_s(31)
+
+    assert in_berlin == datetime(2026, 11, 20, 17, tzinfo=UTC)
+    assert story.scheduler.schedule("local").next_plan_at == datetime(2026, 11, 20, 23, tzinfo=UTC)
+    assert story.scheduler.schedule("fixed").next_plan_at == in_berlin
+    *_, changed = told(story, EventKind.LOCAL_ZONE_CHANGED)
+    assert changed.details["now"] == "America/New_York"
+    assert [event.schedule for event in told(story, EventKind.RETIMED)] == ["local"]
+
+
+def test_another_local_zone_fires_nothing_for_the_past_and_loses_nothing_that_was_due(
+    story: Story, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    moved_to("America/New_York", monkeypatch)
+    boot(story, EIGHT, synchronised=True)
+    story.add("due", "15 3 * * *", timezone="local")  # 08:15Z
+    story.add("past", "30 8 * * *", timezone="local")  # 13:30Z; in Berlin it was 07:30Z
+    story.after_s(0)
+
+    story.world.clock.advance_ms(1_000_000)  # 08:16:40Z, and nobody has looked yet
+    moved_to("Europe/Berlin", monkeypatch)
+    story.after_s(0)
+
+    assert story.statuses("due") == ["success"]
+    assert story.runs("past") == []
+    assert story.scheduler.schedule("past").next_plan_at == datetime(
+        2026, 11, 21, 7, 30, tzinfo=UTC
+    )
+    assert story.scheduler.schedule("due").next_plan_at == datetime(2026, 11, 21, 2, 15, tzinfo=UTC)
+    story.scheduler.remove("past")
+    assert story.runs("past") == []  # nor is a time of the new zone counted as missed
+
+
+def test_another_local_zone_is_noticed_across_a_restart(
+    story: Story, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    moved_to("Europe/Berlin", monkeypatch)
+    boot(story, EIGHT, synchronised=True)
+    story.add("local", "0 18 * * *", timezone="local")
+    story.after_s(0)
+
+    moved_to("Asia/Tokyo", monkeypatch)
+    boot(story, NINE - timedelta(minutes=1), synchronised=True)
+    story.after_s(0)
+
+    assert story.scheduler.schedule("local").next_plan_at == NINE
+    *_, changed = told(story, EventKind.LOCAL_ZONE_CHANGED)
+    assert (changed.details["was"], changed.details["now"]) == ("Europe/Berlin", "Asia/Tokyo")
+
+
+def test_a_pause_keeps_what_it_holds_when_the_zone_changes(
+    story: Story, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    moved_to("Europe/Berlin", monkeypatch)
+    boot(story, EIGHT, synchronised=True)
+    story.add("held", "30 * * * *", timezone="local")
+    story.after_s(0)
+    story.scheduler.pause("held", until=EIGHT + timedelta(hours=2))
+
+    story.after_s(3600)
+    moved_to("Asia/Kolkata", monkeypatch)  # half an hour off
+    story.after_s(31)
+    story.after_s(3600)
+
+    held, run = story.runs("held")  # 09:00Z, by the rules there are when the pause ends
+    assert (held.reason, held.missed_count) == (Reason.PAUSED, 1)
+    assert run.plan_at == EIGHT + timedelta(hours=2)
+
+
+@pytest.mark.failure(8)
+def test_other_zone_data_has_all_calendar_times_computed_anew(story: Story) -> None:
+    story.add("berlin", "0 18 * * *", timezone="Europe/Berlin")
+    story.add("grid", "every 7h")
+    before = story.scheduler.schedule("grid")
+    write(story, "UPDATE meta SET tzdata_version = '2019a'")
+    # By the rules of that version, the winter had not begun yet.
+    write(
+        story,
+        """UPDATE schedules SET next_plan_at = next_plan_at - 3600000,
+               next_run_at = next_run_at - 3600000 WHERE name = 'berlin'""",
+    )
+
+    boot(story, EIGHT, synchronised=True)
+    story.after_s(0)
+    story.after_s(60)
+
+    assert story.scheduler.schedule("berlin").next_plan_at == datetime(2026, 11, 20, 17, tzinfo=UTC)
+    assert story.scheduler.schedule("grid").next_plan_at == before.next_plan_at
+    [changed] = told(story, EventKind.TZDATA_CHANGED)
+    assert (changed.details["was"], changed.details["now"]) == ("2019a", tzdata_version())
+    assert [event.schedule for event in told(story, EventKind.RETIMED)] == ["berlin"]
+    assert query(story, "SELECT tzdata_version FROM meta") == [(tzdata_version(),)]
+
+
+@pytest.mark.failure(9)
+def test_a_zone_that_is_gone_does_not_keep_the_others_from_being_computed_anew(
+    story: Story,
+) -> None:
+    for name, zone in (("first", "Europe/Berlin"), ("gone", "Europe/Paris"), ("last", "UTC")):
+        story.add(name, "0 18 * * *", timezone=zone)
+    write(story, "UPDATE meta SET tzdata_version = '2019a'")
+    write(
+        story,
+        """UPDATE schedule_revisions SET snapshot = replace(snapshot, :there, :gone)""",
+        there="Europe/Paris",
+        gone="Europe/Atlantis",
+    )
+    write(
+        story, "UPDATE schedules SET next_plan_at = next_plan_at + 1, next_run_at = next_run_at + 1"
+    )
+
+    boot(story, EIGHT, synchronised=True)
+    story.after_s(0)
+
+    assert "Atlantis" in (story.scheduler.schedule("gone").trigger_error or "")
+    assert story.scheduler.schedule("gone").next_plan_at is None
+    assert [event.schedule for event in told(story, EventKind.BROKEN)] == ["gone"]
+    assert [event.schedule for event in told(story, EventKind.RETIMED)] == ["first", "last"]
+
+
+def test_several_engines_agree_on_what_is_put_right(story: Story) -> None:
+    story.add("hourly", "0 * * * *")
+    other = story.world.start_engine()
+    random = Random(7)
+    for _ in range(6):
+        story.after_s(3600)
+        story.world.step(other)
+
+    story.world.clock.step_ms(-5 * HOUR_MS - 60_000)
+    for _ in range(20):
+        story.world.step(random.choice((other, story.key)))
+        story.world.clock.advance_ms(1_200_000)
+
+    plans = [run.plan_at for run in story.runs("hourly")]
+    assert sorted(plans) == sorted(set(plans))
+    assert len(told(story, EventKind.RETIMED)) == 1
+    assert _hours(plans) == list(range(9, 16))
+
+
+def _hours(plans: Iterable[datetime]) -> list[int]:
+    return sorted(plan.hour for plan in plans)
+
+
+def test_the_release_is_what_a_new_database_goes_by(tmp_path: Path) -> None:
+    story = Story(tmp_path / "new.db")
+    story.world.clock.set_ms(BUILT_MS - 301_000)
+    story.world.clock.synchronised = None  # The kernel does not say.
+    story.after_s(0)
+    early = told(story, EventKind.CLOCK_UNTRUSTED)
+
+    story.world.clock.set_ms(BUILT_MS)
+    story.after_s(0)
+
+    assert len(early) == 1
+    assert len(told(story, EventKind.CLOCK_TRUSTED)) == 1
