@@ -286,6 +286,7 @@ class World:
         self,
         *,
         max_running: int = 4,
+        burst: int | None = None,
         clock_wait_ms: int | None = CLOCK_WAIT_MS,
     ) -> str:
         """A new engine process with its supervisor; its key."""
@@ -302,6 +303,7 @@ class World:
             pid=self._made,
             queues=(COMMAND_QUEUE,),
             max_running=max_running,
+            burst=burst,
             clock_wait_ms=clock_wait_ms,
             report=self.events.append,
             ring_peers=lambda: None,

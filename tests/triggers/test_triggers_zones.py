@@ -220,14 +220,14 @@ def test_another_local_zone_changes_its_stamp_and_its_mark(
     etc, localtime = str(tmp_path), tmp_path / "localtime"
     stamps, marks = [local_zone_stamp(etc)], [local_zone_mark(etc)]
 
-    for zone in ("Asia/Tokyo", "Europe/Berlin"):
+    for name in ("Asia/Tokyo", "Europe/Berlin"):
         # As timedatectl does it; and as an image without names has it.
-        (tmp_path / "new").symlink_to(f"/usr/share/zoneinfo/{zone}")
+        (tmp_path / "new").symlink_to(f"/usr/share/zoneinfo/{name}")
         (tmp_path / "new").replace(localtime)
         stamps.append(local_zone_stamp(etc))
         marks.append(local_zone_mark(etc))
-    for zone in ("Asia/Tokyo", "Europe/Berlin"):
-        (tmp_path / "new").write_bytes((FOLDER / "zoneinfo" / zone).read_bytes())
+    for name in ("Asia/Tokyo", "Europe/Berlin"):
+        (tmp_path / "new").write_bytes((FOLDER / "zoneinfo" / name).read_bytes())
         (tmp_path / "new").replace(localtime)
         stamps.append(local_zone_stamp(etc))
         marks.append(local_zone_mark(etc))
