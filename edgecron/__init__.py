@@ -11,7 +11,8 @@ in this list, never from below; `tests/test_house.py` holds it.
     conditions            what a run needs before it starts: read, said in words, judged
     model                 Schedule, Execution, policies, statuses: frozen values
     triggers              text -> Trigger; next_after(instant); the gap and fold rule
-    planning, admission   pure decisions: what is due, misfire; overlap, limits
+    planning, admission   pure decisions: the next fire; overlap, limits
+    catchup               likewise: what becomes of what is due, misfires included
     retrying, upstreams   likewise: the next attempt; what a schedule may come after
     correcting            stored times put right, after a wrong clock or in a changed zone
     timing                a schedule's words to its times, compiled when written

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from edgecron.catchup import plan_fire
 from edgecron.clock import Clock
 from edgecron.engine.catalogue import Catalogue
 from edgecron.engine.events import EventKind
 from edgecron.engine.telling import Teller
 from edgecron.model import Cause
-from edgecron.planning import Due, Fire, plan_fire
+from edgecron.planning import Due, Fire
 from edgecron.store.contract import BootDecision, ClaimBatch, Decision, Seat, Store
 from edgecron.trust import Hold
 

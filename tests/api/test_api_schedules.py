@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from edgecron import Scheduler
+from edgecron.catchup import plan_fire
 from edgecron.errors import (
     AlreadyExists,
     Conflict,
@@ -26,7 +27,7 @@ from edgecron.model import (
     ScheduleSpec,
     Status,
 )
-from edgecron.planning import Due, plan_fire
+from edgecron.planning import Due
 from edgecron.store.connection import Database
 from edgecron.store.contract import Decision, Seat
 from edgecron.timetext import to_ms

@@ -97,7 +97,7 @@ CASES = {
 
 def measure(name: str, span_ms: int) -> tuple[float, float, int, int]:
     """Milliseconds cold and warm, how many fires are to run, and how many were missed."""
-    from edgecron.planning import plan_fire
+    from edgecron.catchup import plan_fire
 
     timing = CASES[name].timing()
     found = next_fire(timing, START_MS)

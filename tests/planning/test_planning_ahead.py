@@ -7,8 +7,9 @@ from itertools import islice
 
 import pytest
 
+from edgecron.catchup import plan_fire
 from edgecron.model import CatchUp, Reason
-from edgecron.planning import Timing, missed_until, next_fire, next_fires, plan_fire
+from edgecron.planning import Timing, missed_until, next_fire, next_fires
 from edgecron.timetext import format_ms
 from support.specs import make_due, make_timing, ms
 

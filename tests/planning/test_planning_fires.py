@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
+from edgecron.catchup import plan_fire
 from edgecron.model import CatchUp, Cause, Reason
-from edgecron.planning import FirePlan, plan_fire
+from edgecron.planning import FirePlan
 from edgecron.timetext import format_ms
 from support.specs import make_due, make_timing, ms
 

@@ -7,8 +7,9 @@ from itertools import islice
 
 import pytest
 
+from edgecron.catchup import plan_fire
 from edgecron.model import CatchUp
-from edgecron.planning import next_fire, next_fires, plan_fire, resolve_due_ms
+from edgecron.planning import next_fire, next_fires, resolve_due_ms
 from support.specs import SEED, make_due, make_timing, ms
 
 START = "2026-11-20T08:00:00Z"

@@ -5,8 +5,9 @@ from __future__ import annotations
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from edgecron.catchup import plan_fire
 from edgecron.model import CatchUp, Cause
-from edgecron.planning import Due, plan_fire, resolve_due_ms
+from edgecron.planning import Due, resolve_due_ms
 from edgecron.timetext import format_ms
 from support.specs import make_due, make_timing, ms
 
