@@ -113,17 +113,20 @@ def next_fire(timing: Timing, after_ms: int, *, planned_count: int = 0) -> NextF
     return NextFire(plan_ms=plan_ms, due_ms=resolve_due_ms(timing, plan_ms), source=source)
 
 
-def fresh_fire(timing: Timing, after_ms: int, *, planned_count: int = 0) -> NextFire | None:
+def fresh_fire(
+    timing: Timing, after_ms: int, *, planned_count: int = 0, idle_ms: int | None = None
+) -> NextFire | None:
     """The first fire later than `after_ms` where nothing runs whose end could be waited for.
 
-    As `next_fire`; an interval after the end counts from `after_ms` then.
+    As `next_fire`; an interval after the end counts from `idle_ms` then, or from `after_ms`.
     """
     found = next_fire(timing, after_ms, planned_count=planned_count)
     if timing.after_end_ms is None:
         return found
     if timing.max_runs is not None and planned_count >= timing.max_runs:
         return None
-    plan_ms = max(after_ms + timing.after_end_ms, timing.from_ms or 0)
+    idle_ms = after_ms if idle_ms is None else idle_ms
+    plan_ms = max(idle_ms + timing.after_end_ms, timing.from_ms or 0)
     if timing.until_ms is not None and plan_ms > timing.until_ms:
         return found
     if found is not None and found.plan_ms <= plan_ms:
@@ -139,8 +142,12 @@ def next_after_pause(
 
     Where none follows, the first that the pause holds, due at its end: it is then recorded.
     """
-    after_ms = max(until_ms - 1, decided_until_ms)
-    following = fresh_fire(timing, after_ms, planned_count=planned_count)
+    following = fresh_fire(
+        timing,
+        max(until_ms - 1, decided_until_ms),
+        planned_count=planned_count,
+        idle_ms=max(until_ms, decided_until_ms),
+    )
     if following is not None:
         return following
     held = next_fire(timing, decided_until_ms, planned_count=planned_count)

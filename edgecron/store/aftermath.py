@@ -58,6 +58,15 @@ def follow_up(database: Database, outcome: Outcome, *, seed: bytes, now_ms: int)
     retry = None if row.is_removed else _retry(database, row, seed, now_ms)
     if retry is not None:
         return Ended(reason=row.reason, decided=(retry,))
+    return _end_fire(database, row, now_ms)
+
+
+def follow_up_withdrawn(database: Database, execution_id: int, *, now_ms: int) -> Ended:
+    """Write what follows the end of a fire whose attempt was cancelled before it started."""
+    return _end_fire(database, _read(database, execution_id), now_ms)
+
+
+def _end_fire(database: Database, row: _EndedRow, now_ms: int) -> Ended:
     decided, has_replaced = _start_downstream(database, row, now_ms)
     if row.after_end_ms is not None and not row.is_removed:
         _set_after_end(database, row.schedule_id, row.after_end_ms, row.finished_ms)

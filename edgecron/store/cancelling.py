@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from edgecron.store.aftermath import follow_up_withdrawn
 from edgecron.store.connection import Database
 
 
@@ -26,7 +27,10 @@ def cancel_queued(database: Database, execution_id: int, *, now_ms: int) -> bool
 
 
 def withdraw(database: Database, execution_id: int, *, now_ms: int) -> bool:
-    """Cancel a queued execution on request, inside the caller's transaction."""
+    """Cancel a queued execution on request, inside the caller's transaction.
+
+    Its fire has ended with it: what follows is written as after any other end.
+    """
     row = database.returning(
         """UPDATE executions SET status = 'cancelled', reason = 'request',
                cancel_requested_at = coalesce(cancel_requested_at, :now), finished_at = :now,
@@ -39,4 +43,5 @@ def withdraw(database: Database, execution_id: int, *, now_ms: int) -> bool:
             "UPDATE schedules SET cancelled_count = cancelled_count + 1 WHERE id = :id",
             {"id": row[0]},
         )
+        follow_up_withdrawn(database, execution_id, now_ms=now_ms)
     return row is not None

@@ -436,6 +436,12 @@ TALES: dict[str, Tale] = {
         until="21:20",
         history={"sync": "20:15..21:00 x4 skipped:paused\n21:15 success"},
     ),
+    "an interval after the end counts from the end of a pause that has one": Tale(
+        schedules=(job("poll", "every 10m after end"),),
+        then=(("20:05", pause("poll", "20:30")),),
+        until="20:55",
+        history={"poll": "20:40 success\n20:50 success"},
+    ),
     "a pause with an end holds what is before it, and no more": Tale(
         schedules=(job("sync", QUARTERLY),),
         then=(("20:10", pause("sync", "20:45")),),
@@ -562,6 +568,32 @@ TALES: dict[str, Tale] = {
         then=(("20:20", cancel("sync")),),
         until="20:29",
         history={"sync": "20:15 cancelled:request"},
+    ),
+    "an attempt that a person withdraws is the fire's end": Tale(
+        schedules=(
+            job("sync", "0 * * * *", code=1, retries=3, retry_delay_s=300),
+            job("alarm", "after sync:any"),
+        ),
+        then=(("21:02", cancel("sync")),),
+        until="21:20",
+        history={
+            "sync": "21:00 failed:exit\n21:00 #2 cancelled:request",
+            "alarm": "21:00 after at 21:02 success",
+        },
+    ),
+    "a run that a person withdraws before it starts is an end to count from": Tale(
+        schedules=(
+            job("poll", "every 10m after end", lasts_m=5, retries=1, retry_delay_s=120, code=1),
+        ),
+        then=(("20:16", cancel("poll")),),
+        until="20:27",
+        history={
+            "poll": """
+                20:10 failed:exit
+                20:10 #2 cancelled:request
+                20:26 running
+            """
+        },
     ),
     # after x others
     "what comes after waits for the last attempt, and follows what that was": Tale(
