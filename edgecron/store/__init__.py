@@ -367,6 +367,9 @@ class SqliteStore:
             limit=limit,
         )
 
+    def find_waiting(self, *, limit: int) -> list[Execution]:
+        return history.find_waiting(self._database, limit=limit)
+
     def last_execution_of(self, schedule_id: int) -> Execution | None:
         return history.last_execution_of(self._database, schedule_id)
 

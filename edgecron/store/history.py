@@ -11,9 +11,14 @@ from edgecron.model import Execution, Status
 from edgecron.store.connection import Database
 from edgecron.store.rows import EXECUTION_COLUMNS, execution_of
 
+_COLUMNS = f"{', '.join(f'e.{column}' for column in EXECUTION_COLUMNS)}, s.name"
 # CROSS keeps the order of the tables: with statistics SQLite may begin with schedules, and sort.
-_SELECT = f"""SELECT {", ".join(f"e.{column}" for column in EXECUTION_COLUMNS)}, s.name
+_SELECT = f"""SELECT {_COLUMNS}
     FROM executions AS e CROSS JOIN schedules AS s ON s.id = e.schedule_id"""
+_ACTIVE_INDEXES = {
+    Status.QUEUED: "executions_queued",
+    Status.RUNNING: "executions_running",
+}
 
 
 def find_execution(database: Database, execution_id: int) -> Execution | None:
@@ -39,6 +44,18 @@ def find_executions(
         ]
         return sorted(found, key=lambda execution: -execution.id)[:limit]
     return _page(database, schedule_id, None, before_id, limit)
+
+
+def find_waiting(database: Database, *, limit: int) -> list[Execution]:
+    """Executions that wait for a condition, those whose deadline comes first before the others."""
+    rows = database.rows(
+        f"""SELECT {_COLUMNS}
+            FROM executions AS e INDEXED BY executions_owed
+            CROSS JOIN schedules AS s ON s.id = e.schedule_id
+            WHERE e.waiting_for IS NOT NULL ORDER BY e.wait_until, e.id LIMIT :limit""",
+        {"limit": limit},
+    )
+    return [execution_of(row) for row in rows]
 
 
 def last_execution_of(database: Database, schedule_id: int) -> Execution | None:
@@ -88,6 +105,12 @@ def _page(
     if before_id is not None:
         wheres.append("e.id < :before")
         params["before"] = before_id
+    select = _SELECT
+    if status in _ACTIVE_INDEXES:
+        # What is active is little, and the past that SQLite would walk back through is not.
+        index = _ACTIVE_INDEXES[status] if schedule_id is None else "executions_active"
+        wheres.append("e.status IN ('queued', 'running')")
+        select = _SELECT.replace(" AS e ", f" AS e INDEXED BY {index} ", 1)
     where = f" WHERE {' AND '.join(wheres)}" if wheres else ""
-    rows = database.rows(f"{_SELECT}{where} ORDER BY e.id DESC LIMIT :limit", params)
+    rows = database.rows(f"{select}{where} ORDER BY e.id DESC LIMIT :limit", params)
     return [execution_of(row) for row in rows]

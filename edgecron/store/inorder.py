@@ -7,10 +7,12 @@ start, whatever its rows, is left out of the pages that follow.
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from heapq import merge
 
+from edgecron.admission import Occupancy, is_full
 from edgecron.model import Cause, Overlap
 from edgecron.store.connection import Database
 from edgecron.store.contract import QueuedRow
@@ -27,6 +29,13 @@ class Blocked:
     keys: set[ScopeKey] = field(default_factory=set)
     groups: set[str] = field(default_factory=set)
     causes: set[Cause] = field(default_factory=set)
+    has_all_keys: bool = False
+
+    def find_all_keys(self, database: Database) -> None:
+        """Note at once the schedules and scopes of which as many run as may."""
+        if not self.has_all_keys:
+            self.keys.update(_find_full(database))
+            self.has_all_keys = True
 
     def holds(self, row: QueuedRow) -> bool:
         return row.key in self.keys or row.group in self.groups or row.cause in self.causes
@@ -86,6 +95,28 @@ def _walk(
                 break
             after = page[-1]
             limit = _PAGE
+            # Many pages may hold what can't start; a few running rows tell which.
+            blocked.find_all_keys(database)
+
+
+def _find_full(database: Database) -> list[ScopeKey]:
+    """Schedules and scopes of which as many run as may.
+
+    But for those that replace what runs once their need is met: their rows must be seen.
+    """
+    # Counted here: to group them, SQLite would walk the whole history in the order of its keys.
+    running = Counter(
+        database.rows(
+            """SELECT e.schedule_id, e.scope_kind, e.scope_id, s.overlap, s.max_running
+               FROM executions AS e CROSS JOIN schedules AS s ON s.id = e.schedule_id
+               WHERE e.status = 'running' AND NOT (s.overlap = 'replace' AND s.needs != '[]')"""
+        )
+    )
+    return [
+        row[:3]
+        for row, count in running.items()
+        if is_full(overlap=Overlap(row[3]), max_running=row[4], occupancy=Occupancy(running=count))
+    ]
 
 
 def _order(row: QueuedRow) -> tuple[int, int, int]:

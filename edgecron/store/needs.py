@@ -93,7 +93,8 @@ def wake_schedule(database: Database, schedule_id: int) -> int:
     """Let what waits of a schedule be judged again, since what it needs was changed."""
     return database.change(
         """UPDATE executions SET waiting_for = NULL, wait_until = NULL
-           WHERE schedule_id = :id AND status = 'queued' AND waiting_for IS NOT NULL""",
+           WHERE schedule_id = :id AND status IN ('queued', 'running')
+               AND waiting_for IS NOT NULL""",
         {"id": schedule_id},
     )
 

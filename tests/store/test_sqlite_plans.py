@@ -11,6 +11,8 @@ from store_bench import Bench, OpenStore
 from edgecron.model import Overlap, Status
 from edgecron.store import SqliteStore
 from edgecron.store.contract import Seat
+from edgecron.store.inorder import Blocked
+from edgecron.store.needs import wake_for_success, wake_schedule
 from support.clock import FakeClock
 from support.specs import make_spec
 
@@ -24,6 +26,12 @@ HOT: dict[str, Callable[[SqliteStore, Bench], object]] = {
     "load_schedules": lambda store, bench: store.load_schedules([(1, 1), (2, 1)]),
     "claim_due": lambda store, bench: bench.fire(),
     "claim_queued": lambda store, bench: store.claim_queued(seat=SEAT, now_ms=bench.now),
+    "claim_queued, late": lambda store, bench: store.claim_queued(
+        seat=SEAT, now_ms=bench.now + 86_400_000
+    ),
+    "blocked": lambda store, bench: Blocked().find_all_keys(store._database),
+    "wake": lambda store, bench: wake_for_success(store._database, "s1"),
+    "wake a schedule": lambda store, bench: wake_schedule(store._database, 3),
     "has_queued": lambda store, bench: store.has_queued(),
     "find_running": lambda store, bench: store.find_running(),
     "finish": lambda store, bench: bench.end(*bench.fill().granted),
@@ -69,7 +77,11 @@ def full(request: pytest.FixtureRequest, make_store: OpenStore, clock: FakeClock
             bench.end(*batch.granted, status=Status.FAILED if minute == 7 else Status.SUCCESS)
     for number in range(50):
         bench.run(f"s{number}", key="manual:1")
+    for number in range(20):
+        name = f"waits{number}"
+        bench.add(make_spec(name, needs=("success:s1:1s",), needs_deadline_s=3600))
     clock.advance_ms(60_000)
+    bench.claim(bench.decide([due for due in bench.look(limit=1000) if due.schedule_id > 300]))
     if request.param == "with statistics":
         bench.store._database._connection.execute("ANALYZE")
     return bench
@@ -117,3 +129,30 @@ def test_a_page_of_history_begins_where_the_one_before_it_ended(full: Bench) -> 
     connection.exec_trace = None
     [sql] = statements
     assert plan_of(full, sql)[0] == "SEARCH e USING INTEGER PRIMARY KEY (rowid<?)"
+
+
+@pytest.mark.parametrize(
+    ("call", "index"),
+    [
+        (lambda store: store.find_executions(statuses=(Status.RUNNING,)), "executions_running"),
+        (lambda store: store.find_executions(statuses=(Status.QUEUED,)), "executions_queued"),
+        (
+            lambda store: store.find_executions(schedule_id=3, statuses=(Status.QUEUED,)),
+            "executions_active",
+        ),
+        (lambda store: store.find_waiting(limit=20), "executions_owed"),
+    ],
+)
+def test_what_is_active_is_found_without_the_past(
+    full: Bench, call: Callable[[SqliteStore], object], index: str
+) -> None:
+    """It is little, and may be sorted; the newest of it may lie far back."""
+    statements: list[str] = []
+    connection = full.store._database._connection
+    connection.exec_trace = lambda cursor, sql, bindings: statements.append(sql) or True
+
+    call(full.store)
+
+    connection.exec_trace = None
+    [sql] = statements
+    assert f" INDEX {index}" in plan_of(full, sql)[0]
