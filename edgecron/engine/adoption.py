@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,12 +23,12 @@ _STARTED = (Phase.RUNNING, Phase.ENDED)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Adoption:
-    """A supervisor that answers to us from now on.
+    """What a supervisor answered, that answers to us from now on unless `runner` is None.
 
     `started` are the rows that it runs, or ran; the others are revoked, and will never start.
     """
 
-    runner: Runner
+    runner: Runner | None
     started: tuple[RunningRow, ...]
     revoked: tuple[RunningRow, ...]
 
@@ -38,25 +39,27 @@ Adopt = Callable[[str, Sequence[RunningRow]], Adoption | None]
 def adopt_supervisor(
     state_dir: Path, supervisor_id: str, rows: Sequence[RunningRow], *, clock: Clock
 ) -> Adoption | None:
-    """Become the engine of a supervisor whose own has died, or None where that can't be.
+    """Become the engine of a supervisor whose own has died; None where it does not answer.
 
-    It may have been faster to leave, have been adopted by another engine, be stopped, or speak
-    another version of the protocol. `rows` are all that it is said to run. Whatever it has not
-    started is revoked first, so that it may be queued again.
+    It may be stopped, or have been faster to leave. It refuses where it was adopted by another
+    engine, or speaks another version of the protocol. `rows` are all that it is said to run.
+    Whatever it has not started is revoked first, so that it may be queued again.
     """
+    link = None
     try:
         with Control(state_dir, supervisor_id, timeout_s=_TIMEOUT_S) as control:
             phases = control.revoke([row.lease_token for row in rows])
-            started = tuple(row for row in rows if phases[row.lease_token] in _STARTED)
-            link = control.adopt()
+            with suppress(SupervisorUnavailable):  # It refuses, and has said what it runs.
+                link = control.adopt()
     except SupervisorUnavailable:
         return None
+    started = tuple(row for row in rows if phases[row.lease_token] in _STARTED)
+    revoked = tuple(row for row in rows if row not in started)
+    if link is None:
+        return Adoption(runner=None, started=started, revoked=revoked)
     leases = [
         Lease(execution_id=row.execution_id, lease_token=row.lease_token, ok_codes=row.ok_codes)
         for row in started
     ]
-    return Adoption(
-        runner=CommandRunner(link, clock=clock, leases=leases),
-        started=started,
-        revoked=tuple(row for row in rows if row not in started),
-    )
+    runner = CommandRunner(link, clock=clock, leases=leases)
+    return Adoption(runner=runner, started=started, revoked=revoked)

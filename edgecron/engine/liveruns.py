@@ -105,6 +105,8 @@ class LiveRuns:
     def adopt(self, adoption: Adoption) -> None:
         """Answer for what another engine's supervisor runs."""
         runner = adoption.runner
+        if runner is None:
+            return
         self._adopted[runner.supervisor_id] = runner
         self._revoked[runner.supervisor_id] = frozenset(row.lease_token for row in adoption.revoked)
         for row in adoption.started:

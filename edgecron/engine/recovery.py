@@ -136,7 +136,7 @@ class _Pass:
 
     def _adopt(self, supervisor_id: str, rows: Sequence[RunningRow]) -> bool:
         """Adopt a supervisor that lives on; False where that can't be."""
-        # One that could not be adopted may have taken its time: no other is tried in this pass.
+        # One that did not answer has taken its time: no other is asked in this pass.
         if self._taker.adopt is None or self._has_failed:
             return False
         if not self._liveness.supervisor_is_alive(supervisor_id):
@@ -145,10 +145,14 @@ class _Pass:
         if adoption is None:
             self._has_failed = True
             return False
-        self._taker.on_adopted(adoption)
+        if adoption.runner is not None:
+            self._taker.on_adopted(adoption)
         for row in adoption.revoked:
             self._requeue(row)
-        self._put_down_as_ours(adoption.started)
+        if adoption.runner is not None:
+            self._put_down_as_ours(adoption.started)
+        else:
+            self._judge(supervisor_id, adoption.started)
         return True
 
     def _put_down_as_ours(self, rows: Sequence[RunningRow]) -> None:

@@ -25,7 +25,13 @@ from edgecron.supervisor.link import SupervisorLink
 START_TIMEOUT_S = 20.0
 FAREWELL_S = 2.0  # so long one that failed may take to let go of its lock
 _EXEC = (
-    "import sys; sys.path.append(sys.argv[1]);"
+    # This very package, whichever is installed; its folder must not stand before other modules.
+    "import sys; from importlib import util; home = sys.argv[1];"
+    "spec = util.spec_from_file_location("
+    "'edgecron', home + '/edgecron/__init__.py',"
+    " submodule_search_locations=[home + '/edgecron']);"
+    "sys.modules['edgecron'] = package = util.module_from_spec(spec);"
+    "spec.loader.exec_module(package); sys.path.append(home);"
     "from edgecron.supervisor.__main__ import main; main(sys.argv[2:])"
 )
 

@@ -422,11 +422,13 @@ class World:
         supervisor = self.supervisors.get(supervisor_id)
         if supervisor is None or not self.is_alive(supervisor):
             return None
-        if supervisor.engine_key is not None or self.random.random() < self.fault_chance:
+        if self.random.random() < self.fault_chance:
             return None
         revoked = tuple(row for row in rows if supervisor.revoke(row.lease_token))
         self.maybe_crash("after the revocation")
         started = tuple(row for row in rows if row not in revoked)
+        if supervisor.engine_key is not None or self.random.random() < self.fault_chance:
+            return Adoption(runner=None, started=started, revoked=revoked)
         leases = [
             Lease(execution_id=row.execution_id, lease_token=row.lease_token, ok_codes=(0,))
             for row in started

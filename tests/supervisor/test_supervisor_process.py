@@ -5,13 +5,17 @@ from __future__ import annotations
 import os
 import resource
 import select
+import shutil
 import socket
+import subprocess
+import sys
 import threading
 from pathlib import Path
 
 import pytest
 from supervisor_bench import Bench
 
+import edgecron
 from edgecron.clock import SystemClock
 from edgecron.errors import SupervisorUnavailable
 from edgecron.supervisor import lock_is_held, lock_path, start
@@ -306,3 +310,23 @@ def test_what_is_no_message_is_refused(text: bytes) -> None:
 def test_a_frame_that_is_too_long_is_refused_before_it_is_read() -> None:
     with pytest.raises(BrokenProtocol):
         FrameReader().feed(b"\xff\xff\xff\xff")
+
+
+def test_a_supervisor_that_is_started_anew_is_of_the_same_package(tmp_path: Path) -> None:
+    copy = tmp_path / "copy"
+    shutil.copytree(Path(edgecron.__file__).parent, copy / "edgecron")
+    told = copy / "edgecron" / "supervisor" / "__main__.py"
+    told.write_text(told.read_text() + f"\nopen({str(tmp_path / 'here')!r}, 'w').close()\n")
+    program = f"""
+import sys
+sys.path.insert(0, {str(copy)!r})
+from pathlib import Path
+import edgecron
+from edgecron.clock import SystemClock
+from edgecron.supervisor import StartBy, start
+start(Path({str(tmp_path / "state")!r}), clock=SystemClock(), by=StartBy.EXEC).close()
+"""
+
+    subprocess.run([sys.executable, "-c", program], cwd="/", check=True)
+
+    assert (tmp_path / "here").exists()
