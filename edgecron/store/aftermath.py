@@ -27,6 +27,7 @@ _ENDS = {
     Status.FAILED: ("failure", "any"),
     Status.INTERRUPTED: ("failure", "any"),
     Status.CANCELLED: ("any",),
+    Status.SKIPPED: ("any",),  # given up after it had waited: what was left out was no run
 }
 
 
@@ -62,7 +63,7 @@ def follow_up(database: Database, outcome: Outcome, *, seed: bytes, now_ms: int)
 
 
 def follow_up_withdrawn(database: Database, execution_id: int, *, now_ms: int) -> Ended:
-    """Write what follows the end of a fire whose attempt was cancelled before it started."""
+    """Write what follows the end of a fire that was cancelled or given up before it started."""
     return _end_fire(database, _read(database, execution_id), now_ms)
 
 
@@ -230,15 +231,6 @@ def _count_planned(database: Database, schedule_id: int) -> None:
         "UPDATE schedules SET planned_count = planned_count + 1 WHERE id = :id",
         {"id": schedule_id},
     )
-
-
-def follow_up_unstarted(database: Database, schedule_id: int, *, now_ms: int) -> None:
-    """Write what follows the end of a fire that never started: its schedule's time after it."""
-    [(after_end_ms,)] = database.rows(
-        "SELECT after_end_ms FROM schedules WHERE id = :id", {"id": schedule_id}
-    )
-    if after_end_ms is not None:
-        _set_after_end(database, schedule_id, after_end_ms, now_ms)
 
 
 def _set_after_end(

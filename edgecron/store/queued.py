@@ -6,7 +6,7 @@ import os
 
 from edgecron.admission import LATE_CAUSES, is_full, may_start_queued, running_limit
 from edgecron.model import Cause, Overlap
-from edgecron.store.aftermath import follow_up_unstarted
+from edgecron.store.aftermath import follow_up_withdrawn
 from edgecron.store.connection import Database
 from edgecron.store.contract import ClaimBatch, Decided, Granted, QueuedRow, Seat
 from edgecron.store.inorder import Blocked, is_any_due, walk_queued
@@ -66,6 +66,7 @@ class _Filler:
         self.granted: list[Granted] = []
         self.decided: list[Decided] = []
         self.has_replaced = False
+        self._has_followers = False  # rows that the walk may have passed already
 
     def give_up(self) -> None:
         """Decide what has waited for a condition until its deadline."""
@@ -75,6 +76,12 @@ class _Filler:
 
     def fill(self) -> None:
         """Start what may, until all places are taken."""
+        self._walk()
+        while self._has_followers:
+            self._has_followers = False
+            self._walk()
+
+    def _walk(self) -> None:
         ledger, only = self._ledger, self._seat.only
         rows = walk_queued(
             self._database,
@@ -137,7 +144,10 @@ class _Filler:
     def _note(self, one: Decided) -> None:
         self.decided.append(one)
         if one.reason is not None:  # It was given up, which ends its fire.
-            follow_up_unstarted(self._database, one.schedule_id, now_ms=self._now_ms)
+            ended = follow_up_withdrawn(self._database, one.execution_id, now_ms=self._now_ms)
+            self.decided.extend(ended.decided)
+            self.has_replaced = self.has_replaced or ended.has_replaced
+            self._has_followers = self._has_followers or bool(ended.decided)
 
 
 def _start_queued(database: Database, row: QueuedRow, seat: Seat, now_ms: int) -> Granted | None:

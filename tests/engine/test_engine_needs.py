@@ -223,3 +223,17 @@ def test_a_schedule_that_needs_a_success_can_be_told_to_need_it_no_more(story: S
     story.after_s(0)
 
     assert history(story, "report") == ["success"]
+
+
+@pytest.mark.parametrize(("trigger", "runs"), [("any", 1), ("failure", 0), ("success", 0)])
+def test_what_follows_any_end_follows_a_fire_that_was_given_up(
+    story: Story, trigger: str, runs: int
+) -> None:
+    story.add("backup", "@yearly")
+    story.add("report", "@daily", policies=NEEDS)
+    story.add("tell", f"after report:{trigger}")
+    story.after_s(4 * HOUR_S)
+
+    story.after_s(2 * HOUR_S)
+
+    assert history(story, "tell") == ["success"] * runs
