@@ -8,6 +8,7 @@ time only, so that one boot in 2099 poisons nothing.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
 
@@ -31,6 +32,16 @@ class Hold(StrEnum):
     NOTHING = "nothing"  # the clock is trusted
     CALENDAR = "calendar"  # the wait is over: what counts elapsed time runs, cron and `at` do not
     ALL = "all"  # the wait lasts, or has no end
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClockState:
+    """How a clock stands: what it says, what has surely passed, and whether it is believed."""
+
+    now_ms: int
+    mark_ms: int
+    is_synchronised: bool | None
+    is_trusted: bool
 
 
 def resolve_mark_ms(stored_ms: int | None) -> int:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+from datetime import datetime
 
 from edgecron.api.opening import TRIES
 from edgecron.api.reading import Reading
 from edgecron.errors import Conflict, SupervisorUnavailable
 from edgecron.model import ACTIVE, Cause, Execution, Status
 from edgecron.paths import state_dir
+from edgecron.timetext import from_ms
 
 
 class Acting(Reading):
@@ -70,3 +72,16 @@ class Acting(Reading):
             else:
                 raise Conflict(f"run {execution_id} has ended already: {execution.status}")
         raise Conflict(f"run {execution_id} is being changed by others", hint="try again")
+
+    def trust_clock(self) -> tuple[datetime | None, datetime]:
+        """Vouch that the clock is right now, so that engines believe it.
+
+        The trusted mark as it was, None where there was none yet, and as it is now.
+        """
+        for _ in range(TRIES):
+            was_ms = self.store.find_clock_marks().trusted_high_ms
+            now_ms = self._clock.now_ms()
+            if self.store.note_trusted(now_ms, was_ms=was_ms):
+                self._ring()
+                return (None if was_ms is None else from_ms(was_ms)), from_ms(now_ms)
+        raise Conflict("the trusted mark is being changed by others", hint="try again")

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from edgecron.engine.peers import EngineState
     from edgecron.planning import Timing
     from edgecron.triggers import Trigger
+    from edgecron.trust import ClockState
     from edgecron.upcoming import UpcomingFire
 
 
@@ -145,6 +146,20 @@ class Reading(Opened):
         from edgecron.engine.peers import find_states
 
         return find_states(self.store, state_dir(self.path), clock=self._clock)
+
+    def clock_state(self) -> ClockState:
+        """Whether this machine's clock can be trusted, as an engine of this database sees it."""
+        from edgecron.trust import ClockState, is_trusted, resolve_mark_ms
+
+        now_ms = self._clock.now_ms()
+        mark_ms = resolve_mark_ms(self.store.find_clock_marks().trusted_high_ms)
+        is_synchronised = self._clock.is_synchronised()
+        return ClockState(
+            now_ms=now_ms,
+            mark_ms=mark_ms,
+            is_synchronised=is_synchronised,
+            is_trusted=is_trusted(now_ms, mark_ms=mark_ms, is_synchronised=is_synchronised),
+        )
 
     def has_engine(self, queue: str) -> bool:
         """Whether an engine that is alive and not stalled looks at a queue."""

@@ -2,7 +2,7 @@
 
 finding.py   what a check found              places.py    files, modes, space, what crashed
 contents.py  what the database holds         engines.py   who runs it, and who should
-takeover.py  the end of a stalled engine
+takeover.py  the end of a stalled engine     clocks.py    whether the clock can be trusted
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from edgecron.api import Scheduler
-from edgecron.checkup import contents, engines, places
+from edgecron.checkup import clocks, contents, engines, places
 from edgecron.checkup.finding import CheckStatus, Finding, problem
 from edgecron.errors import DatabaseUnusable, EdgecronError, NotFound
 from edgecron.paths import state_dir
@@ -19,8 +19,8 @@ from edgecron.paths import state_dir
 __all__ = ["CheckStatus", "Checkup", "Finding", "check_all"]
 
 _ORDER = (
-    *("database", "integrity", "files", "engines", "runs", "schedules", "space"),
-    "supervisors",
+    *("database", "integrity", "files", "clock", "engines", "runs", "schedules"),
+    *("space", "supervisors"),
 )
 
 
@@ -43,6 +43,7 @@ def check_all(scheduler: Scheduler, *, command: Callable[[str], str]) -> Checkup
     try:
         found += contents.check_integrity(scheduler)
         found += contents.check_schedules(scheduler, command=command)
+        found += clocks.check_clock(scheduler, command=command)
         states = scheduler.engines()
         found += engines.check_engines(scheduler, states, command=command)
         found += engines.check_runs(scheduler, states, command=command)

@@ -45,7 +45,10 @@ def check_schedules(scheduler: Scheduler, *, command: Callable[[str], str]) -> l
         problem(
             "schedules",
             f"{schedule.name} is broken, and does not fire: {schedule.trigger_error}",
-            hint=f"give it another time: {command(f'edit {schedule.name}')} --cron ...",
+            hint=(
+                f"give it another time or zone: {command(f'edit {schedule.name}')} --cron ..."
+                " --tz ..."
+            ),
         )
         for schedule in schedules
         if schedule.trigger_error is not None

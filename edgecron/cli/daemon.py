@@ -9,6 +9,12 @@ becomes of the commands that run: they go on and the next engine adopts them (le
 waited for (wait), or they are ended (stop). A second signal ends it at once. On a terminal a
 second Ctrl-C ends what runs, and a third one ends it at once. Several engines may share a
 database: each due time is run once.
+
+While the clock can't be trusted (a board without a battery starts in 1970), nothing is run that
+was planned. After --clock-wait (10m) what counts elapsed time goes on: `every`, an interval after
+the end, `on boot`. Calendar times, cron and `at`, wait for a clock that is right, and so does a
+schedule that has both kinds; with --clock-wait forever everything does. What was missed meanwhile
+is then caught up like any other misfire.
 """
 
 from __future__ import annotations
@@ -37,7 +43,7 @@ if TYPE_CHECKING:
 
 USAGE = (
     "[--max-running N] [--burst N] [--on-shutdown leave|wait|stop]"
-    " [--shutdown-timeout DURATION] [--log-format text|json]"
+    " [--shutdown-timeout DURATION] [--clock-wait DURATION|none|forever] [--log-format text|json]"
 )
 _STOPS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 _FORMATS = ("text", "json")
@@ -64,6 +70,12 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--shutdown-timeout", metavar="DURATION", help="with wait: then what still runs is ended"
     )
+    parser.add_argument(
+        "--clock-wait",
+        default="10m",
+        metavar="DURATION|none|forever",
+        help="how long intervals wait for a clock that can be trusted (10m)",
+    )
     parser.add_argument("--log-format", default="text", metavar="text|json")
 
 
@@ -79,6 +91,7 @@ def run(cli: Session, args: Namespace) -> int:
     burst = None if args.burst is None else read_count(args.burst, what="--burst")
     on_shutdown = read_choice(args.on_shutdown, OnShutdown, what="--on-shutdown")
     timeout_ms = _shutdown_timeout_ms(args, on_shutdown)
+    clock_wait_ms = _clock_wait_ms(args.clock_wait)
     if args.log_format not in _FORMATS:
         raise UsageError(f"--log-format is {args.log_format!r}, expected text or json")
     is_json = args.log_format == "json" or cli.is_json
@@ -99,6 +112,7 @@ def run(cli: Session, args: Namespace) -> int:
         burst=burst,
         on_shutdown=on_shutdown,
         shutdown_timeout_ms=timeout_ms,
+        clock_wait_ms=clock_wait_ms,
     )
     tell = _teller(host.loop)
     try:
@@ -119,11 +133,13 @@ def open_host(
     burst: int | None = None,
     on_shutdown: OnShutdown | None = None,
     shutdown_timeout_ms: int | None = None,
+    clock_wait_ms: int | None = None,
     only: int | None = None,
 ) -> EngineHost:
     """An engine that is ready to run. Raises DatabaseUnusable where its place is not usable.
 
-    `on_shutdown` None leaves what runs.
+    `on_shutdown` None leaves what runs; `clock_wait_ms` None waits without end for a clock that
+    can be trusted.
     """
     from edgecron.cli.phrases import os_words
     from edgecron.clock import SystemClock
@@ -140,6 +156,7 @@ def open_host(
             burst=burst,
             on_shutdown=on_shutdown or OnShutdown.LEAVE,
             shutdown_timeout_ms=shutdown_timeout_ms,
+            clock_wait_ms=clock_wait_ms,
             only=only,
         )
     except (OSError, SupervisorUnavailable) as error:
@@ -204,6 +221,15 @@ def _shutdown_timeout_ms(args: Namespace, on_shutdown: OnShutdown) -> int | None
             hint="it bounds --on-shutdown wait",
         )
     return parse_duration_ms(args.shutdown_timeout)
+
+
+def _clock_wait_ms(text: str) -> int | None:
+    """How long to wait for a clock that can be trusted; None is without end."""
+    from edgecron.timetext import parse_duration_ms
+
+    if text == "forever":
+        return None
+    return 0 if text == "none" else parse_duration_ms(text)
 
 
 def _has_said_stopping(cli: Session, event: Event) -> bool:

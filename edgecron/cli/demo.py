@@ -71,7 +71,10 @@ def _play(cli: Session, database: Path, seconds: int) -> None:
         zone=cli.zone(), is_colored=cli.use_color(sys.stdout), name_columns=_NAME_COLUMNS
     )
     host = open_host(
-        database, report=lambda event: _report(event, line), on_shutdown=OnShutdown.STOP
+        database,
+        report=lambda event: _report(event, line),
+        on_shutdown=OnShutdown.STOP,
+        clock_wait_ms=0,  # intervals are all it has, and those it can show by any clock
     )
     supervisor_id = host.engine.supervisor_id
     try:

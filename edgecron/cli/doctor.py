@@ -3,6 +3,7 @@
     edgecron doctor
     edgecron doctor --json | jq -r '.[] | select(.status != "ok") | .message'
     edgecron doctor --take-over 4711
+    edgecron doctor --trust-clock
 
 Looking changes nothing. The exit code is 1 where there is a problem, 3 where there is no
 database, 5 where it can't be used.
@@ -10,6 +11,10 @@ database, 5 where it can't be used.
 --take-over ends a stalled engine by the number of its process, with KILL: another engine then
 takes its runs over, which go on meanwhile under their supervisor. A program that embeds edgecron
 is ended together with its engine. It asks before; --yes answers.
+
+--trust-clock vouches for a clock that engines can't trust because it is far from what they know
+has passed (a board without a battery that starts in 1970, a machine that was off for years): they
+go by it from now on. Where the machine gets its time from the network, wait for that instead.
 """
 
 from __future__ import annotations
@@ -25,22 +30,29 @@ if TYPE_CHECKING:
     from edgecron.checkup.takeover import TakenOver
     from edgecron.engine.peers import EngineState
 
-USAGE = "[--take-over PID [--yes]] [--json]"
+USAGE = "[--take-over PID [--yes] | --trust-clock] [--json]"
 _MOST_PID = 2**31 - 1
 
 
 def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--take-over", metavar="PID", help="end this stalled engine")
+    parser.add_argument(
+        "--trust-clock", action="store_true", help="the clock is right: go by what it says now"
+    )
     parser.add_argument("--yes", action="store_true", help="and do not ask")
 
 
 def run(cli: Session, args: Namespace) -> int:
     from edgecron.cli.options import UsageError, read_count
 
+    if args.take_over is not None and args.trust_clock:
+        raise UsageError("--take-over and --trust-clock are two things to do; give one")
     if args.take_over is not None:
         return _take_over(cli, read_count(args.take_over, what="PID", most=_MOST_PID), args)
     if args.yes:
         raise UsageError("--yes answers what --take-over asks, which is not given")
+    if args.trust_clock:
+        return _trust_clock(cli)
     return _check(cli)
 
 
@@ -127,6 +139,20 @@ def _take_over(cli: Session, pid: int, args: Namespace) -> int:
         cli.put_json([_taken_object(state, done)])
     else:
         _put_taken(cli, done)
+    return 0
+
+
+def _trust_clock(cli: Session) -> int:
+    """Take what the clock says for the truth, and say what was taken for it before."""
+    from edgecron.timetext import format_instant
+
+    was, now = cli.scheduler(must_exist=True).trust_clock()
+    if cli.is_json:
+        was_text = None if was is None else format_instant(was)
+        cli.put_json([{"trusted_from": format_instant(now), "was": was_text}])
+        return 0
+    before = "nothing was known to have passed" if was is None else f"it was {format_instant(was)}"
+    cli.put(f"trusted from {format_instant(now)} on; {before}")
     return 0
 
 

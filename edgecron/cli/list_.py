@@ -35,6 +35,8 @@ def run(cli: Session, args: Namespace) -> int:
         cli.put_json(schedule_object(schedule) for schedule in schedules)
     elif scheduler is not None and schedules:
         _put_table(cli, scheduler, schedules)
+        if any(schedule.trigger_error is not None for schedule in schedules):
+            cli.say(f"what is broken, and how to mend it: {cli.command('doctor')}")
     else:
         say_empty(cli)
     return 0

@@ -47,6 +47,8 @@ def run(cli: Session, args: Namespace) -> int:
     for label, text in _lines(cli, scheduler, schedule, upcoming):
         shown = clean(text, keep="\n").replace("\n", "\n" + " " * 15)
         cli.put(f"  {paint(f'{label:<11}', 'dim', is_on=is_colored)}  {shown}")
+    if schedule.trigger_error is not None:
+        cli.say(f"mend it: {cli.command(f'edit {schedule.name}')} --cron ... --tz ...")
     return 0
 
 
@@ -56,9 +58,11 @@ def _lines(
     from edgecron.cli.phrases import (
         count_words,
         full_time,
+        group_words,
         is_overdue,
         job_words,
         last_words,
+        needs_words,
         next_words,
     )
     from edgecron.cli.screen import distance, local_time
@@ -75,7 +79,8 @@ def _lines(
         ("env", "\n".join(f"{key}={value}" for key, value in job.env.items())),
         ("stdin", job.stdin),
         ("payload", job.payload),
-        ("group", spec.group),
+        ("group", group_words(schedule)),
+        ("needs", needs_words(spec.policies)),
         ("from", local_time(spec.from_at, zone=zone, absent="")),
         ("until", local_time(spec.until_at, zone=zone, absent="")),
         ("max runs", str(spec.max_runs or "")),
@@ -95,6 +100,8 @@ def _lines(
             before = label
     else:
         lines.append(("next", next_words(schedule, zone=zone, now=now)))
+    waiting = _waiting_words(cli, scheduler, schedule)
+    lines += [("" if number else "waits", text) for number, text in enumerate(waiting)]
     lines.append(("last", last_words(schedule, now=now)))
     if schedule.last_error:
         lines.append(("last error", schedule.last_error))
@@ -102,6 +109,21 @@ def _lines(
     runs = count_words(schedule.run_count, "run")
     lines.append(("so far", ", ".join([runs, *counts])))
     return lines
+
+
+def _waiting_words(cli: Session, scheduler: Scheduler, schedule: Schedule) -> list[str]:
+    """What its runs that are owed wait for, the newest first."""
+    from edgecron.cli.phrases import waiting_words
+    from edgecron.model import Status
+
+    if not schedule.spec.policies.needs:
+        return []
+    now, zone = scheduler.now(), cli.zone()
+    return [
+        f"run {run.id} {waiting_words(run.waiting_for, run.wait_until, zone=zone, now=now)}"
+        for run in scheduler.history(schedule.name, statuses=(Status.QUEUED,), limit=_UPCOMING)
+        if run.waiting_for is not None and run.wait_until is not None
+    ]
 
 
 def _trigger_words(scheduler: Scheduler, schedule: Schedule) -> list[str]:

@@ -48,6 +48,7 @@ def _put(cli: Session, scheduler: Scheduler) -> None:
     from edgecron.cli.phrases import count_words, is_overdue, near_time, status_words
     from edgecron.cli.screen import distance, paint
     from edgecron.model import Status
+    from edgecron.timetext import from_ms
 
     now, zone = scheduler.now(), cli.zone()
     is_colored = cli.use_color(sys.stdout)
@@ -66,7 +67,19 @@ def _put(cli: Session, scheduler: Scheduler) -> None:
         since = f"since {near_time(state.info.started_at, zone=zone, now=now)}"
         text, style = _engine_words(cli, state, since=since)
         line("engines" if alive and number == 0 else "", text, style)
-    line("schedules", count_words(len(scheduler.schedules()), "schedule"))
+    clock = scheduler.clock_state()
+    if not clock.is_trusted:
+        known = near_time(from_ms(clock.mark_ms), zone=zone, now=now)
+        line(
+            "clock",
+            f"can't be trusted, for the last time known is {known}: cron and `at` times are held;"
+            f" see {cli.command('doctor')}",
+            "red",
+        )
+    schedules = scheduler.schedules()
+    broken = sum(schedule.trigger_error is not None for schedule in schedules)
+    more = f", {broken} broken: see {cli.command('doctor')}" if broken else ""
+    line("schedules", count_words(len(schedules), "schedule") + more, "red" if broken else None)
     counts = scheduler.active_counts()
     running, queued = counts.get(Status.RUNNING, 0), counts.get(Status.QUEUED, 0)
     line("runs", f"{running} running, {queued} queued", "cyan" if running else None)
@@ -126,12 +139,15 @@ def _object(scheduler: Scheduler) -> dict[str, Any]:
 
     counts = scheduler.active_counts()
     fire, failure = _next_fire(scheduler), _last_failure(scheduler)
+    schedules = scheduler.schedules()
     return {
         "database": str(scheduler.path),
         "exists": True,
         "size_bytes": _size_bytes(scheduler.path),
         "engines": [_engine_object(state) for state in scheduler.engines()],
-        "schedules": len(scheduler.schedules()),
+        "clock_trusted": scheduler.clock_state().is_trusted,
+        "schedules": len(schedules),
+        "broken": sum(schedule.trigger_error is not None for schedule in schedules),
         "running": counts.get(Status.RUNNING, 0),
         "queued": counts.get(Status.QUEUED, 0),
         "runs": [execution_object(execution) for execution in _running(scheduler)],
@@ -146,7 +162,9 @@ def _absent_object(path: Path) -> dict[str, Any]:
         "exists": False,
         "size_bytes": 0,
         "engines": [],
+        "clock_trusted": None,
         "schedules": 0,
+        "broken": 0,
         "running": 0,
         "queued": 0,
         "runs": [],

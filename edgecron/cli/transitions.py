@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable, Mapping
 from datetime import tzinfo
 
+from edgecron.cli.clockwords import clock_notes
 from edgecron.cli.phrases import waiting_words
 from edgecron.cli.screen import STATUS_STYLES, clean, display_width, glyph, paint, short_duration
 from edgecron.engine.events import Event, EventKind
@@ -40,6 +41,9 @@ _NAMES_IN_LOG = {
     "duration_ms": "after_s",
     **{f"{name}_ms": f"{name}_at" for name in ("plan", "due", "missed_from", "missed_to")},
     "wait_until_ms": "wait_until",
+    "known_ms": "known_at",
+    "next_ms": "next_at",
+    "next_was_ms": "next_was",
 }
 
 
@@ -53,7 +57,7 @@ def readable(*, zone: tzinfo, is_colored: bool, name_columns: int = _NAME_COLUMN
         style = _STYLES.get(word, "yellow")
         name = clean(event.schedule or "engine")
         name += " " * (name_columns - display_width(name))
-        words = [*_notes(event), *_waiting_words(event, zone)]
+        words = [*_notes(event), *_waiting_words(event, zone), *clock_notes(event, zone)]
         notes = "  ".join([_run_words(event), *(clean(word) for word in words)])
         return (
             f"{paint(time, 'dim', is_on=is_colored)}  {paint(sign, style, is_on=is_colored)}"
@@ -172,6 +176,9 @@ def _reason_words(reason: str, details: Mapping[str, object]) -> str:
         "removed": "its schedule was removed",
         "replaced": "a newer one took its place",
         "never_started": "it had been claimed, and not started",
+        "clock": "the clock was wrong",
+        "timezone": "the local time zone changed",
+        "tzdata": "the time zone data changed",
         "engine_gone": "goes on; its engine has gone",
     }.get(reason, reason)
     count = details.get("missed_count")

@@ -24,6 +24,7 @@ from edgecron.store import open_store
 from edgecron.supervisor import start
 from edgecron.supervisor.files import prepare_state_dir
 from edgecron.triggers import load_zone
+from edgecron.trust import CLOCK_WAIT_MS
 
 
 def default_max_running() -> int:
@@ -49,6 +50,7 @@ class EngineHost:
         queues: tuple[str, ...] = (COMMAND_QUEUE,),
         on_shutdown: OnShutdown = OnShutdown.LEAVE,
         shutdown_timeout_ms: int | None = None,
+        clock_wait_ms: int | None = CLOCK_WAIT_MS,
         only: int | None = None,
     ) -> None:
         _refuse_unusable(database, clock)
@@ -77,6 +79,7 @@ class EngineHost:
                 queues=queues,
                 max_running=max_running or default_max_running(),
                 burst=burst,
+                clock_wait_ms=clock_wait_ms,
                 report=report,
                 ring_peers=lambda: ring_engines(self._state_dir),
                 adopt=lambda supervisor_id, rows: adopt_supervisor(

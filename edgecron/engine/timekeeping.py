@@ -165,7 +165,7 @@ class Timekeeping:
         trusted = self._is_trusted(reading, is_synchronised)
         if not trusted and self._distrusted_at_ms is None:
             self._distrusted_at_ms = reading.boottime_ms
-            self._tell(EventKind.CLOCK_UNTRUSTED, {"expected_from_ms": self._mark_ms})
+            self._tell(EventKind.CLOCK_UNTRUSTED, {"known_ms": self._mark_ms})
         elif trusted and self._distrusted_at_ms is not None:
             self._distrusted_at_ms = None
             self._must_repair = True

@@ -21,7 +21,8 @@ from support.processes import Daemon, Gate, ends, parent_of
 from support.stuck import KEY, SLEEPS, SPINS, StuckEngine, stop
 
 CHECKS = [
-    *("database", "integrity", "files", "engines", "runs", "schedules", "space", "supervisors"),
+    *("database", "integrity", "files", "clock", "engines", "runs", "schedules", "space"),
+    "supervisors",
 ]
 
 
@@ -205,7 +206,7 @@ def test_a_schedule_that_can_not_be_read_is_a_problem(
     assert only(said, "schedules") == (
         "problem",
         "backup is broken, and does not fire: its zone is gone",
-        "give it another time: edgecron edit backup --cron ...",
+        "give it another time or zone: edgecron edit backup --cron ... --tz ...",
     )
 
 

@@ -1,0 +1,29 @@
+"""The machine's clock: whether it can be trusted, by which every planned time is decided."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from edgecron.api import Scheduler
+from edgecron.checkup.finding import Finding, problem, well
+from edgecron.timetext import format_ms
+
+TRUST = "doctor --trust-clock"
+
+
+def check_clock(scheduler: Scheduler, *, command: Callable[[str], str]) -> list[Finding]:
+    """Whether engines believe the clock, and if not what they go by."""
+    state = scheduler.clock_state()
+    if state.is_synchronised:
+        return [well("clock", "kept right, as the kernel says")]
+    if state.is_trusted:
+        kept = "is not" if state.is_synchronised is False else "may not be"
+        return [well("clock", f"plausible; it {kept} synchronised")]
+    return [
+        problem(
+            "clock",
+            f"it says {format_ms(state.now_ms)} and can't be trusted, for the last time known is"
+            f" {format_ms(state.mark_ms)}: cron and `at` times are held",
+            hint=f"set it, or have it kept right (NTP); if it is right: {command(TRUST)}",
+        )
+    ]

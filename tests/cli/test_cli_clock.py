@@ -1,0 +1,199 @@
+"""A clock that can't be trusted, as people meet it: shown, vouched for, waited for."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from edgecron.api import Scheduler
+from edgecron.cli.transitions import logfmt, readable
+from edgecron.clock import SystemClock
+from edgecron.engine.events import Event, EventKind
+from edgecron.timetext import to_ms
+from support.cli import Edgecron
+from support.processes import Daemon
+
+AT = datetime(2026, 11, 20, 8, 4, 5, tzinfo=UTC)
+LATER = datetime(2101, 1, 1, tzinfo=UTC)
+
+
+@pytest.fixture
+def untrusted(database: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A database that knows of a later time than the machine's clock, which nothing keeps right."""
+    monkeypatch.setattr(SystemClock, "is_synchronised", lambda self: False)
+    with Scheduler(database) as scheduler:
+        assert scheduler.store.note_trusted(to_ms(LATER), was_ms=None)
+    return database
+
+
+def test_status_says_that_the_clock_can_not_be_trusted(edgecron: Edgecron, untrusted: Path) -> None:
+    said, as_json = edgecron("status"), edgecron("status", "--json")
+
+    [line] = [line for line in said.out.splitlines() if line.startswith("clock")]
+    assert "can't be trusted, for the last time known is 2101-01-01 00:00" in line
+    assert "edgecron doctor" in line
+    assert as_json.json[0]["clock_trusted"] is False
+
+
+def test_status_says_nothing_of_a_clock_that_is_well(edgecron: Edgecron, backup: str) -> None:
+    said, as_json = edgecron("status"), edgecron("status", "--json")
+
+    assert "clock" not in said.out
+    assert as_json.json[0]["clock_trusted"] is True
+
+
+def test_doctor_calls_an_untrusted_clock_a_problem_until_somebody_vouches_for_it(
+    edgecron: Edgecron, untrusted: Path
+) -> None:
+    before = edgecron("doctor", "--json")
+    vouched = edgecron("doctor", "--trust-clock")
+    after = edgecron("doctor", "--json")
+
+    [found] = [one for one in before.json if one["check"] == "clock"]
+    assert before.code == 1
+    assert found["status"] == "problem"
+    assert "the last time known is 2101-01-01T00:00:00Z" in found["message"]
+    assert found["hint"].endswith("if it is right: edgecron doctor --trust-clock")
+    assert vouched.code == 0
+    assert vouched.out.startswith("trusted from 20")
+    assert vouched.out.endswith("it was 2101-01-01T00:00:00Z\n")
+    [found] = [one for one in after.json if one["check"] == "clock"]
+    assert (found["status"], found["message"]) == ("ok", "plausible; it is not synchronised")
+
+
+def test_doctor_knows_a_clock_that_is_kept_right(
+    edgecron: Edgecron, untrusted: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(SystemClock, "is_synchronised", lambda self: True)
+
+    said = edgecron("doctor", "--json")
+
+    [found] = [one for one in said.json if one["check"] == "clock"]
+    assert (found["status"], found["message"]) == ("ok", "kept right, as the kernel says")
+
+
+def test_vouching_for_the_clock_is_said_as_json(edgecron: Edgecron, backup: str) -> None:
+    first = edgecron("doctor", "--trust-clock", "--json")
+    second = edgecron("doctor", "--trust-clock", "--json")
+
+    assert first.json[0]["was"] is None
+    assert second.json[0]["was"] == first.json[0]["trusted_from"]
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("doctor", "--trust-clock", "--yes"), "--yes answers what --take-over asks"),
+        (("doctor", "--trust-clock", "--take-over", "1"), "give one"),
+        (("daemon", "--clock-wait", "soon"), "duration 'soon' is not understood"),
+        (("daemon", "--clock-wait", "0s"), "zero"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(
+    edgecron: Edgecron, words: tuple[str, ...], message: str
+) -> None:
+    said = edgecron(*words)
+
+    assert said.code == 2
+    assert message in said.err
+
+
+def test_a_broken_schedule_is_shown_everywhere_and_how_to_mend_it(
+    edgecron: Edgecron, database: Path, backup: str
+) -> None:
+    with Scheduler(database) as scheduler:
+        schedule = scheduler.schedule(backup)
+        scheduler.store.mark_broken(schedule.id, revision=1, error="its zone is gone", now_ms=1)
+
+    status, listed, shown = edgecron("status"), edgecron("list"), edgecron("show", backup)
+
+    assert "1 schedule, 1 broken: see edgecron doctor" in status.out
+    assert edgecron("status", "--json").json[0]["broken"] == 1
+    assert "broken: its zone is gone" in listed.out
+    assert listed.err.endswith("how to mend it: edgecron doctor\n")
+    assert "broken: its zone is gone" in shown.out
+    assert shown.err == "mend it: edgecron edit backup --cron ... --tz ...\n"
+    edgecron("edit", backup, "--every", "2h")
+    assert edgecron("status", "--json").json[0]["broken"] == 0
+    assert edgecron("list").err == ""
+
+
+@pytest.mark.skipif(
+    SystemClock().is_synchronised() is True, reason="this machine's clock is kept right"
+)
+def test_a_daemon_holds_what_is_planned_until_somebody_vouches_for_the_clock(
+    edgecron: Edgecron, untrusted: Path
+) -> None:
+    edgecron("add", "steady", "--every", "1s", "--", "true")
+    edgecron("add", "seconds", "--cron", "* * * * * *", "--", "true")
+    daemon = Daemon(untrusted, "--clock-wait", "none")
+    try:
+        daemon.wait_for("clock_untrusted")
+        daemon.wait_for("started", schedule="steady")
+        before = edgecron("history", "seconds", "--json").json
+
+        edgecron("doctor", "--trust-clock")
+        daemon.wait_for("clock_trusted")
+        daemon.wait_for("started", schedule="seconds")
+    finally:
+        daemon.kill()
+
+    assert before == []
+
+
+@pytest.mark.parametrize(
+    ("kind", "details", "words"),
+    [
+        (EventKind.RESUMED, {"asleep_s": 7500.0}, "the machine was asleep for 2 h 5 min"),
+        (EventKind.CLOCK_SET, {"by_s": -90.0}, "back by 1 min 30 s"),
+        (EventKind.CLOCK_SET, {"by_s": 90.0}, "forward by 1 min 30 s"),
+        (
+            EventKind.CLOCK_UNTRUSTED,
+            {"known_ms": to_ms(AT)},
+            "it is too far from 2026-11-20 08:04:05, the last time known; what is planned is held",
+        ),
+        (
+            EventKind.LOCAL_ZONE_CHANGED,
+            {"was": "Europe/Berlin", "now": "Asia/Tokyo"},
+            "Europe/Berlin, now Asia/Tokyo",
+        ),
+        (
+            EventKind.RETIMED,
+            {"reason": "clock", "next_ms": to_ms(AT), "next_was_ms": to_ms(LATER)},
+            "the clock was wrong  next 2026-11-20 08:04:05, was 2101-01-01 00:00:00",
+        ),
+        (
+            EventKind.RETIMED,
+            {"reason": "tzdata", "next_ms": to_ms(AT)},
+            "the time zone data changed  next 2026-11-20 08:04:05, was none",
+        ),
+    ],
+)
+def test_what_clocks_and_zones_do_is_said_in_words(
+    kind: EventKind, details: dict[str, object], words: str
+) -> None:
+    line = readable(zone=UTC, is_colored=False)
+
+    said = line(Event(at_ms=to_ms(AT), kind=kind, details=details))
+
+    assert said.endswith(words)
+
+
+def test_a_next_time_that_moved_is_one_line_of_a_log() -> None:
+    event = Event(
+        at_ms=to_ms(AT),
+        kind=EventKind.RETIMED,
+        schedule="backup",
+        details={
+            "reason": "timezone",
+            "next_was_ms": to_ms(AT),
+            "next_ms": to_ms(AT + timedelta(hours=1)),
+        },
+    )
+
+    assert logfmt(event) == (
+        "schedule=backup event=retimed reason=timezone next_was=2026-11-20T08:04:05Z"
+        " next_at=2026-11-20T09:04:05Z ts=2026-11-20T08:04:05Z"
+    )
