@@ -88,6 +88,10 @@ class Reading(Opened):
             schedule_id=schedule_id, statuses=statuses, before_id=before_id, limit=limit
         )
 
+    def waiting_runs(self, *, limit: int = 20) -> list[Execution]:
+        """Runs that wait for a condition, those whose deadline comes first before the others."""
+        return self.store.find_waiting(limit=limit)
+
     def last_run(self, name: str) -> Execution:
         """The newest run of a schedule, as `history` finds it, that was started, or NotFound."""
         found = self.store.last_execution_of(self._past_id(name))

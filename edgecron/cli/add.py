@@ -5,6 +5,7 @@
     edgecron add report --cron "0 9 * * MON-FRI" --tz Europe/Berlin -- /opt/report.sh
     edgecron add remind --at "tomorrow 09:00" -- notify-send "the bins"
     edgecron add warm-up --on-boot -- /opt/warm-up.sh
+    edgecron add check --cron "0 6 * * *" --needs success:backup:8h -- /opt/verify.sh
 
 Times of --cron are local unless --tz says otherwise. Missed times are caught up once, and a run
 that still goes on is not started a second time: see the policies.

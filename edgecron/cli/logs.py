@@ -69,7 +69,8 @@ def run(cli: Session, args: Namespace) -> int:
     elif output is not None:
         put_output(cli, output, stream=args.stream, printer=printer)
     if execution.status in ACTIVE or (output is None and not cli.is_json):
-        cli.say(f"run {execution.id} of {execution.schedule} {_state_words(execution)}")
+        words = _state_words(cli, scheduler, execution)
+        cli.say(f"run {execution.id} of {execution.schedule} {words}")
     return 0
 
 
@@ -220,14 +221,19 @@ def _find_run(cli: Session, scheduler: Scheduler, word: str) -> Execution:
     return scheduler.execution(read_count(word, what="RUN", most=_MOST_ID))
 
 
-def _state_words(execution: Execution) -> str:
-    from edgecron.cli.phrases import status_words
+def _state_words(cli: Session, scheduler: Scheduler, execution: Execution) -> str:
+    from edgecron.cli.phrases import status_words, waiting_words
     from edgecron.model import Status
 
     if execution.status is Status.RUNNING:
         return "is still running: -f goes on until it has ended"
     if execution.status is Status.QUEUED:
-        return "has not started yet"
+        if execution.waiting_for is None or execution.wait_until is None:
+            return "has not started yet"
+        words = waiting_words(
+            execution.waiting_for, execution.wait_until, zone=cli.zone(), now=scheduler.now()
+        )
+        return f"has not started yet: it {words}"
     if execution.status is Status.INTERRUPTED:
         return "was interrupted, and its output was lost with its supervisor"
     more = f"; {execution.error_msg}" if execution.error_msg else ""

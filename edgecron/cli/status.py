@@ -45,7 +45,13 @@ def run(cli: Session, args: Namespace) -> int:
 
 
 def _put(cli: Session, scheduler: Scheduler) -> None:
-    from edgecron.cli.phrases import count_words, is_overdue, near_time, status_words
+    from edgecron.cli.phrases import (
+        count_words,
+        is_overdue,
+        near_time,
+        note_words,
+        status_words,
+    )
     from edgecron.cli.screen import distance, paint
     from edgecron.model import Status
     from edgecron.timetext import from_ms
@@ -87,6 +93,9 @@ def _put(cli: Session, scheduler: Scheduler) -> None:
         start = near_time(execution.started_at or execution.plan_at, zone=zone, now=now)
         left = _left_words(scheduler, execution, states)
         line("", f"{execution.schedule}, run {execution.id}, since {start}{left}")
+    for execution in scheduler.waiting_runs(limit=_MOST_RUNS):
+        words = note_words(execution, zone=zone, now=now)
+        line("", f"{execution.schedule}, run {execution.id}, {words}")
     fire = _next_fire(scheduler)
     coming = "nothing to come"
     if fire is not None:
@@ -151,6 +160,7 @@ def _object(scheduler: Scheduler) -> dict[str, Any]:
         "running": counts.get(Status.RUNNING, 0),
         "queued": counts.get(Status.QUEUED, 0),
         "runs": [execution_object(execution) for execution in _running(scheduler)],
+        "waiting": [execution_object(run) for run in scheduler.waiting_runs(limit=_MOST_RUNS)],
         "next": None if fire is None else fire_object(fire),
         "last_failure": None if failure is None else execution_object(failure),
     }
@@ -168,6 +178,7 @@ def _absent_object(path: Path) -> dict[str, Any]:
         "running": 0,
         "queued": 0,
         "runs": [],
+        "waiting": [],
         "next": None,
         "last_failure": None,
     }

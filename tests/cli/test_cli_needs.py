@@ -1,0 +1,159 @@
+"""Needs, groups and the bound on starts, as the command line takes and tells them."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from edgecron.clock import SystemClock
+from edgecron.model import Cause
+from edgecron.planning import Fire
+from edgecron.store import open_store
+from edgecron.timetext import parse_instant
+from support.cli import Edgecron
+
+
+@pytest.fixture
+def report(edgecron: Edgecron, backup: str) -> str:
+    """A schedule that needs a success of `backup`, within an hour, for two hours."""
+    said = edgecron(
+        "add", "report", "--cron", "0 6 * * *", "--needs", f"success:{backup}:60m",
+        "--needs-deadline", "2h", "--", "true",
+    )  # fmt: skip
+    assert said.code == 0, said.err
+    return "report"
+
+
+def owe(database: Path, name: str) -> int:
+    """Let a fire of a schedule come due now; its run."""
+    now_ms = SystemClock().now_ms()
+    store = open_store(database, now_ms=now_ms)
+    fire = Fire(plan_ms=now_ms, due_ms=now_ms, cause=Cause.BACKFILL, fire_key="backfill:1")
+    decided = store.enqueue_fire(store.get_schedule(name), fire, now_ms=now_ms)
+    store.close()
+    assert decided is not None
+    return decided[0].execution_id
+
+
+# Needs.
+
+
+def test_needs_are_kept_and_told(edgecron: Edgecron, report: str) -> None:
+    [schedule] = [one for one in edgecron("list", "--json").json if one["name"] == report]
+    shown = edgecron("show", report).out
+
+    assert schedule["needs"] == ["success:backup:1h"]
+    assert schedule["needs_deadline_s"] == 7200
+    assert "needs        a success of backup within 1h; waits up to 2h for it" in shown
+
+
+def test_needs_can_be_several_and_be_cleared(edgecron: Edgecron, report: str) -> None:
+    edgecron("add", "other", "--every", "1h", "--", "true")
+
+    both = edgecron(
+        "edit", report, "--needs", "success:other", "--needs", "success:backup", "--json"
+    )
+    none = edgecron("edit", report, "--needs", "none", "--needs-deadline", "none", "--json")
+
+    assert both.json[0]["needs"] == ["success:other", "success:backup"]
+    assert (none.json[0]["needs"], none.json[0]["needs_deadline_s"]) == ([], 86400)
+
+
+@pytest.mark.parametrize(
+    ("needs", "said"),
+    [
+        ("success:bakup", "there is no schedule 'bakup'\n  did you mean 'backup'?"),
+        ("success:report", "a run of its own"),
+        ("online", "condition 'online' is not known, expected success:NAME"),
+        ("success:backup:soon", "duration 'soon' is not understood"),
+    ],
+)
+def test_needs_that_can_not_be_are_refused(
+    edgecron: Edgecron, report: str, needs: str, said: str
+) -> None:
+    edited = edgecron("edit", report, "--needs", needs)
+    added = edgecron("add", "new", "--every", "1h", "--needs", needs.replace("report", "new"),
+                     "--", "true")  # fmt: skip
+
+    for refused in (edited, added):
+        assert refused.code == 2
+        first, *rest = said.split("\n  ")
+        assert first.replace("report", "") in refused.err.replace("report", "")
+        assert all(part in refused.err for part in rest)
+
+
+def test_every_verb_that_shows_a_run_says_what_it_waits_for(
+    edgecron: Edgecron, report: str, database: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "160")
+    run = owe(database, report)
+
+    [row] = edgecron("history", report, "--json").json
+    words = "waits for a success of backup within 1h, until "
+
+    assert row["waiting_for"] == "success:backup:1h"
+    waits = parse_instant(row["wait_until"]) - parse_instant(row["due_at"])
+    assert waits == timedelta(hours=2)
+    assert words in edgecron("history", report).out
+    assert f"run {run} {words}" in edgecron("show", report).out
+    assert f"has not started yet: it {words}" in edgecron("logs", str(run)).err
+    assert f"report, run {run}, backfill, {words}" in edgecron("status").out
+    assert [one["id"] for one in edgecron("status", "--json").json[0]["waiting"]] == [run]
+
+
+def test_a_run_by_hand_does_not_wait(edgecron: Edgecron, report: str) -> None:
+    assert edgecron("run", report, "--wait").code == 0
+
+
+# Groups.
+
+
+def test_a_group_has_the_limit_that_was_given_last(edgecron: Edgecron) -> None:
+    def limit() -> list[int | None]:
+        return [one["group_max_running"] for one in edgecron("list", "--json").json]
+
+    first = edgecron("add", "a", "--every", "1h", "--group", "disk", "--json", "--", "true").json
+    second = edgecron("add", "b", "--every", "1h", "--group", "disk:2", "--json", "--", "true").json
+    both = limit()
+    edgecron("edit", "a", "--group", "disk")
+    kept = limit()
+    edgecron("edit", "a", "--group", "disk:none")
+    lifted = limit()
+
+    assert [one["group_max_running"] for one in (*first, *second)] == [None, 2]
+    assert (both, kept, lifted) == ([2, 2], [2, 2], [None, None])
+
+
+def test_show_tells_the_limit_of_a_group(edgecron: Edgecron) -> None:
+    edgecron("add", "a", "--every", "1h", "--group", "disk:2", "--", "true")
+    edgecron("add", "b", "--every", "1h", "--group", "net", "--", "true")
+    edgecron("add", "c", "--every", "1h", "--", "true")
+
+    shown = [edgecron("show", name).out for name in "abc"]
+
+    assert "group        disk  (at most 2 at once, all its schedules together)" in shown[0]
+    assert "group        net  (no limit)" in shown[1]
+    assert "group" not in shown[2]
+
+
+@pytest.mark.parametrize("group", ["disk:", "disk:0", "disk:many", "disk:-1", ":2", "disk:2:3"])
+def test_a_group_that_can_not_be_is_refused_and_changes_nothing(
+    edgecron: Edgecron, group: str
+) -> None:
+    refused = edgecron("add", "a", "--every", "1h", "--group", group, "--", "true")
+
+    assert refused.code == 2
+    assert edgecron("list", "--json").json == []
+
+
+# The daemon.
+
+
+@pytest.mark.parametrize("burst", ["0", "many", "-1"])
+def test_a_bound_on_starts_is_a_number(edgecron: Edgecron, burst: str) -> None:
+    refused = edgecron("daemon", "--burst", burst)
+
+    assert refused.code == 2
+    assert "--burst" in refused.err
