@@ -16,7 +16,8 @@ in this list, never from below; `tests/test_house.py` holds it.
     retrying, upstreams   likewise: the next attempt; what a schedule may come after
     correcting            stored times put right, after a wrong clock or in a changed zone
     timing                a schedule's words to its times, compiled when written
-    upcoming, outlook     fires to come, as people see them; why none is
+    upcoming              fires to come, as people see them
+    outlook               what will happen next, and why
     backfilling           which times of the past a backfill may take
     store                 the only place that knows SQL
     retiming              a schedule's times when a person changes it

@@ -80,6 +80,17 @@ class Cause(StrEnum):
     BACKFILL = "backfill"  # `backfill`
 
 
+class WaitsFor(StrEnum):
+    TIME = "time"  # its due time, which is still to come
+    RESUME = "resume"  # the end of its schedule's pause
+    CONDITION = "condition"  # what its schedule needs
+    ENGINE = "engine"  # one of its queue that is alive and at work
+    EARLIER_RUN = "earlier_run"  # the end of one of its schedule and scope
+    REPLACED_RUN = "replaced_run"  # the end, which was asked for, of the one whose place it takes
+    GROUP = "group"  # a place among the runs of its group
+    PLACE = "place"  # one of its engine's
+
+
 class CatchUp(StrEnum):
     ONCE = "once"  # run the latest missed time within grace
     SKIP = "skip"  # run none

@@ -1,11 +1,18 @@
-"""What is to come of a schedule, and why nothing is. Pure."""
+"""What is to come of a schedule and why; why nothing is; what its runs wait for. Pure."""
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 
-from edgecron.model import Schedule
+from edgecron.admission import Admission, Occupancy, admit_fire
+from edgecron.model import Cause, Execution, Overlap, Schedule, Status, WaitsFor
+from edgecron.planning import Missed
+from edgecron.upcoming import UpcomingFire
+
+Scope = tuple[str, str]
 
 
 class Idle(StrEnum):
@@ -19,6 +26,46 @@ class Idle(StrEnum):
     UPSTREAM = "upstream"  # it waits for the end of another schedule's run
     BOOT = "boot"  # it waits for the machine's next boot
     DONE = "done"  # its triggers have no more times
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ActiveRun:
+    """A run that goes on, or waits: for what, and behind which run, where it is one."""
+
+    execution: Execution
+    waits_for: WaitsFor | None = None
+    behind_id: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FireNow:
+    """What would become of a fire of this moment in one scope, and because of which run."""
+
+    scope: Scope
+    admission: Admission
+    because_id: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outlook:
+    """What will happen next to a schedule, and why.
+
+    `held` are the times that its pause leaves out, as far as it has an end. `changes` say what
+    clock changes do to the times that are shown. `active` are at most so many of `active_count`.
+    `unmet` is the text of a condition that a fire of its triggers would wait for now.
+    """
+
+    schedule: Schedule
+    idle: Idle | None
+    upcoming: tuple[UpcomingFire, ...]
+    changes: tuple[str, ...]
+    held: Missed | None
+    active: tuple[ActiveRun, ...]
+    active_count: int
+    fire_now: tuple[FireNow, ...]
+    unmet: str | None
+    has_engine: bool
+    last_unrun: Execution | None
 
 
 def find_idle(schedule: Schedule, *, now: datetime) -> Idle | None:
@@ -44,8 +91,9 @@ def find_idle(schedule: Schedule, *, now: datetime) -> Idle | None:
 
 
 def upstreams(schedule: Schedule) -> list[str]:
-    """What a schedule follows, as its triggers say it: `backup`, `backup:any`."""
-    return [text[6:] for text in schedule.spec.triggers if text.startswith("after ")]
+    """The schedules that a schedule follows, by name."""
+    texts = [text for text in schedule.spec.triggers if text.startswith("after ")]
+    return [text[6:].partition(":")[0] for text in texts]
 
 
 def idle_words(schedule: Schedule, *, now: datetime) -> str | None:
@@ -53,14 +101,84 @@ def idle_words(schedule: Schedule, *, now: datetime) -> str | None:
     idle = find_idle(schedule, now=now)
     if idle is None:
         return None
-    follows = " or ".join(name.partition(":")[0] for name in upstreams(schedule))
     return {
         Idle.BROKEN: f"broken: {schedule.trigger_error}",
         Idle.PAUSED: "paused",
         Idle.MAX_RUNS: f"done: has had its {schedule.spec.max_runs} planned runs",
         Idle.ENDED: "done: its --until has passed",
         Idle.OWN_END: "after its run has ended",
-        Idle.UPSTREAM: f"after {follows}",
+        Idle.UPSTREAM: f"after {' or '.join(upstreams(schedule))}",
         Idle.BOOT: "at boot",
         Idle.DONE: "done: no more times",
     }[idle]
+
+
+def judge_active(
+    executions: Sequence[Execution],
+    schedule: Schedule,
+    *,
+    now: datetime,
+    has_engine: bool,
+    is_group_full: bool,
+) -> list[ActiveRun]:
+    """What the active runs of a schedule wait for, given in the order in which they go on."""
+    until = schedule.paused_until
+    is_held = not schedule.enabled or (until is not None and until > now)
+    judged: list[ActiveRun] = []
+    first_of: dict[Scope, Execution] = {}
+    for run in executions:
+        scope = (run.scope_kind, run.scope_id)
+        before = first_of.get(scope)
+        waits_for, behind_id = None, None
+        if run.status is Status.QUEUED:
+            if is_held and run.cause is not Cause.MANUAL:
+                waits_for = WaitsFor.RESUME
+            elif run.due_at > now:
+                waits_for = WaitsFor.TIME
+            elif run.waiting_for is not None:
+                waits_for = WaitsFor.CONDITION
+            elif before is not None and before.cancel_requested_at is not None:
+                waits_for, behind_id = WaitsFor.REPLACED_RUN, before.id
+            elif before is not None and schedule.spec.policies.overlap is not Overlap.ALLOW:
+                waits_for, behind_id = WaitsFor.EARLIER_RUN, before.id
+            elif not has_engine:
+                waits_for = WaitsFor.ENGINE
+            else:
+                waits_for = WaitsFor.GROUP if is_group_full else WaitsFor.PLACE
+        first_of.setdefault(scope, run)
+        judged.append(ActiveRun(execution=run, waits_for=waits_for, behind_id=behind_id))
+    return judged
+
+
+def judge_fire(
+    schedule: Schedule,
+    occupancies: Mapping[Scope, Occupancy],
+    active: Collection[Execution],
+    *,
+    is_group_full: bool,
+) -> list[FireNow]:
+    """What overlap and limits would make of a fire of this moment, in each scope."""
+    policies = schedule.spec.policies
+    judged = []
+    for scope in schedule.spec.scopes:
+        admission = admit_fire(
+            overlap=policies.overlap,
+            max_running=policies.max_running,
+            in_sequence=False,
+            occupancy=occupancies.get(scope, Occupancy()),
+            has_place=not is_group_full,
+        )
+        because = None
+        if admission is not Admission.RUN:
+            runs = [run for run in active if (run.scope_kind, run.scope_id) == scope]
+            because = min(
+                runs, key=lambda run: (run.status is not Status.RUNNING, run.id), default=None
+            )
+        judged.append(
+            FireNow(
+                scope=scope,
+                admission=admission,
+                because_id=None if because is None else because.id,
+            )
+        )
+    return judged

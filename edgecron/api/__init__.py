@@ -1,19 +1,20 @@
 """Scheduler: the embedding face, and the only wiring of store, clock and engine.
 
 The command line and the dashboard see a database through this and nothing else. Its parts:
-`opening`, `reading`, `writing` (schedules), `acting` (runs) and `backfill`.
+`opening`, `reading`, `prospects`, `writing` (schedules), `acting` (runs) and `backfill`.
 """
 
 from __future__ import annotations
 
 from edgecron.api.acting import Acting
 from edgecron.api.backfill import Backfilling
+from edgecron.api.prospects import LookingAhead
 from edgecron.api.writing import Writing
 
 __all__ = ["Scheduler"]
 
 
-class Scheduler(Writing, Acting, Backfilling):
+class Scheduler(Writing, Acting, Backfilling, LookingAhead):
     """A database of schedules and runs. For one thread; the file is opened on first use.
 
     `database` None means EDGECRON_DB, else the default of this user. With `must_exist`, a missing

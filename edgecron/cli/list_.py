@@ -85,11 +85,12 @@ def _put_table(cli: Session, scheduler: Scheduler, schedules: list[Schedule]) ->
 def _state(schedule: Schedule, now: datetime) -> tuple[str, str]:
     """One sign for how a schedule stands, and its style."""
     from edgecron.cli.screen import glyph
+    from edgecron.outlook import Idle, find_idle
 
     if schedule.trigger_error is not None:
         return glyph("✗", "!"), "red"
     if not schedule.enabled or (schedule.paused_until is not None and schedule.paused_until > now):
         return glyph("‖", "="), "yellow"
-    if schedule.next_run_at is None and "on boot" not in schedule.spec.triggers:
+    if find_idle(schedule, now=now) in (Idle.MAX_RUNS, Idle.ENDED, Idle.DONE):
         return glyph("·", "."), "dim"
     return glyph("●", "*"), "green"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
@@ -69,7 +70,7 @@ def schedule_object(schedule: Schedule) -> dict[str, Any]:
     }
 
 
-def schedule_details(schedule: Schedule, upcoming: list[UpcomingFire]) -> dict[str, Any]:
+def schedule_details(schedule: Schedule, upcoming: Sequence[UpcomingFire]) -> dict[str, Any]:
     """A schedule as `show` has it: all that is known."""
     job = schedule.spec.job
     return {

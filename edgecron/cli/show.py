@@ -1,15 +1,16 @@
-"""All about one schedule: its times, its job, its policies, and how it does.
+"""All about one schedule: what it runs and when, what will happen next and why, how it does.
 
-edgecron show backup
-edgecron show backup --json
+    edgecron show backup
+    edgecron show backup --json
+
+It says what comes next or why nothing does, what is active and what that waits for, what would
+become of a fire now, and which fire was left out last and why.
 """
 
 from __future__ import annotations
 
 import sys
 from argparse import ArgumentParser, Namespace
-from contextlib import suppress
-from itertools import islice
 from typing import TYPE_CHECKING
 
 from edgecron.cli.session import Session
@@ -18,7 +19,7 @@ from edgecron.errors import InvalidInput
 if TYPE_CHECKING:
     from edgecron.api import Scheduler
     from edgecron.model import Policies, Schedule
-    from edgecron.upcoming import UpcomingFire
+    from edgecron.outlook import Outlook
 
 USAGE = "NAME [--json]"
 _UPCOMING = 5
@@ -30,21 +31,22 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def run(cli: Session, args: Namespace) -> int:
     scheduler = cli.scheduler(must_exist=True)
-    schedule = scheduler.schedule(args.name)
-    upcoming: list[UpcomingFire] = []
-    # Where its trigger can't be read any more, the rest is shown and says so.
-    with suppress(InvalidInput):
-        upcoming += islice(scheduler.next_fires(args.name), _UPCOMING)
+    # What ended while no engine was alive must not look like a run that goes on.
+    scheduler.take_over()
+    outlook = scheduler.outlook(args.name, upcoming=_UPCOMING)
+    schedule = outlook.schedule
     if cli.is_json:
         from edgecron.cli.objects import schedule_details
+        from edgecron.cli.prospects import outlook_object
 
-        cli.put_json([schedule_details(schedule, upcoming)])
+        details = schedule_details(schedule, outlook.upcoming)
+        cli.put_json([details | {"outlook": outlook_object(outlook, now=scheduler.now())}])
         return 0
     from edgecron.cli.screen import clean, paint
 
     is_colored = cli.use_color(sys.stdout)
     cli.put(paint(clean(schedule.name), "bold", is_on=is_colored))
-    for label, text in _lines(cli, scheduler, schedule, upcoming):
+    for label, text in _lines(cli, scheduler, outlook):
         shown = clean(text, keep="\n").replace("\n", "\n" + " " * 15)
         cli.put(f"  {paint(f'{label:<11}', 'dim', is_on=is_colored)}  {shown}")
     if schedule.trigger_error is not None:
@@ -52,22 +54,18 @@ def run(cli: Session, args: Namespace) -> int:
     return 0
 
 
-def _lines(
-    cli: Session, scheduler: Scheduler, schedule: Schedule, upcoming: list[UpcomingFire]
-) -> list[tuple[str, str]]:
+def _lines(cli: Session, scheduler: Scheduler, outlook: Outlook) -> list[tuple[str, str]]:
     from edgecron.cli.phrases import (
         count_words,
-        full_time,
         group_words,
-        is_overdue,
         job_words,
         last_words,
         needs_words,
-        next_words,
     )
-    from edgecron.cli.screen import distance, local_time
+    from edgecron.cli.prospects import prospect_lines
+    from edgecron.cli.screen import local_time
 
-    now, zone = scheduler.now(), cli.zone()
+    now, zone, schedule = scheduler.now(), cli.zone(), outlook.schedule
     spec, job = schedule.spec, schedule.spec.job
     lines = [("description", spec.description)] if spec.description else []
     lines += [("when", text) for text in _trigger_words(scheduler, schedule)]
@@ -90,18 +88,7 @@ def _lines(
     if spec.scopes != (("global", ""),):
         lines.append(("scopes", ", ".join(f"{kind}:{id_}" for kind, id_ in spec.scopes)))
     lines.append(("policies", _policy_words(spec.policies)))
-    if upcoming:
-        before = None
-        for fire in upcoming:
-            time = full_time(fire.due_at, spec.timezone, zone=zone)
-            label = "due since" if is_overdue(fire.due_at, now) else "next"
-            shown = "" if label == before else label
-            lines.append((shown, f"{time}  {distance(fire.due_at, now)}"))
-            before = label
-    else:
-        lines.append(("next", next_words(schedule, zone=zone, now=now)))
-    waiting = _waiting_words(cli, scheduler, schedule)
-    lines += [("" if number else "waits", text) for number, text in enumerate(waiting)]
+    lines += prospect_lines(cli, outlook, zone=zone, now=now)
     lines.append(("last", last_words(schedule, now=now)))
     if schedule.last_error:
         lines.append(("last error", schedule.last_error))
@@ -109,21 +96,6 @@ def _lines(
     runs = count_words(schedule.run_count, "run")
     lines.append(("so far", ", ".join([runs, *counts])))
     return lines
-
-
-def _waiting_words(cli: Session, scheduler: Scheduler, schedule: Schedule) -> list[str]:
-    """What its runs that are owed wait for, the newest first."""
-    from edgecron.cli.phrases import waiting_words
-    from edgecron.model import Status
-
-    if not schedule.spec.policies.needs:
-        return []
-    now, zone = scheduler.now(), cli.zone()
-    return [
-        f"run {run.id} {waiting_words(run.waiting_for, run.wait_until, zone=zone, now=now)}"
-        for run in scheduler.history(schedule.name, statuses=(Status.QUEUED,), limit=_UPCOMING)
-        if run.waiting_for is not None and run.wait_until is not None
-    ]
 
 
 def _trigger_words(scheduler: Scheduler, schedule: Schedule) -> list[str]:

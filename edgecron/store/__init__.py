@@ -24,6 +24,7 @@ from edgecron.store import (
     history,
     looking,
     outputs,
+    prospects,
     queued,
     rescheduling,
     revisions,
@@ -43,6 +44,7 @@ from edgecron.store.contract import (
     StoredSchedule,
 )
 from edgecron.store.migrate import migrate, refuse_planted
+from edgecron.store.prospects import Prospects
 from edgecron.store.rows import spec_of
 from edgecron.store.schedules import Retiming
 from edgecron.timing import CompiledSpec
@@ -372,6 +374,11 @@ class SqliteStore:
 
     def last_execution_of(self, schedule_id: int) -> Execution | None:
         return history.last_execution_of(self._database, schedule_id)
+
+    def find_prospects(self, schedule: Schedule, *, most_active: int, now_ms: int) -> Prospects:
+        return prospects.find_prospects(
+            self._database, schedule, most_active=most_active, now_ms=now_ms
+        )
 
     def count_active(self) -> dict[Status, int]:
         return history.count_active(self._database)

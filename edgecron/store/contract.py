@@ -7,11 +7,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import Protocol
 
 from edgecron.correcting import KeptTimes, Retimed
-from edgecron.model import Cause, EngineInfo, Outcome, Overlap, Reason, ScheduleSpec, Status
+from edgecron.model import (
+    Cause,
+    EngineInfo,
+    Outcome,
+    Overlap,
+    Reason,
+    ScheduleSpec,
+    Status,
+    WaitsFor,
+)
 from edgecron.planning import Due, Fire, FirePlan
 from edgecron.trust import Hold
 
@@ -76,13 +84,6 @@ class Granted:
     max_attempts: int
     scope_kind: str
     scope_id: str
-
-
-class WaitsFor(StrEnum):
-    CONDITION = "condition"  # that its schedule needs
-    PLACE = "place"  # of its engine or group
-    EARLIER_RUN = "earlier_run"  # of its schedule and scope
-    REPLACED_RUN = "replaced_run"  # whose end was asked for
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

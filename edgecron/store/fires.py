@@ -7,11 +7,11 @@ from collections.abc import Iterable
 from typing import Any
 
 from edgecron.admission import Admission, running_limit
-from edgecron.model import Cause, Reason, ScheduleSpec, Status
+from edgecron.model import Cause, Reason, ScheduleSpec, Status, WaitsFor
 from edgecron.planning import Fire, Missed
 from edgecron.retrying import retry_policy
 from edgecron.store.connection import Database
-from edgecron.store.contract import Decided, Granted, Seat, WaitsFor
+from edgecron.store.contract import Decided, Granted, Seat
 from edgecron.store.ledger import Ledger, ScopeKey
 from edgecron.store.needs import Needs, waiting_columns
 from edgecron.store.replacing import replace_oldest, replace_waiting

@@ -10,9 +10,9 @@ import json
 from typing import Any
 
 from edgecron.conditions import Condition, find_unmet
-from edgecron.model import Cause, Reason, Status
+from edgecron.model import Cause, Reason, Status, WaitsFor
 from edgecron.store.connection import Database
-from edgecron.store.contract import Decided, QueuedRow, WaitsFor
+from edgecron.store.contract import Decided, QueuedRow
 from edgecron.timetext import format_duration_ms
 
 # A person's word is enough; and what has begun had what it needed.

@@ -8,6 +8,7 @@ import pytest
 
 from edgecron.cli import run
 from support.cli import Edgecron, Said
+from support.story import Story
 
 
 @pytest.fixture
@@ -31,6 +32,12 @@ def edgecron(database: Path, capsys: pytest.CaptureFixture[str]) -> Edgecron:
         return Said(code, captured.out, captured.err)
 
     return call
+
+
+@pytest.fixture
+def story(tmp_path: Path) -> Story:
+    """A world with one engine and a clock of its own."""
+    return Story(tmp_path / "story.db")
 
 
 @pytest.fixture

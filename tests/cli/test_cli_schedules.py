@@ -21,7 +21,7 @@ LIST_FIELDS = [
 ]  # fmt: skip
 SHOW_FIELDS = [
     "env", "env_file", "cwd", "user", "payload", "stdin", "counts", "last_success_at",
-    "last_error", "upcoming",
+    "last_error", "upcoming", "outlook",
 ]  # fmt: skip
 
 

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from store_bench import Bench, OpenStore
 
-from edgecron.model import Cause, Execution, Overlap, Reason, Schedule, Status
+from edgecron.model import Cause, Execution, Overlap, Reason, Schedule, Status, WaitsFor
 from edgecron.planning import Fire
-from edgecron.store.contract import Seat, WaitsFor
+from edgecron.store.contract import Seat
 from edgecron.timetext import from_ms, to_ms
 from edgecron.timing import compile_spec
 from support.clock import FakeClock

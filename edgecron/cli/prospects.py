@@ -1,0 +1,249 @@
+"""What will happen next to a schedule, in plain words: lines for `show`, and the same as JSON."""
+
+from __future__ import annotations
+
+from datetime import datetime, tzinfo
+from typing import TYPE_CHECKING, Any
+
+from edgecron.cli.phrases import (
+    count_words,
+    full_time,
+    near_time,
+    range_words,
+    waiting_words,
+)
+from edgecron.cli.screen import distance
+
+if TYPE_CHECKING:
+    from edgecron.cli.session import Session
+    from edgecron.model import Execution
+    from edgecron.outlook import ActiveRun, FireNow, Outlook
+
+_MOST_ACTIVE = 5
+_SKIPPED = {
+    "overlap": "an earlier run of it still went on",
+    "misfire": "nothing could run it at its time, and catch-up gave it up",
+    "paused": "it was paused",
+    "edited": "its time had passed when its times were changed",
+    "condition": "what it needs did not come true in time",
+    "removed": "it was removed",
+}
+
+
+def prospect_lines(
+    cli: Session, outlook: Outlook, *, zone: tzinfo, now: datetime
+) -> list[tuple[str, str]]:
+    """(label, text): what comes next, what is active, what a fire now would do, what did not."""
+    lines = _next_lines(cli, outlook, zone=zone, now=now)
+    lines += [("note", text) for text in outlook.changes]
+    lines += _active_lines(outlook, zone=zone, now=now)
+    lines.append(("a fire now", _fire_words(outlook)))
+    if outlook.last_unrun is not None:
+        lines.append(("not run", unrun_words(outlook.last_unrun, zone=zone, now=now)))
+    return lines
+
+
+def outlook_object(outlook: Outlook, *, now: datetime) -> dict[str, Any]:
+    """The same as fields."""
+    from edgecron.cli.objects import execution_object, fire_object
+    from edgecron.outlook import idle_words
+    from edgecron.timetext import format_ms
+
+    held = outlook.held
+    return {
+        "next": fire_object(outlook.upcoming[0]) if outlook.upcoming else None,
+        "idle": None if outlook.idle is None else outlook.idle.value,
+        "idle_reason": idle_words(outlook.schedule, now=now),
+        "clock_changes": list(outlook.changes),
+        "held_count": 0 if held is None else held.count,
+        "held_from_at": None if held is None else format_ms(held.from_ms),
+        "held_to_at": None if held is None else format_ms(held.to_ms),
+        "active_count": outlook.active_count,
+        "active": [
+            execution_object(run.execution)
+            | {
+                "waits_for": None if run.waits_for is None else run.waits_for.value,
+                "waits_for_run": run.behind_id,
+            }
+            for run in outlook.active
+        ],
+        "fire_now": [
+            {
+                "scope_kind": fire.scope[0],
+                "scope_id": fire.scope[1],
+                "becomes": fire.admission.value,
+                "because_of_run": fire.because_id,
+            }
+            for fire in outlook.fire_now
+        ],
+        "unmet_need": outlook.unmet,
+        "has_engine": outlook.has_engine,
+        "last_not_run": (
+            None if outlook.last_unrun is None else execution_object(outlook.last_unrun)
+        ),
+    }
+
+
+def unrun_words(execution: Execution, *, zone: tzinfo, now: datetime) -> str:
+    """Which fire was left out last, and why: `run 6, 11:45:14: an earlier run still went on`."""
+    reason = "" if execution.reason is None else execution.reason.value
+    words = _SKIPPED.get(reason, reason)
+    if execution.error_msg:
+        words = f"{words}: {execution.error_msg}"
+    missed = range_words(execution, zone=zone, now=now)
+    more = f"; {missed}" if missed else ""
+    time = near_time(execution.plan_at, zone=zone, now=now)
+    return f"run {execution.id}, {time}, {execution.status}: {words}{more}"
+
+
+def _next_lines(
+    cli: Session, outlook: Outlook, *, zone: tzinfo, now: datetime
+) -> list[tuple[str, str]]:
+    from edgecron.cli.phrases import is_overdue
+
+    schedule = outlook.schedule
+    lines: list[tuple[str, str]] = []
+    until = schedule.paused_until
+    if schedule.enabled and until is not None and until > now:
+        held = outlook.held
+        left = "" if held is None else f"; {count_words(held.count, 'time')} until then left out"
+        lines.append(("paused", f"until {full_time(until, None, zone=zone)}{left}"))
+    before = None
+    for fire in outlook.upcoming:
+        time = full_time(fire.due_at, schedule.spec.timezone, zone=zone)
+        label = "due since" if is_overdue(fire.due_at, now) else "next"
+        shown = f"{time}  {distance(fire.due_at, now)}  {fire.source or ''}".rstrip()
+        if fire.is_moved:
+            shown += f"  rescheduled from {near_time(fire.plan_at, zone=zone, now=now)}"
+        lines.append(("" if label == before else label, shown))
+        before = label
+    if not outlook.upcoming:
+        lines.append(("next", _idle_sentence(cli, outlook, zone=zone, now=now)))
+    return lines
+
+
+def _idle_sentence(cli: Session, outlook: Outlook, *, zone: tzinfo, now: datetime) -> str:
+    """Why nothing is to come, and what to do about it."""
+    from edgecron.outlook import Idle
+
+    schedule = outlook.schedule
+    spec, name = schedule.spec, schedule.name
+    if outlook.idle is None:
+        if schedule.paused_until is not None and schedule.next_run_at is not None:
+            end = near_time(schedule.paused_until, zone=zone, now=now)
+            return f"none: nothing of it follows its pause, which ends at {end}"
+        return "none that can be told: its triggers can't be read"
+    ends = [text for text in spec.triggers if text.endswith(" after end")]
+    return {
+        Idle.BROKEN: f"none: broken: {schedule.trigger_error}",
+        Idle.PAUSED: f"none: paused; let it fire again: {cli.command(f'resume {name}')}",
+        Idle.MAX_RUNS: (
+            f"none: it has had the {count_words(spec.max_runs or 0, 'planned run')}"
+            " that --max-runs allows"
+        ),
+        Idle.ENDED: f"none: no time of it lies before its end, --until {_until(outlook, zone)}",
+        Idle.OWN_END: f"none yet: {' or '.join(ends)} of what is active",
+        Idle.UPSTREAM: f"none of its own: {_upstream_words(cli, outlook, zone=zone, now=now)}",
+        Idle.BOOT: "none before the machine's next boot",
+        Idle.DONE: "none: its triggers have no more times",
+    }[outlook.idle]
+
+
+def _until(outlook: Outlook, zone: tzinfo) -> str:
+    until = outlook.schedule.spec.until_at
+    return "" if until is None else full_time(until, None, zone=zone)
+
+
+def _upstream_words(cli: Session, outlook: Outlook, *, zone: tzinfo, now: datetime) -> str:
+    """What it follows, and when that comes next."""
+    from edgecron.cli.phrases import next_words
+    from edgecron.outlook import upstreams
+
+    words = []
+    for name in upstreams(outlook.schedule):
+        upstream = cli.scheduler().store.find_schedule(name)
+        if upstream is None:
+            words.append(f"it comes after {name}, which is not there any more")
+        else:
+            when = next_words(upstream, zone=zone, now=now)
+            words.append(f"it comes after {name} (next {when})")
+    return "; ".join(words)
+
+
+def _active_lines(outlook: Outlook, *, zone: tzinfo, now: datetime) -> list[tuple[str, str]]:
+    shown = outlook.active[:_MOST_ACTIVE]
+    lines = [
+        ("active" if number == 0 else "", _active_words(run, zone=zone, now=now))
+        for number, run in enumerate(shown)
+    ]
+    more = outlook.active_count - len(shown)
+    if more > 0:
+        lines.append(("", f"and {more} more queued"))
+    return lines
+
+
+def _active_words(run: ActiveRun, *, zone: tzinfo, now: datetime) -> str:
+    from edgecron.model import Cause
+
+    execution = run.execution
+    attempt = ""
+    if execution.max_attempts > 1:
+        attempt = f", attempt {execution.attempt} of {execution.max_attempts}"
+    elif execution.cause is not Cause.SCHEDULE:
+        attempt = f", {execution.cause.value.replace('_', ' ')}"
+    scope = f", {execution.scope_kind}:{execution.scope_id}" if execution.scope_id else ""
+    if run.waits_for is None:
+        since = execution.started_at or execution.due_at
+        when = f"runs since {near_time(since, zone=zone, now=now)}"
+        asked = ", its end was asked for" if execution.cancel_requested_at is not None else ""
+        return f"run {execution.id} {when}{attempt}{scope}{asked}"
+    return f"run {execution.id} is queued{attempt}{scope}: {_waits_words(run, zone=zone, now=now)}"
+
+
+def _waits_words(run: ActiveRun, *, zone: tzinfo, now: datetime) -> str:
+    from edgecron.model import WaitsFor
+
+    assert run.waits_for is not None
+    condition, until = run.execution.waiting_for, run.execution.wait_until
+    if run.waits_for is WaitsFor.CONDITION and condition is not None and until is not None:
+        return waiting_words(condition, until, zone=zone, now=now)
+    due = near_time(run.execution.due_at, zone=zone, now=now)
+    return {
+        WaitsFor.TIME: f"due at {due}, {distance(run.execution.due_at, now)}",
+        WaitsFor.RESUME: "held by the pause",
+        WaitsFor.ENGINE: "waits for an engine; none is at work",
+        WaitsFor.EARLIER_RUN: f"waits for run {run.behind_id}",
+        WaitsFor.REPLACED_RUN: f"takes the place of run {run.behind_id}, which is being ended",
+        WaitsFor.GROUP: "waits for a place in its group",
+        WaitsFor.PLACE: "starts as soon as its engine has a place",
+    }[run.waits_for]
+
+
+def _fire_words(outlook: Outlook) -> str:
+    """What a fire of this moment would become; of several scopes those that differ."""
+    by_words: dict[str, list[str]] = {}
+    for fire in outlook.fire_now:
+        by_words.setdefault(_becomes(outlook, fire), []).append(":".join(fire.scope))
+    if len(by_words) == 1:
+        return next(iter(by_words))
+    return "; ".join(f"{words} ({', '.join(scopes)})" for words, scopes in by_words.items())
+
+
+def _becomes(outlook: Outlook, fire: FireNow) -> str:
+    from edgecron.admission import Admission
+
+    overlap = outlook.schedule.spec.policies.overlap
+    run = f"run {fire.because_id}" if fire.because_id is not None else "what is active"
+    if fire.admission is Admission.RUN and outlook.unmet is not None:
+        from edgecron.conditions import parse_condition
+
+        return f"would wait for {parse_condition(outlook.unmet).words()}"
+    if fire.admission is Admission.RUN:
+        return "would start at once" if outlook.has_engine else "would wait for an engine"
+    if fire.admission is Admission.SKIP:
+        return f"would be left out: {run} is active (overlap {overlap})"
+    if fire.admission is Admission.REPLACE:
+        return f"would take the place of {run} (overlap {overlap})"
+    if fire.because_id is None:
+        return "would wait for a place in its group"
+    return f"would wait for {run} (overlap {overlap})"

@@ -1,0 +1,276 @@
+"""What will happen next to a schedule, and why, as `show` tells it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import closing
+
+import pytest
+
+from edgecron.cli.prospects import prospect_lines
+from edgecron.cli.session import Session
+from edgecron.model import MINUTE_MS, Overlap, Policies, WaitsFor
+from edgecron.outlook import Idle, Outlook, judge_active
+from edgecron.timetext import from_ms
+from support.cli import Edgecron
+from support.story import START_MS, Story
+
+HOUR_S = 3600
+NOW = from_ms(START_MS)
+
+
+@pytest.fixture
+def lines(story: Story, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], dict[str, str]]:
+    """What `show` tells of what is to come, by label."""
+    monkeypatch.setenv("TZ", "UTC")
+
+    def tell(name: str) -> dict[str, str]:
+        with closing(Session()) as cli:
+            cli.database = str(story.scheduler.path)
+            found: dict[str, str] = {}
+            outlook = story.scheduler.outlook(name)
+            now = story.scheduler.now()
+            for label, text in prospect_lines(cli, outlook, zone=cli.zone(), now=now):
+                found.setdefault(label, text)
+        return found
+
+    return tell
+
+
+Lines = Callable[[str], dict[str, str]]
+
+
+def outlook_of(story: Story, name: str) -> Outlook:
+    return story.scheduler.outlook(name)
+
+
+def test_the_next_time_is_told_with_its_trigger(story: Story, lines: Lines) -> None:
+    story.add("job", "@daily", "30 * * * *")
+
+    told = lines("job")
+
+    assert told["next"] == "2026-03-08 20:30:00  in 30 min  30 * * * *"
+    assert told["a fire now"] == "would wait for an engine"
+
+
+def test_what_a_clock_change_does_to_the_times_shown_is_told(story: Story, lines: Lines) -> None:
+    story.add("job", "30 2 * * 0", timezone="Europe/Berlin")
+
+    told = lines("job")
+
+    assert told["note"].startswith("2026-03-29: clocks go forward from 02:00 to 03:00")
+
+
+def test_a_moved_time_is_told_with_what_it_was(story: Story, lines: Lines) -> None:
+    story.add("job", "@hourly")
+    story.scheduler.reschedule("job", from_ms(START_MS + 600_000))
+
+    assert lines("job")["next"].endswith("in 10 min  @hourly  rescheduled from 21:00:00")
+
+
+def test_each_reason_for_no_next_time_is_told(story: Story, lines: Lines) -> None:
+    story.add("first", "@hourly")
+    story.add("paused", "@hourly")
+    story.scheduler.pause("paused")
+    story.add("counted", "* * * * *", max_runs=1)
+    story.add("bounded", "* * * * *", until_at=from_ms(START_MS + 90_000))
+    story.add("follows", "after first")
+    story.add("poll", "every 1m after end", lasts_s=600)
+    story.add("boot", "on boot")
+    story.add("once", f"at {from_ms(START_MS + 60_000).isoformat()}")
+    story.after_s(60)
+    story.after_s(60)
+
+    found = {
+        name: (outlook_of(story, name).idle, lines(name)["next"])
+        for name in ("paused", "counted", "bounded", "follows", "poll", "boot", "once")
+    }
+
+    assert found == {
+        "paused": (Idle.PAUSED, "none: paused; let it fire again: " + _resume(story, "paused")),
+        "counted": (
+            Idle.MAX_RUNS, "none: it has had the 1 planned run that --max-runs allows",
+        ),
+        "bounded": (
+            Idle.ENDED, "none: no time of it lies before its end, --until 2026-03-08 20:01:30",
+        ),
+        "follows": (
+            Idle.UPSTREAM,
+            "none of its own: it comes after first (next 21:00:00, in 58 min)",
+        ),
+        "poll": (Idle.OWN_END, "none yet: every 1m after end of what is active"),
+        "boot": (Idle.BOOT, "none before the machine's next boot"),
+        "once": (Idle.DONE, "none: its triggers have no more times"),
+    }  # fmt: skip
+
+
+def _resume(story: Story, name: str) -> str:
+    return f"edgecron --db {story.scheduler.path} resume {name}"
+
+
+def test_a_pause_with_an_end_is_told_with_what_it_leaves_out(story: Story, lines: Lines) -> None:
+    story.add("job", "@hourly")
+    story.scheduler.pause("job", until=from_ms(START_MS + 3 * HOUR_S * 1000 + 1000))
+
+    told = lines("job")
+
+    assert told["paused"] == "until 2026-03-08 23:00:01; 3 times until then left out"
+    assert told["next"].startswith("2026-03-09 00:00:00")
+
+
+def test_a_running_run_and_what_a_fire_would_do_are_told(story: Story, lines: Lines) -> None:
+    story.add("skip", "@hourly", lasts_s=90, policies=Policies(retries=3))
+    story.add("queue", "@hourly", lasts_s=90, policies=Policies(overlap=Overlap.QUEUE))
+    story.add("replace", "@hourly", lasts_s=90, policies=Policies(overlap=Overlap.REPLACE))
+    story.after_s(HOUR_S)
+    ids = {name: story.runs(name)[-1].id for name in ("skip", "queue", "replace")}
+
+    assert lines("skip")["active"] == f"run {ids['skip']} runs since 21:00:00, attempt 1 of 4"
+    assert lines("skip")["a fire now"] == (
+        f"would be left out: run {ids['skip']} is active (overlap skip)"
+    )
+    assert lines("queue")["a fire now"] == f"would wait for run {ids['queue']} (overlap queue)"
+    assert lines("replace")["a fire now"] == (
+        f"would take the place of run {ids['replace']} (overlap replace)"
+    )
+
+
+def test_a_retry_is_told_with_its_time(story: Story, lines: Lines) -> None:
+    policies = Policies(retries=1, retry_delay_s=600)
+    story.add("job", "@hourly", code=1, policies=policies)
+    story.after_s(HOUR_S)
+
+    told = lines("job")["active"]
+
+    assert told.startswith("run 2 is queued, attempt 2 of 2: due at 21:1")
+    [retry] = outlook_of(story, "job").active
+    assert retry.waits_for is WaitsFor.TIME
+
+
+def test_the_last_fire_that_was_left_out_is_told_with_its_reason(
+    story: Story, lines: Lines
+) -> None:
+    story.add("slow", "* * * * *", lasts_s=600)
+    story.after_s(60)
+    story.after_s(60)
+    story.after_s(60)
+
+    assert lines("slow")["not run"] == (
+        "run 2, 20:02:00, skipped: an earlier run of it still went on;"
+        " missed 2 from 20:02:00 to 20:03:00"
+    )
+
+
+def test_what_a_schedule_needs_is_told(story: Story, lines: Lines) -> None:
+    story.add("first", "@yearly")
+    story.add("job", "* * * * *", policies=Policies(needs=("success:first:1h",)))
+
+    before = lines("job")["a fire now"]
+    story.after_s(60)
+
+    assert before == "would wait for a success of first within 1h"
+    assert lines("job")["active"] == (
+        "run 1 is queued: waits for a success of first within 1h, until Mar 09 20:01"
+    )
+    [run] = outlook_of(story, "job").active
+    assert run.waits_for is WaitsFor.CONDITION
+
+
+def test_a_full_group_is_told(story: Story, lines: Lines) -> None:
+    story.add("one", "@hourly", lasts_s=600, group="disk")
+    story.add("two", "@yearly", group="disk")
+    story.scheduler.store.set_group_limit("disk", 1)
+    story.after_s(HOUR_S)
+
+    assert lines("two")["a fire now"] == "would wait for a place in its group"
+
+
+def test_scopes_that_differ_are_told_apart(story: Story, lines: Lines) -> None:
+    scopes = (("device", "a"), ("device", "b"))
+    story.add("job", "@yearly", lasts_s=600, scopes=scopes)
+    [first, _] = story.scheduler.run_now("job")
+    story.scheduler.cancel(first.id)
+
+    assert lines("job")["a fire now"] == (
+        "would wait for an engine (device:a);"
+        " would be left out: run 2 is active (overlap skip) (device:b)"
+    )
+
+
+@pytest.mark.parametrize(
+    ("pause", "has_engine", "is_full", "wanted"),
+    [
+        (True, True, False, WaitsFor.RESUME),
+        (False, False, False, WaitsFor.ENGINE),
+        (False, True, True, WaitsFor.GROUP),
+        (False, True, False, WaitsFor.PLACE),
+    ],
+)
+def test_what_a_queued_run_waits_for(
+    story: Story, pause: bool, has_engine: bool, is_full: bool, wanted: WaitsFor
+) -> None:
+    story.add("job", "@hourly")
+    story.scheduler.backfill("job", NOW, NOW)
+    if pause:
+        story.scheduler.pause("job")
+    schedule = story.scheduler.schedule("job")
+    stored = story.scheduler.store.find_prospects(schedule, most_active=9, now_ms=START_MS)
+
+    [judged] = judge_active(
+        stored.active,
+        schedule,
+        now=NOW,
+        has_engine=has_engine,
+        is_group_full=is_full,
+    )
+
+    assert judged.waits_for is wanted
+
+
+def test_many_that_wait_are_counted(story: Story, lines: Lines) -> None:
+    story.add("job", "* * * * *")
+    story.scheduler.backfill("job", from_ms(START_MS - 20 * MINUTE_MS), NOW)
+
+    outlook = outlook_of(story, "job")
+
+    assert outlook.active_count == 21
+    assert lines("job")["active"] == (
+        "run 1 is queued, backfill: waits for an engine; none is at work"
+    )
+    assert lines("job")[""].startswith("2026-03-08 20:02:00")
+    behind = [run.behind_id for run in outlook.active]
+    assert behind[:3] == [None, 1, 1]
+
+
+def test_show_as_json_has_the_same_as_fields(edgecron: Edgecron, backup: str) -> None:
+    edgecron("run", backup)
+    edgecron("run", backup)
+
+    [shown] = edgecron("show", backup, "--json").json
+
+    outlook = shown["outlook"]
+    assert list(outlook) == [
+        "next", "idle", "idle_reason", "clock_changes", "held_count", "held_from_at",
+        "held_to_at", "active_count", "active", "fire_now", "unmet_need",
+        "has_engine", "last_not_run",
+    ]  # fmt: skip
+    assert outlook["next"] == shown["upcoming"][0]
+    assert (outlook["idle"], outlook["active_count"]) == (None, 1)
+    assert (outlook["active"][0]["id"], outlook["active"][0]["waits_for"]) == (1, "engine")
+    assert outlook["fire_now"] == [
+        {"scope_kind": "global", "scope_id": "", "becomes": "skip", "because_of_run": 1}
+    ]
+    assert outlook["last_not_run"]["reason"] == "overlap"
+
+
+def test_show_of_what_runs_after_another_says_when_that_comes(
+    edgecron: Edgecron, backup: str
+) -> None:
+    edgecron("add", "report", "--after", backup, "--", "true")
+
+    shown = edgecron("show", "report").out
+    upcoming = edgecron("next", "report")
+
+    assert "none of its own: it comes after backup (next " in shown
+    assert (upcoming.code, upcoming.out) == (0, "")
+    assert "report: next: after backup" in upcoming.err
