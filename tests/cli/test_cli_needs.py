@@ -97,7 +97,7 @@ def test_every_verb_that_shows_a_run_says_what_it_waits_for(
     waits = parse_instant(row["wait_until"]) - parse_instant(row["due_at"])
     assert waits == timedelta(hours=2)
     assert words in edgecron("history", report).out
-    assert f"run {run} is queued: {words}" in edgecron("show", report).out
+    assert f"run {run} is queued, backfill: {words}" in edgecron("show", report).out
     assert f"has not started yet: it {words}" in edgecron("logs", str(run)).err
     assert f"report, run {run}, backfill, {words}" in edgecron("status").out
     assert [one["id"] for one in edgecron("status", "--json").json[0]["waiting"]] == [run]
