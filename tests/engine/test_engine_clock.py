@@ -13,9 +13,9 @@ from edgecron.engine.events import Event, EventKind
 from edgecron.engine.sleep import NapSleeper
 from edgecron.model import CatchUp, Cause, Policies, Reason, Status
 from edgecron.store.connection import Database
-from edgecron.timetext import to_ms
+from edgecron.timetext import from_ms, to_ms
 from edgecron.triggers import tzdata_version
-from edgecron.trust import BUILT_MS, HOUR_MS
+from edgecron.trust import BUILT_MS, HOUR_MS, LARGE_MS
 from support.clock import FakeClock
 from support.story import Story
 
@@ -582,3 +582,90 @@ def test_the_release_is_what_a_new_database_goes_by(tmp_path: Path) -> None:
 
     assert len(early) == 1
     assert len(told(story, EventKind.CLOCK_TRUSTED)) == 1
+
+
+# Any tricks, in any order.
+
+
+def play_a_trick(story: Story, random: Random, true_ms: int) -> int:
+    """One trick, and perhaps a restart; the time that it really is by then."""
+    clock = story.world.clock
+    passes_ms = random.choice((1_000, 60_000, 900_000, 4_000_000))
+    trick = random.choice(("none", "suspend", "step", "wrong", "correct", "boot", "kill"))
+    if trick == "suspend":
+        clock.suspend_ms(passes_ms)
+    else:
+        clock.advance_ms(passes_ms)
+    true_ms += passes_ms
+    if trick == "step":
+        clock.step_ms(random.choice((-1, 1)) * random.choice((30_000, 2 * HOUR_MS, 30 * HOUR_MS)))
+    elif trick == "wrong":
+        clock.synchronised = False
+        clock.set_to(random.choice((THE_EPOCH, FAR_AHEAD, EIGHT - timedelta(days=300))))
+    elif trick == "correct":
+        clock.set_ms(true_ms)
+        clock.synchronised = True
+    elif trick == "boot":
+        story.world.reboot()
+        story.key = story.world.start_engine(clock_wait_ms=random.choice((0, 600_000, None)))
+    elif trick == "kill":
+        story.world.kill_engine(story.key)
+        story.key = story.world.start_engine()
+    return true_ms
+
+
+def lost(story: Story, name: str, *, until_ms: int) -> list[datetime]:
+    """The times of a schedule since eight o'clock that have left no row."""
+    times = story.scheduler.timing(story.scheduler.schedule(name)).times
+    rows = story.runs(name)
+    plans = {run.plan_at for run in rows if run.missed_from_at is None}
+    ranges = [
+        (run.missed_from_at, run.missed_to_at)
+        for run in rows
+        if run.missed_from_at is not None and run.missed_to_at is not None
+    ]
+    found, ms = [], to_ms(EIGHT)
+    while (following := times.next_with_source(ms)) is not None and following[0] <= until_ms:
+        ms = following[0]
+        at = from_ms(ms)
+        if at not in plans and not any(first <= at <= last for first, last in ranges):
+            found.append(at)
+    return found
+
+
+@pytest.mark.parametrize(
+    "seed", [*range(25), *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(25, 400))]
+)
+def test_whatever_the_clock_did_in_the_end_all_times_are_right_and_nothing_ran_twice(
+    story: Story, seed: int
+) -> None:
+    random = Random(seed)
+    story.add("cron", "30 * * * *", timezone="Europe/Berlin")
+    story.add("often", "every 20m")
+    story.add("both", "0 * * * *", "every 45m")
+    true_ms = story.world.clock.now_ms()
+    for _ in range(60):
+        true_ms = play_a_trick(story, random, true_ms)
+        for _ in range(random.randrange(3)):
+            story.engine.step()
+
+    true_ms += 60_000
+    correct(story, EIGHT + timedelta(milliseconds=true_ms - to_ms(EIGHT)))
+    for _ in range(5):
+        story.after_s(0.1)
+
+    now_ms = story.world.clock.now_ms()
+    for name in ("cron", "often", "both"):
+        schedule = story.scheduler.schedule(name)
+        decided_ms = to_ms(schedule.decided_until)
+        # A small step back leaves decided what it has decided.
+        assert decided_ms <= now_ms + LARGE_MS, name
+        times = story.scheduler.timing(schedule).times
+        following = times.next_with_source(max(now_ms, decided_ms))
+        assert following is not None
+        assert schedule.next_plan_at is not None
+        assert to_ms(schedule.next_plan_at) == following[0], name
+        assert lost(story, name, until_ms=now_ms) == [], name
+    assert query(story, "SELECT count(*) FROM schedules WHERE trusted_until IS NOT NULL") == [(0,)]
+    fires = [(body.schedule, body.plan_ms, body.fire_key) for body in story.world.bodies]
+    assert len(fires) == len(set(fires))
