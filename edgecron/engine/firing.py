@@ -49,8 +49,8 @@ class Firing:
     def claim_all(self, hold: Hold) -> list[ClaimBatch]:
         """Decide and claim all that is due now and not held."""
         if self._has_one_run or hold is Hold.ALL:
-            return [self._fill()]
-        return [self._fire_boot(), *self._fire_due(hold), self._fill()]
+            return [self._fill(hold)]
+        return [self._fire_boot(), *self._fire_due(hold), self._fill(hold)]
 
     def _fire_boot(self) -> ClaimBatch:
         """Decide `on boot` once for this boot."""
@@ -111,9 +111,11 @@ class Firing:
             lambda seat, now_ms: self._store.claim_due(decisions, seat=seat, now_ms=now_ms)
         )
 
-    def _fill(self) -> ClaimBatch:
+    def _fill(self, hold: Hold) -> ClaimBatch:
         """Give free places to what is queued."""
-        return self._claim(lambda seat, now_ms: self._store.claim_queued(seat=seat, now_ms=now_ms))
+        return self._claim(
+            lambda seat, now_ms: self._store.claim_queued(seat=seat, now_ms=now_ms, hold=hold)
+        )
 
     def _decide(self, due: list[Due], now_ms: int) -> list[Decision]:
         self._catalogue.load((one.schedule_id, one.revision) for one in due)

@@ -162,8 +162,8 @@ class SqliteStore:
             self._database, decisions, boot_id=boot_id, seat=seat, now_ms=now_ms
         )
 
-    def claim_queued(self, *, seat: Seat, now_ms: int) -> ClaimBatch:
-        return queued.claim_queued(self._database, seat=seat, now_ms=now_ms)
+    def claim_queued(self, *, seat: Seat, now_ms: int, hold: Hold = Hold.NOTHING) -> ClaimBatch:
+        return queued.claim_queued(self._database, seat=seat, now_ms=now_ms, hold=hold)
 
     def finish(self, outcomes: Sequence[Outcome], *, now_ms: int) -> list[Ended | None]:
         return ending.finish(self._database, outcomes, seed=self._seed, now_ms=now_ms)

@@ -248,11 +248,11 @@ class Store(Protocol):
     ) -> ClaimBatch:
         """Carry out boot fires that this boot has not decided yet."""
 
-    def claim_queued(self, *, seat: Seat, now_ms: int) -> ClaimBatch:
+    def claim_queued(self, *, seat: Seat, now_ms: int, hold: Hold = Hold.NOTHING) -> ClaimBatch:
         """Give free places to queued rows that are due: by priority, then due time, then id.
 
         Of what came late only a few run at once. What needs a condition that does not hold waits
-        for it, and is given up at its deadline.
+        for it, and is given up at its deadline, but not by a clock that can't be trusted.
         """
 
     def finish(self, outcomes: Sequence[Outcome], *, now_ms: int) -> list[Ended | None]:

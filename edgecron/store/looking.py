@@ -81,9 +81,6 @@ def next_due_ms(
                 f"""SELECT min(next_run_at) FROM schedules
                    WHERE queue = :queue AND next_run_at IS NOT NULL {_HELD[hold]}
                    UNION ALL
-                   SELECT min(wait_until) FROM executions
-                   WHERE queue = :queue AND wait_until IS NOT NULL
-                   UNION ALL
                    SELECT min(paused_until) FROM schedules
                    WHERE queue = :queue AND paused_until > :now""",
                 {"queue": queue, "now": now_ms},
@@ -91,7 +88,19 @@ def next_due_ms(
             if row[0] is not None
         )
         times.extend(_queued_due_ms(database, queue, now_ms))
+        if hold is Hold.NOTHING:
+            times.extend(_deadline_ms(database, queue))
     return min(times, default=None)
+
+
+def _deadline_ms(database: Database, queue: str) -> list[int]:
+    """When the first row of a queue has waited long enough for a condition."""
+    row = database.row(
+        """SELECT min(wait_until) FROM executions
+           WHERE queue = :queue AND wait_until IS NOT NULL""",
+        {"queue": queue},
+    )
+    return [] if row is None or row[0] is None else [row[0]]
 
 
 def _queued_due_ms(database: Database, queue: str, now_ms: int) -> Iterator[int]:

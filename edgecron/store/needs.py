@@ -49,11 +49,13 @@ def deadline_ms(due_ms: int, needs_deadline_s: float) -> int:
     return due_ms + round(needs_deadline_s * 1000)
 
 
-def owe(database: Database, row: QueuedRow, unmet: Condition, *, now_ms: int) -> Decided:
-    """Let a row wait for a condition that does not hold, or give it up after its deadline."""
-    until_ms = deadline_ms(row.due_ms, row.needs_deadline_s)
-    if until_ms <= now_ms:
-        return _give_up(database, row.execution_id, unmet, row.needs_deadline_s, now_ms)
+def give_up(database: Database, row: QueuedRow, unmet: Condition, *, now_ms: int) -> Decided:
+    """Skip a row for a condition that does not hold, after its deadline."""
+    return _give_up(database, row.execution_id, unmet, row.needs_deadline_s, now_ms)
+
+
+def owe(database: Database, row: QueuedRow, unmet: Condition, *, until_ms: int) -> Decided:
+    """Let a row wait for a condition that does not hold."""
     found = database.returning(
         """UPDATE executions SET waiting_for = :text, wait_until = :until
            WHERE id = :id AND status = 'queued' AND waiting_for IS NULL
@@ -99,7 +101,7 @@ def wake_schedule(database: Database, schedule_id: int) -> int:
     )
 
 
-def has_expired(database: Database, queue: str, *, now_ms: int) -> bool:
+def is_any_expired(database: Database, queue: str, *, now_ms: int) -> bool:
     """Whether anything of a queue has waited for a condition until its deadline."""
     return (
         database.row(

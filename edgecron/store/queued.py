@@ -11,20 +11,32 @@ from edgecron.store.connection import Database
 from edgecron.store.contract import ClaimBatch, Decided, Granted, QueuedRow, Seat
 from edgecron.store.inorder import Blocked, is_any_due, walk_queued
 from edgecron.store.ledger import Ledger
-from edgecron.store.needs import Needs, give_up_expired, has_expired, owe
+from edgecron.store.needs import (
+    Needs,
+    deadline_ms,
+    give_up,
+    give_up_expired,
+    is_any_expired,
+    owe,
+)
 from edgecron.store.replacing import ask_for_place
+from edgecron.trust import Hold
 
 # In sequence, asked for by a person, or begun before: these replace nothing when they start.
 _REPLACE_NOTHING = frozenset({Cause.CATCH_UP, Cause.MANUAL, Cause.RETRY})
 
 
-def claim_queued(database: Database, *, seat: Seat, now_ms: int) -> ClaimBatch:
+def claim_queued(
+    database: Database, *, seat: Seat, now_ms: int, hold: Hold = Hold.NOTHING
+) -> ClaimBatch:
     """Give free places to queued rows; see `Store.claim_queued`."""
-    if not has_waiting(database, seat, now_ms) and not _has_expired(database, seat, now_ms):
+    may_give_up = hold is Hold.NOTHING and seat.only is None
+    has_expired = may_give_up and _has_expired(database, seat, now_ms)
+    if not has_expired and not has_waiting(database, seat, now_ms):
         return ClaimBatch()
     with database.transaction():
-        filler = _Filler(database, seat, now_ms)
-        if seat.only is None:
+        filler = _Filler(database, seat, now_ms, may_give_up=may_give_up)
+        if has_expired:
             filler.give_up()
         filler.fill()
     return ClaimBatch(
@@ -50,16 +62,17 @@ def has_waiting(database: Database, seat: Seat, now_ms: int) -> bool:
 
 
 def _has_expired(database: Database, seat: Seat, now_ms: int) -> bool:
-    return any(has_expired(database, queue, now_ms=now_ms) for queue in seat.queues)
+    return any(is_any_expired(database, queue, now_ms=now_ms) for queue in seat.queues)
 
 
 class _Filler:
     """One transaction's walk over what is queued: what it started, and what it decided."""
 
-    def __init__(self, database: Database, seat: Seat, now_ms: int) -> None:
+    def __init__(self, database: Database, seat: Seat, now_ms: int, *, may_give_up: bool) -> None:
         self._database = database
         self._seat = seat
         self._now_ms = now_ms
+        self._may_give_up = may_give_up
         self._needs = Needs(database, now_ms=now_ms)
         self._ledger = Ledger(database, seat)
         self._blocked = Blocked()
@@ -134,7 +147,11 @@ class _Filler:
         """Judge what a row needs once more, right before it starts."""
         unmet = self._needs.find_unmet(row.needs, row.cause)
         if unmet is not None:
-            self._note(owe(self._database, row, unmet, now_ms=self._now_ms))
+            until_ms = deadline_ms(row.due_ms, row.needs_deadline_s)
+            if self._may_give_up and until_ms <= self._now_ms:
+                self._note(give_up(self._database, row, unmet, now_ms=self._now_ms))
+            else:
+                self._note(owe(self._database, row, unmet, until_ms=until_ms))
             return
         grant = _start_queued(self._database, row, self._seat, self._now_ms)
         if grant is not None:

@@ -104,7 +104,8 @@ def bring_back_queued(database: Database, *, now_ms: int) -> int:
     """Let what was queued by a clock that was ahead wait from now on; how many rows."""
     with database.transaction():
         return database.change(
-            """UPDATE executions SET due_at = :now + max(0, due_at - queued_at), queued_at = :now
+            """UPDATE executions SET due_at = :now + max(0, due_at - queued_at), queued_at = :now,
+                   wait_until = wait_until - due_at + :now + max(0, due_at - queued_at)
                WHERE status = 'queued' AND queued_at > :now""",
             {"now": now_ms},
         )

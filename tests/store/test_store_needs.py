@@ -13,6 +13,7 @@ from edgecron.planning import Fire
 from edgecron.store.contract import Seat
 from edgecron.timetext import from_ms, to_ms
 from edgecron.timing import compile_spec
+from edgecron.trust import Hold
 from support.clock import FakeClock
 from support.specs import make_spec
 
@@ -217,6 +218,25 @@ def test_a_place_that_comes_after_the_deadline_finds_it_given_up_or_starts_it(
     assert shown(bench, "long") == ["running"]
 
 
+def test_what_follows_a_fire_that_is_given_up_last_starts_as_well(
+    make_store: OpenStore, clock: FakeClock
+) -> None:
+    """Its row comes before the one whose place the walk over what is queued has reached."""
+    bench, none = Bench(make_store, clock), Bench(make_store, clock, places=0)
+    bench.add(make_spec("backup", YEARLY))
+    succeed(bench, "backup")
+    needs = ("success:backup:1h",)
+    bench.add(make_spec("brief", "at 2026-11-20T08:01:00Z", needs=needs, needs_deadline_s=60))
+    bench.add(make_spec("tell", "after brief:any", priority=10))
+    clock.advance_ms(MINUTE)
+    none.fire()
+    clock.advance_ms(2 * HOUR)
+
+    bench.fill()
+
+    assert shown(bench, "tell") == ["running"]
+
+
 def test_a_run_by_hand_needs_nothing(pair: Bench) -> None:
     pair.run("report")
 
@@ -397,3 +417,38 @@ def test_an_older_success_that_is_written_late_does_not_hide_a_newer_one(pair: B
     pair.fire()
 
     assert [row.waiting_for for row in pair.rows("report")][-1] is None
+
+
+@pytest.mark.failure(5)
+@pytest.mark.parametrize("hold", [Hold.CALENDAR, Hold.ALL])
+def test_a_clock_that_can_not_be_trusted_gives_nothing_up(pair: Bench, hold: Hold) -> None:
+    pair.clock.advance_ms(MINUTE)
+    pair.fire()
+    [row] = pair.rows("report")
+    pair.clock.step_ms(1000 * HOUR)
+
+    held = pair.store.claim_queued(seat=pair.seat, now_ms=pair.now, hold=hold)
+    wakes = [
+        pair.store.next_due_ms(("command",), now_ms=pair.now, hold=one)
+        for one in (Hold.ALL, Hold.NOTHING)
+    ]
+    pair.clock.step_ms(-1000 * HOUR)
+    pair.fill()
+
+    assert held.decided == ()
+    assert row.wait_until is not None
+    assert (wakes[0] is None, wakes[1] is not None) == (True, True)
+    assert shown(pair, "report") == ["waits for success:backup:1h"]
+
+
+def test_what_was_queued_by_a_clock_that_was_ahead_keeps_its_deadline(pair: Bench) -> None:
+    pair.clock.step_ms(1000 * HOUR)
+    schedule = pair.store.get_schedule("report")
+    fire = Fire(plan_ms=pair.now, due_ms=pair.now, cause=Cause.BACKFILL, fire_key="backfill:1")
+    pair.store.enqueue_fire(schedule, fire, now_ms=pair.now)
+    pair.clock.step_ms(-1000 * HOUR)
+
+    pair.store.bring_back_queued(now_ms=pair.now)
+
+    [row] = pair.rows("report")
+    assert row.wait_until == from_ms(pair.now + 2 * HOUR)
