@@ -24,18 +24,22 @@ class Admission(Enum):
 class Occupancy:
     """Active executions of one schedule and scope; `catching_up` of those running are late.
 
-    `retrying` wait for their next attempt: their fires go on, and keep their places.
+    `retrying` wait for their next attempt: their fires go on, and keep their places. Of a backfill
+    are `backfilling` of those running and, besides the others, `backfill_retrying`; what is still
+    to begin of it keeps nobody waiting, and is not counted.
     """
 
     running: int = 0
     queued: int = 0
     retrying: int = 0
     catching_up: int = 0
+    backfilling: int = 0
+    backfill_retrying: int = 0
 
     @property
     def active(self) -> int:
-        """How many fires have begun or wait, and have not ended."""
-        return self.running + self.queued + self.retrying
+        """How many fires have begun or wait, and have not ended, but for those of a backfill."""
+        return self.running - self.backfilling + self.queued + self.retrying
 
 
 def running_limit(overlap: Overlap, max_running: int | None) -> int | None:
@@ -64,11 +68,12 @@ def admit_fire(
     run_or_wait = Admission.RUN if has_place else Admission.QUEUE
     if in_sequence:
         # Overlap does not discard what catch_up=all promised; it runs one after the other.
-        return run_or_wait if active == 0 else Admission.QUEUE
+        return run_or_wait if active + occupancy.backfilling == 0 else Admission.QUEUE
     if limit is None:
         return run_or_wait
     if active < limit:
-        return run_or_wait
+        # What a backfill runs is waited for: it leaves nothing out that is on time.
+        return run_or_wait if active + occupancy.backfilling < limit else Admission.QUEUE
     if overlap is Overlap.ALLOW:
         return Admission.QUEUE
     if overlap is Overlap.REPLACE:
@@ -84,14 +89,31 @@ def is_full(*, overlap: Overlap, max_running: int | None, occupancy: Occupancy) 
     return limit is not None and occupancy.running >= limit
 
 
+def is_behind(*, cause: Cause, occupancy: Occupancy) -> bool:
+    """Whether a row of a backfill has to wait for the end of the one before it."""
+    begun = occupancy.backfilling + occupancy.backfill_retrying
+    return begun > (cause is Cause.RETRY)
+
+
 def may_start_queued(
-    *, overlap: Overlap, max_running: int | None, cause: Cause, occupancy: Occupancy
+    *,
+    overlap: Overlap,
+    max_running: int | None,
+    cause: Cause,
+    occupancy: Occupancy,
+    is_backfill: bool = False,
 ) -> bool:
-    """Whether a queued row may run beside what is running of its schedule and scope."""
+    """Whether a queued row may run beside what is running of its schedule and scope.
+
+    `is_backfill`: it is of a backfill, be it its first attempt or a later one.
+    """
     limit = running_limit(overlap, max_running)
     if cause is Cause.CATCH_UP and occupancy.catching_up:
         # In sequence: after the one before, but not after what runs for another cause. A schedule
         # that is always running something would never catch up.
         return False
-    taken = occupancy.running + occupancy.retrying - (cause is Cause.RETRY)
+    if is_backfill and is_behind(cause=cause, occupancy=occupancy):
+        return False
+    is_own = cause is Cause.RETRY and not is_backfill
+    taken = occupancy.running + occupancy.retrying - is_own
     return limit is None or taken < limit

@@ -126,6 +126,7 @@ def judge_active(
     is_held = not schedule.enabled or (until is not None and until > now)
     judged: list[ActiveRun] = []
     first_of: dict[Scope, Execution] = {}
+    backfills: dict[Scope, Execution] = {}
     for run in executions:
         scope = (run.scope_kind, run.scope_id)
         before = first_of.get(scope)
@@ -141,11 +142,15 @@ def judge_active(
                 waits_for, behind_id = WaitsFor.REPLACED_RUN, before.id
             elif before is not None and schedule.spec.policies.overlap is not Overlap.ALLOW:
                 waits_for, behind_id = WaitsFor.EARLIER_RUN, before.id
+            elif _is_backfill(run) and scope in backfills:
+                waits_for, behind_id = WaitsFor.EARLIER_RUN, backfills[scope].id
             elif not has_engine:
                 waits_for = WaitsFor.ENGINE
             else:
                 waits_for = WaitsFor.GROUP if is_group_full else WaitsFor.PLACE
         first_of.setdefault(scope, run)
+        if _is_backfill(run):
+            backfills.setdefault(scope, run)
         judged.append(ActiveRun(execution=run, waits_for=waits_for, behind_id=behind_id))
     return judged
 
@@ -170,7 +175,12 @@ def judge_fire(
         )
         because = None
         if admission is not Admission.RUN:
-            runs = [run for run in active if (run.scope_kind, run.scope_id) == scope]
+            runs = [
+                run
+                for run in active
+                if (run.scope_kind, run.scope_id) == scope
+                and (admission is Admission.QUEUE or not _is_backfill(run))
+            ]
             because = min(
                 runs, key=lambda run: (run.status is not Status.RUNNING, run.id), default=None
             )
@@ -182,3 +192,8 @@ def judge_fire(
             )
         )
     return judged
+
+
+def _is_backfill(execution: Execution) -> bool:
+    """Whether a run is of a backfill, be it its first attempt or a later one."""
+    return execution.fire_key.startswith("backfill:")

@@ -249,7 +249,8 @@ def _set_after_end(
                AND (max_runs IS NULL OR planned_count < max_runs)
                AND decided_until < :next
                AND NOT EXISTS (SELECT 1 FROM executions AS e WHERE e.schedule_id = :id
-                   AND e.status IN ('queued', 'running'))""",
+                   AND e.status IN ('queued', 'running')
+                   AND (e.status = 'running' OR e.cause != 'backfill'))""",
         {
             "id": schedule_id,
             "next": finished_ms + after_end_ms,

@@ -139,7 +139,10 @@ class ClaimBatch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueuedRow:
-    """A queued execution that is due, in claiming order."""
+    """A queued execution that is due, in claiming order.
+
+    `is_backfill`: it is of a backfill, be it its first attempt or a later one.
+    """
 
     execution_id: int
     schedule_id: int
@@ -154,6 +157,7 @@ class QueuedRow:
     group: str | None
     needs: tuple[str, ...]
     needs_deadline_s: float
+    is_backfill: bool
 
     @property
     def key(self) -> tuple[int, str, str]:

@@ -124,7 +124,8 @@ class FireWriter:
             return None
         if admission is Admission.REPLACE:
             return WaitsFor.REPLACED_RUN
-        is_alone = self._ledger.occupancy(key).active == 1
+        occupancy = self._ledger.occupancy(key)
+        is_alone = occupancy.active == 1 and not occupancy.backfilling
         return WaitsFor.PLACE if is_alone else WaitsFor.EARLIER_RUN
 
     def _replace(self, key: ScopeKey, spec: ScheduleSpec, *, by: int, is_owed: bool) -> None:

@@ -28,6 +28,7 @@ class Blocked:
 
     keys: set[ScopeKey] = field(default_factory=set)
     groups: set[str] = field(default_factory=set)
+    backfills: set[ScopeKey] = field(default_factory=set)  # whose next has to wait its turn
     causes: set[Cause] = field(default_factory=set)
     has_all_keys: bool = False
 
@@ -38,7 +39,9 @@ class Blocked:
             self.has_all_keys = True
 
     def holds(self, row: QueuedRow) -> bool:
-        return row.key in self.keys or row.group in self.groups or row.cause in self.causes
+        is_behind = row.cause is Cause.BACKFILL and row.key in self.backfills
+        is_full = row.key in self.keys or row.group in self.groups
+        return is_full or is_behind or row.cause in self.causes
 
 
 def walk_queued(
@@ -135,7 +138,8 @@ def _find_page(
 ) -> list[QueuedRow]:
     rows = database.rows(
         """SELECT e.id, e.schedule_id, e.revision, e.scope_kind, e.scope_id, e.cause, e.priority,
-               e.due_at, s.overlap, s.max_running, s.group_name, s.needs, s.needs_deadline_s
+               e.due_at, s.overlap, s.max_running, s.group_name, s.needs, s.needs_deadline_s,
+               e.fire_key GLOB 'backfill:*'
            FROM executions AS e CROSS JOIN schedules AS s ON s.id = e.schedule_id
            WHERE e.status = 'queued' AND e.queue = :queue AND e.waiting_for IS NULL
                AND e.priority = :priority AND e.due_at <= :now
@@ -143,6 +147,8 @@ def _find_page(
                AND e.cause NOT IN (SELECT value FROM json_each(:causes))
                AND (e.schedule_id, e.scope_kind, e.scope_id) NOT IN
                    (SELECT value ->> 0, value ->> 1, value ->> 2 FROM json_each(:keys))
+               AND (e.cause != 'backfill' OR (e.schedule_id, e.scope_kind, e.scope_id) NOT IN
+                   (SELECT value ->> 0, value ->> 1, value ->> 2 FROM json_each(:backfills)))
                AND (s.group_name IS NULL
                     OR s.group_name NOT IN (SELECT value FROM json_each(:groups)))
                AND (e.cause = 'manual' OR (s.enabled AND s.deleted_at IS NULL
@@ -157,6 +163,7 @@ def _find_page(
             "causes": json.dumps(sorted(blocked.causes)),
             "keys": json.dumps(sorted(blocked.keys)),
             "groups": json.dumps(sorted(blocked.groups)),
+            "backfills": json.dumps(sorted(blocked.backfills)),
             "limit": limit,
         },
     )
@@ -175,6 +182,7 @@ def _find_page(
             group=row[10],
             needs=tuple(json.loads(row[11])) if row[11] != "[]" else (),
             needs_deadline_s=row[12],
+            is_backfill=bool(row[13]),
         )
         for row in rows
     ]

@@ -28,6 +28,8 @@ class Ledger:
         self._queued: Counter[ScopeKey] = Counter()
         self._retrying: Counter[ScopeKey] = Counter()
         self._catching_up: Counter[ScopeKey] = Counter()
+        self._backfilling: Counter[ScopeKey] = Counter()
+        self._backfill_retrying: Counter[ScopeKey] = Counter()
         self._count(schedule_ids)
         self._places = self._late_places = 0
         if seat is not None:
@@ -62,6 +64,8 @@ class Ledger:
             queued=self._queued[key],
             retrying=self._retrying[key],
             catching_up=self._catching_up[key],
+            backfilling=self._backfilling[key],
+            backfill_retrying=self._backfill_retrying[key],
         )
 
     def has_place(self, group: str | None, cause: Cause) -> bool:
@@ -94,13 +98,16 @@ class Ledger:
 
     def count_anew(self, key: ScopeKey) -> None:
         """Count what is active of a schedule and scope again: some of it was withdrawn."""
-        for counter in (self._running, self._queued, self._retrying, self._catching_up):
+        for counter in self._counters():
             counter[key] = 0
         self._count((key[0],))
 
-    def count_start(self, key: ScopeKey, group: str | None, cause: Cause) -> None:
+    def count_start(
+        self, key: ScopeKey, group: str | None, cause: Cause, *, is_backfill: bool = False
+    ) -> None:
         """Note one more that runs here."""
         self._running[key] += 1
+        self._backfilling[key] += is_backfill
         self._catching_up[key] += cause is Cause.CATCH_UP
         self._places -= 1
         self._late_places -= cause in LATE_CAUSES
@@ -112,23 +119,34 @@ class Ledger:
         self._counted.update(ids)
         for row in _count_active(self._database, ids):
             key = row[:3]
-            (
-                self._running[key],
-                self._queued[key],
-                self._retrying[key],
-                self._catching_up[key],
-            ) = row[3:]
+            for counter, count in zip(self._counters(), row[3:], strict=True):
+                counter[key] = count
+
+    def _counters(self) -> tuple[Counter[ScopeKey], ...]:
+        return (
+            self._running,
+            self._queued,
+            self._retrying,
+            self._catching_up,
+            self._backfilling,
+            self._backfill_retrying,
+        )
 
 
 def _count_active(
     database: Database, schedule_ids: list[int]
-) -> list[tuple[int, str, str, int, int, int, int]]:
+) -> list[tuple[int, str, str, int, int, int, int, int, int]]:
     return database.rows(
         """SELECT schedule_id, scope_kind, scope_id,
                count(*) FILTER (WHERE status = 'running'),
-               count(*) FILTER (WHERE status = 'queued' AND cause != 'retry'),
-               count(*) FILTER (WHERE status = 'queued' AND cause = 'retry'),
-               count(*) FILTER (WHERE status = 'running' AND cause = 'catch_up')
+               count(*) FILTER (WHERE status = 'queued' AND cause NOT IN ('retry', 'backfill')),
+               count(*) FILTER (WHERE status = 'queued' AND cause = 'retry'
+                   AND fire_key NOT GLOB 'backfill:*'),
+               count(*) FILTER (WHERE status = 'running' AND cause = 'catch_up'),
+               count(*) FILTER (WHERE status = 'running' AND (cause = 'backfill'
+                   OR cause = 'retry' AND fire_key GLOB 'backfill:*')),
+               count(*) FILTER (WHERE status = 'queued' AND cause = 'retry'
+                   AND fire_key GLOB 'backfill:*')
            FROM executions
            WHERE status IN ('queued', 'running')
                AND schedule_id IN (SELECT value FROM json_each(:ids))

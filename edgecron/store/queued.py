@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from edgecron.admission import LATE_CAUSES, is_full, may_start_queued, running_limit
+from edgecron.admission import LATE_CAUSES, is_behind, is_full, may_start_queued, running_limit
 from edgecron.model import Cause, Overlap
 from edgecron.store.aftermath import follow_up_withdrawn
 from edgecron.store.connection import Database
@@ -23,7 +23,7 @@ from edgecron.store.replacing import ask_for_place
 from edgecron.trust import Hold
 
 # In sequence, asked for by a person, or begun before: these replace nothing when they start.
-_REPLACE_NOTHING = frozenset({Cause.CATCH_UP, Cause.MANUAL, Cause.RETRY})
+_REPLACE_NOTHING = frozenset({Cause.CATCH_UP, Cause.BACKFILL, Cause.MANUAL, Cause.RETRY})
 
 
 def claim_queued(
@@ -123,12 +123,15 @@ class _Filler:
         elif is_full(overlap=row.overlap, max_running=row.max_running, occupancy=occupancy):
             self._blocked.keys.add(row.key)
             self._ask_for_place(row)
+        elif row.cause is Cause.BACKFILL and is_behind(cause=row.cause, occupancy=occupancy):
+            self._blocked.backfills.add(row.key)
         else:
             return may_start_queued(
                 overlap=row.overlap,
                 max_running=row.max_running,
                 cause=row.cause,
                 occupancy=occupancy,
+                is_backfill=row.is_backfill,
             )
         return False
 
@@ -155,7 +158,7 @@ class _Filler:
             return
         grant = _start_queued(self._database, row, self._seat, self._now_ms)
         if grant is not None:
-            self._ledger.count_start(row.key, row.group, row.cause)
+            self._ledger.count_start(row.key, row.group, row.cause, is_backfill=row.is_backfill)
             self.granted.append(grant)
 
     def _note(self, one: Decided) -> None:

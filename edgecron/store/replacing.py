@@ -55,12 +55,13 @@ def _find_oldest(
     database: Database, key: tuple[int, str, str], by: int
 ) -> list[tuple[int, str, int, int, str, int, int | None]]:
     """(id, status, revision, plan_at, cause, attempt, cancel_requested_at) of what is active but
-    for one: what is queued first, the oldest first."""
+    for one, and for backfills: what is queued first, the oldest first."""
     return database.rows(
         """SELECT id, status, revision, plan_at, cause, attempt, cancel_requested_at
            FROM executions
            WHERE schedule_id = :schedule AND scope_kind = :kind AND scope_id = :scope
                AND status IN ('queued', 'running') AND id != :by
+               AND fire_key NOT GLOB 'backfill:*'
            ORDER BY status != 'queued', id""",
         {"schedule": key[0], "kind": key[1], "scope": key[2], "by": by},
     )

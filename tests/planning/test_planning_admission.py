@@ -133,3 +133,52 @@ def test_a_queued_row_meets_what_is_running(
     )
 
     assert may is expected
+
+
+@pytest.mark.parametrize(
+    ("overlap", "running", "backfilling", "expected"),
+    [
+        (Overlap.SKIP, 1, 1, QUEUE),  # waited for: nothing on time is left out for it
+        (Overlap.REPLACE, 1, 1, QUEUE),  # and it is not replaced
+        (Overlap.QUEUE, 1, 1, QUEUE),
+        (Overlap.ALLOW, 1, 1, RUN),
+    ],
+)
+def test_a_new_fire_waits_for_the_run_of_a_backfill(
+    overlap: Overlap, running: int, backfilling: int, expected: Admission
+) -> None:
+    admission = admit_fire(
+        overlap=overlap,
+        max_running=None,
+        in_sequence=False,
+        occupancy=Occupancy(running=running, backfilling=backfilling),
+        has_place=True,
+    )
+
+    assert admission is expected
+
+
+@pytest.mark.parametrize(
+    ("cause", "is_backfill", "occupancy", "expected"),
+    [
+        (Cause.BACKFILL, True, Occupancy(running=1, backfilling=1), False),
+        (Cause.BACKFILL, True, Occupancy(backfill_retrying=1), False),  # its fire goes on
+        (Cause.BACKFILL, True, Occupancy(running=1), True),
+        (Cause.RETRY, True, Occupancy(backfill_retrying=1), True),  # itself
+        (Cause.RETRY, True, Occupancy(running=1, backfilling=1, backfill_retrying=1), False),
+        (Cause.SCHEDULE, False, Occupancy(running=1, backfilling=1), True),
+        (Cause.SCHEDULE, False, Occupancy(backfill_retrying=1), True),
+    ],
+)
+def test_a_backfill_runs_one_after_the_other_beside_what_is_on_time(
+    cause: Cause, is_backfill: bool, occupancy: Occupancy, expected: bool
+) -> None:
+    may_start = may_start_queued(
+        overlap=Overlap.ALLOW,
+        max_running=None,
+        cause=cause,
+        occupancy=occupancy,
+        is_backfill=is_backfill,
+    )
+
+    assert may_start is expected
