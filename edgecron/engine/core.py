@@ -82,6 +82,7 @@ class Engine:
         self._queues = queues
         self._max_running = max_running
         self._burst = Burst(burst)
+        self._is_kept_back = False  # as many have started as may, within a second
         self._ring_peers = ring_peers
         self._only = only
         self._catalogue = Catalogue(store)
@@ -316,8 +317,10 @@ class Engine:
     def _claim(self, claim: Callable[[Seat, int], ClaimBatch]) -> ClaimBatch:
         """Run one claim transaction, and start what it granted."""
         try:
-            batch = claim(self._seat(), self._clock.now_ms())
+            seat = self._seat()
+            batch = claim(seat, self._clock.now_ms())
             self._burst.take(len(batch.granted), self._clock.monotonic_ms())
+            self._is_kept_back = len(batch.granted) == seat.max_starts
             claims = [claim for grant in batch.granted for claim in self._complete(grant)]
         except DatabaseUnusable:
             # What it granted is not known here: nothing is started, and recovery reads again.
@@ -363,8 +366,10 @@ class Engine:
 
     def _burst_wait_ms(self) -> int | None:
         """When the next start is allowed, where that keeps something back."""
-        wait_ms = self._burst.wait_ms(self._clock.monotonic_ms())
-        return wait_ms if wait_ms is not None and self._store.has_queued() else None
+        if not self._is_kept_back or not self._store.has_queued():
+            return None
+        # What was not allowed at the claim may be by now: then at once.
+        return self._burst.wait_ms(self._clock.monotonic_ms()) or 0
 
     def _next_wake_ms(self, hold: Hold) -> int | None:
         now_ms = self._clock.now_ms()

@@ -9,6 +9,7 @@ import pytest
 from edgecron.engine.events import EventKind
 from edgecron.model import CatchUp, Cause, Execution, Overlap, Policies
 from edgecron.timetext import to_ms
+from support.engines import Place
 from support.story import START_MS, Story
 
 HOUR_S = 3600
@@ -237,3 +238,17 @@ def test_what_follows_any_end_follows_a_fire_that_was_given_up(
     story.after_s(2 * HOUR_S)
 
     assert history(story, "tell") == ["success"] * runs
+
+
+def test_a_sleeping_engine_is_woken_for_what_waits(place: Place) -> None:
+    place.add("backup", "@yearly", "exit 0")
+    place.add("report", "every 1s", "echo done")
+    place.scheduler.edit("report", lambda spec: replace(spec, policies=NEEDS))
+    daemon = place.daemon()
+    queued = daemon.wait_for("queued", schedule="report")
+
+    place.scheduler.run_now("backup")
+    ended = daemon.wait_for("ended", schedule="report")
+
+    assert (queued["waits_for"], queued["condition"]) == ("condition", "success:backup:1h")
+    assert ended["outcome"] == "success"
