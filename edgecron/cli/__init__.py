@@ -7,7 +7,7 @@ examples first.
     verbs.py     the table of verbs                screen.py       text for people
     objects.py   values as JSON objects            phrases.py      values in a few words
     wanted.py    a schedule's options, read        transitions.py  an engine's events as lines
-    wantedjob.py those of its job
+    wantedjob.py those of its job                  prospects.py    what will happen next, and why
 """
 
 from __future__ import annotations
