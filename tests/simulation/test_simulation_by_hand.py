@@ -1,0 +1,77 @@
+"""People who move, hold and backfill schedules while engines crash."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from edgecron.api import Scheduler
+from edgecron.errors import Conflict, InvalidInput
+from edgecron.timetext import from_ms
+from simulation.invariants import check
+from simulation.test_simulation import SPECS, START_MS, a_world, act, model_of, quiesce
+from simulation.world import World
+
+
+def meddle(world: World) -> None:
+    """A person who moves the next run, fills the past, or holds a schedule for a while."""
+    name = world.random.choice(SPECS).name
+    with Scheduler(world.path, clock=world.clock) as scheduler:
+        now = scheduler.now()
+        soon = now + timedelta(seconds=world.random.randint(1, 40))
+        # What a pause or a removal forbids is refused, and nothing is changed.
+        with suppress(Conflict, InvalidInput):
+            choice = world.random.random()
+            if choice < 0.4:
+                scheduler.reschedule(name, soon)
+            elif choice < 0.6:
+                scheduler.pause(name, until=soon)
+            elif choice < 0.7:
+                scheduler.resume(name)
+            else:
+                since = max(from_ms(START_MS), now - timedelta(seconds=120))
+                scheduler.backfill(name, since, now)
+
+
+@pytest.mark.failure(28)
+@pytest.mark.parametrize(
+    "seed", [*range(1, 7), *(pytest.param(s, marks=pytest.mark.slow) for s in range(7, 301))]
+)
+def test_what_is_moved_held_and_filled_is_decided_once(tmp_path: Path, seed: int) -> None:
+    world = a_world(tmp_path, seed)
+    world.crash_chance = world.random.choice((0.0, 0.01, 0.03))
+    world.fault_chance = world.random.choice((0.0, 0.01))
+    world.peer_chance = world.random.choice((0.0, 0.05))
+
+    for _ in range(250):
+        act(world)
+        if world.random.random() < 0.1:
+            meddle(world)
+    # What is queued of a backfill is given time to run before its schedule is removed.
+    world.settle(for_ms=900_000, every_ms=5000)
+    removed_ms = quiesce(world)
+
+    check(world, model_of(SPECS), made_ms=START_MS, until_ms=removed_ms)
+    _check_backfills(world)
+
+
+def _check_backfills(world: World) -> None:
+    """Each time that was filled has one success at most, and its runs came in sequence."""
+    with Scheduler(world.path, clock=world.clock) as scheduler:
+        runs = [run for one in SPECS for run in scheduler.history(one.name, limit=100_000)]
+    ends: dict[object, int] = {}
+    for run in sorted(runs, key=lambda run: run.id):
+        if run.fire_key.startswith("backfill:") or run.fire_key == "":
+            key = (run.schedule, run.scope_kind, run.scope_id, run.plan_at)
+            ends[key] = ends.get(key, 0) + (run.status == "success")
+    assert max(ends.values()) == 1
+    filled = [body for body in world.bodies if body.fire_key.startswith("backfill:")]
+    assert filled
+    lives: dict[object, int] = {}
+    for body in sorted(filled, key=lambda body: body.started_ms):
+        key = (body.schedule, body.scope)
+        assert lives.get(key, 0) <= body.started_ms, f"not in sequence: {body}"
+        lives[key] = body.ends_ms
