@@ -88,6 +88,19 @@ class Reading(Opened):
             schedule_id=schedule_id, statuses=statuses, before_id=before_id, limit=limit
         )
 
+    def find_dependents(self, name: str) -> list[str]:
+        """The schedules that need a run of this one before they start, or come after it."""
+        from edgecron.conditions import parse_needs
+
+        needing = {
+            schedule.name
+            for schedule in self.store.find_schedules()
+            for condition in parse_needs(schedule.spec.policies.needs)
+            if condition.schedule == name
+        }
+        following = {one for one, upstream in self.store.find_upstreams() if upstream == name}
+        return sorted((needing | following) - {name})
+
     def waiting_runs(self, *, limit: int = 20) -> list[Execution]:
         """Runs that wait for a condition, those whose deadline comes first before the others."""
         return self.store.find_waiting(limit=limit)

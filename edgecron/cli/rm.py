@@ -22,6 +22,10 @@ def run(cli: Session, args: Namespace) -> int:
     scheduler = cli.scheduler(must_exist=True)
     need_all(cli, args.names)
     removed = [scheduler.remove(name) for name in dict.fromkeys(args.names)]
+    for schedule in removed:
+        left = ", ".join(scheduler.find_dependents(schedule.name))
+        if left:
+            cli.warn(f"what comes after {schedule.name} or needs it waits in vain now: {left}")
     if cli.is_json:
         from edgecron.cli.objects import schedule_object
 

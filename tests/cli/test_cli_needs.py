@@ -157,3 +157,26 @@ def test_a_bound_on_starts_is_a_number(edgecron: Edgecron, burst: str) -> None:
 
     assert refused.code == 2
     assert "--burst" in refused.err
+
+
+# What is left behind.
+
+
+def test_rm_names_what_waits_in_vain_from_then_on(edgecron: Edgecron, report: str) -> None:
+    edgecron("add", "tell", "--after", "backup", "--", "true")
+
+    both = edgecron("rm", "backup")
+    none = edgecron("rm", report, "tell")
+
+    assert both.code == none.code == 0
+    assert "what comes after backup or needs it waits in vain now: report, tell" in both.err
+    assert "in vain" not in none.err
+
+
+def test_one_that_is_made_again_is_what_was_needed(edgecron: Edgecron, report: str) -> None:
+    edgecron("rm", "backup")
+    edgecron("add", "backup", "--every", "1h", "--", "true")
+
+    shown = edgecron("show", report)
+
+    assert "a success of backup within 1h" in shown.out
