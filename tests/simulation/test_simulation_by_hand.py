@@ -33,7 +33,8 @@ def meddle(world: World) -> None:
                 scheduler.resume(name)
             else:
                 since = max(from_ms(START_MS), now - timedelta(seconds=120))
-                scheduler.backfill(name, since, now)
+                priority = world.random.choice((None, 0, 20))
+                scheduler.backfill(name, since, now, priority=priority)
 
 
 @pytest.mark.failure(28)
@@ -50,7 +51,8 @@ def test_what_is_moved_held_and_filled_is_decided_once(tmp_path: Path, seed: int
         act(world)
         if world.random.random() < 0.1:
             meddle(world)
-    # What is queued of a backfill is given time to run before its schedule is removed.
+    # What is queued of a backfill is given places and time before its schedule is removed.
+    world.start_engine(max_running=24)
     world.settle(for_ms=900_000, every_ms=5000)
     removed_ms = quiesce(world)
 
