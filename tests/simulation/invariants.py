@@ -15,8 +15,9 @@ from simulation.world import Body, World
 PlanModel = Mapping[str, Callable[[int, int], set[int]]]
 
 _COLUMNS = (
-    "id", "name", "scope_kind", "scope_id", "plan_at", "fire_key", "attempt", "max_attempts",
-    "status", "reason", "due_at", "started_at", "exit_code", "lease_token",
+    "id", "schedule_id", "revision", "name", "scope_kind", "scope_id",
+    "plan_at", "fire_key", "attempt", "max_attempts",
+    "status", "reason", "due_at", "started_at", "finished_at", "exit_code", "lease_token",
     "missed_from_at", "missed_to_at", "missed_count", "overlap",
 )  # fmt: skip
 
@@ -40,21 +41,23 @@ def read_rows(path: Path) -> list[dict[str, Any]]:
 def check(world: World, model: PlanModel, *, made_ms: int, until_ms: int) -> Counter[str]:
     """Raise AssertionError, naming the invariant, where one does not hold; counts per status."""
     rows = read_rows(world.path)
-    _check_rows(rows)
-    _check_bodies(rows, world.bodies)
+    check_rows(rows)
+    check_bodies(rows, world.bodies)
     _check_no_overlap(rows, world.bodies)
     _check_coverage(rows, model, made_ms=made_ms, until_ms=until_ms)
     return Counter(row["status"] for row in rows)
 
 
-def _fire(row: dict[str, Any]) -> tuple[Any, ...]:
-    return tuple(row[name] for name in ("name", "scope_kind", "scope_id", "plan_at", "fire_key"))
+def fire_of(row: dict[str, Any]) -> tuple[Any, ...]:
+    return tuple(
+        row[name] for name in ("schedule_id", "scope_kind", "scope_id", "plan_at", "fire_key")
+    )
 
 
-def _check_rows(rows: list[dict[str, Any]]) -> None:
-    successes = Counter(_fire(row) for row in rows if row["status"] == "success")
+def check_rows(rows: list[dict[str, Any]]) -> None:
+    successes = Counter(fire_of(row) for row in rows if row["status"] == "success")
     assert all(count == 1 for count in successes.values()), f"I1 {successes.most_common(1)}"
-    attempts = Counter((_fire(row), row["attempt"]) for row in rows)
+    attempts = Counter((fire_of(row), row["attempt"]) for row in rows)
     assert all(count == 1 for count in attempts.values()), f"I2 {attempts.most_common(1)}"
     for row in rows:
         assert row["attempt"] <= row["max_attempts"], f"I12 {row}"
@@ -63,7 +66,7 @@ def _check_rows(rows: list[dict[str, Any]]) -> None:
         assert row["started_at"] is None or row["started_at"] >= row["due_at"], f"I17 {row}"
 
 
-def _check_bodies(rows: list[dict[str, Any]], bodies: list[Body]) -> None:
+def check_bodies(rows: list[dict[str, Any]], bodies: list[Body]) -> None:
     by_id = {row["id"]: row for row in rows}
     starts = Counter(body.execution_id for body in bodies)
     assert all(count == 1 for count in starts.values()), f"I3 {starts.most_common(1)}"
@@ -76,6 +79,8 @@ def _check_bodies(rows: list[dict[str, Any]], bodies: list[Body]) -> None:
         if row["status"] in ("success", "failed"):
             assert row["exit_code"] == body.exit_code, f"I6 {row} {body}"
             assert not body.is_cut_short, f"I6 {row} {body}"
+        elif row["status"] == "cancelled":
+            assert body.end_reason is not None, f"I6 {row} {body}"
         else:
             assert row["status"] == "interrupted", f"I6 {row} {body}"
     started = {body.execution_id for body in bodies}

@@ -49,6 +49,12 @@ class Body:
     exit_code: int
     is_cut_short: bool = False
     end_reason: Reason | None = None  # request or shutdown, where it was ended
+    schedule_id: int = 0
+    beside: tuple[int, ...] = ()  # executions of its schedule and scope that ran as it started
+    has_ended: bool = False  # noted before the clock is set back
+
+    def is_over(self, now_ms: int) -> bool:
+        return self.has_ended or self.ends_ms <= now_ms
 
 
 @dataclass
@@ -68,12 +74,12 @@ class SimSupervisor:
     revoked: set[str] = field(default_factory=set)
 
     def live(self, now_ms: int) -> list[Body]:
-        return [body for body in self.journal.values() if body and body.ends_ms > now_ms]
+        return [body for body in self.journal.values() if body and not body.is_over(now_ms)]
 
     def end(self, token: str, reason: Reason, now_ms: int) -> None:
         """TERM, for which a body takes no time; what waits is started first, to be simple."""
         body = self.journal.get(token)
-        if body is not None and body.ends_ms > now_ms and not self.is_stopped:
+        if body is not None and not body.is_over(now_ms) and not self.is_stopped:
             body.ends_ms, body.exit_code, body.end_reason = now_ms, 143, reason
 
     def revoke(self, token: str) -> bool:
@@ -123,7 +129,7 @@ class SimRunner:
         outcomes = []
         for token, execution_id in list(self._leases.items()):
             body = self._supervisor.journal[token]
-            if body is not None and body.ends_ms <= self._world.clock.now_ms():
+            if body is not None and body.is_over(self._world.clock.now_ms()):
                 outcomes.append(outcome_of(body, execution_id))
                 del self._leases[token]
         return outcomes
@@ -171,11 +177,7 @@ class SimLiveness:
         if supervisor is None:
             return Interrupted(reason=Reason.LOST)
         body = supervisor.journal.get(token)
-        if (
-            body is not None
-            and not body.is_cut_short
-            and body.ends_ms <= self._world.clock.now_ms()
-        ):
+        if body is not None and not body.is_cut_short and body.is_over(self._world.clock.now_ms()):
             return Exit(
                 record=ExitRecord(token=token, cause=EndCause.EXIT, finished_ms=body.ends_ms)
             )
@@ -401,6 +403,14 @@ class World:
             started_ms=now_ms,
             ends_ms=now_ms + int(job_s) * 1000,
             exit_code=0 if claim.schedule in self._mended else int(exit_code),
+            schedule_id=claim.schedule_id,
+            beside=tuple(
+                other.execution_id
+                for other in self.bodies
+                if (other.schedule_id, other.scope)
+                == (claim.schedule_id, (claim.scope_kind, claim.scope_id))
+                and not other.is_over(now_ms)
+            ),
         )
         supervisor.journal[claim.lease_token] = body
         self.bodies.append(body)
@@ -437,6 +447,15 @@ class World:
         return Adoption(
             runner=SimRunner(self, supervisor, leases), started=started, revoked=revoked
         )
+
+    def step_clock(self, by_ms: int) -> None:
+        """Set the wall clock; what has ended stays ended, what waits is started before."""
+        for supervisor in list(self.supervisors.values()):
+            self.turn(supervisor)
+        for body in self.bodies:
+            body.has_ended = body.is_over(self.clock.now_ms())
+        self.clock.step_ms(by_ms)
+        self.trail.append(f"clock {by_ms:+}")
 
     def mend(self, schedule: str) -> None:
         """From now on the job of a schedule ends well."""

@@ -1,0 +1,199 @@
+"""What must hold of retries, chains, intervals, bounds and edits, by the account of the people.
+
+Read with `invariants`, whose numbers are used; nothing here shares code with edgecron.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from typing import Any
+
+from simulation.invariants import check_bodies, check_rows, fire_of, read_rows
+from simulation.people import Life, People, attempts_of, is_lone
+
+Row = dict[str, Any]
+_ENDS = {"success": ("success", "any"), "failed": ("failure", "any"),
+         "interrupted": ("failure", "any"), "cancelled": ("any",)}  # fmt: skip
+
+
+def check_account(people: People, *, settled_ms: int) -> Counter[str]:
+    """Raise AssertionError, naming the invariant, where one does not hold.
+
+    All schedules are removed; from `settled_ms` on nothing failed any more.
+    """
+    world = people.world
+    rows = read_rows(world.path)
+    check_rows(rows)
+    check_bodies(rows, world.bodies)
+    by_life: dict[int, list[Row]] = defaultdict(list)
+    for row in rows:
+        by_life[row["schedule_id"]].append(row)
+    for body in world.bodies:
+        if is_lone(people.lives[body.schedule_id]):
+            assert body.beside == (), f"I7 {body}"
+    for life in people.lives.values():
+        mine = by_life[life.schedule_id]
+        _check_attempts(life, mine, settled_ms=settled_ms)
+        _check_coverage(people, life, mine)
+        _check_after(people, life, mine, rows)
+        _check_intervals(life, mine)
+    return Counter(row["status"] for row in rows)
+
+
+def _check_attempts(life: Life, rows: list[Row], *, settled_ms: int) -> None:
+    fires: dict[Any, list[Row]] = defaultdict(list)
+    for row in rows:
+        fires[fire_of(row)].append(row)
+    for attempts in fires.values():
+        attempts.sort(key=lambda row: row["attempt"])
+        numbers = [row["attempt"] for row in attempts]
+        assert numbers == list(range(1, len(attempts) + 1)), f"I9 {attempts}"
+        if attempts[0]["status"] == "skipped":
+            assert len(attempts) == 1, f"I12 {attempts}"
+            continue
+        retries, retries_interrupted = attempts_of(life.specs[attempts[0]["revision"]])
+        assert len({row["revision"] for row in attempts}) == 1, f"a revision changed {attempts}"
+        failures = interruptions = 0
+        for row in attempts:
+            is_last = row is attempts[-1]
+            failures += row["status"] == "failed"
+            interruptions += row["status"] == "interrupted"
+            may_go_on = (row["status"] == "failed" and failures <= retries) or (
+                row["status"] == "interrupted" and retries_interrupted
+            )
+            assert is_last or may_go_on, f"I12 tried again without cause {attempts}"
+            # One interruption costs no retry; of more of them the last attempt may be the end.
+            must_go_on = may_go_on and interruptions <= 1 and _ended_in_life(life, row, settled_ms)
+            assert not is_last or not must_go_on, f"I12 not tried again {attempts}"
+        assert len(attempts) <= 1 + retries + retries_interrupted, f"I12 {attempts}"
+
+
+def _ended_in_life(life: Life, row: Row, settled_ms: int) -> bool:
+    """Whether the schedule was there when the end was written, which may be much later."""
+    assert life.removed_ms is not None
+    return life.removed_ms > settled_ms and row["finished_at"] <= settled_ms
+
+
+def _check_coverage(people: People, life: Life, rows: list[Row]) -> None:
+    expected = life.plans(people.anchor_ms)
+    follows_end = any("after end" in text for text in life.spec.triggers)
+    for scope in life.spec.scopes:
+        covered: Counter[int] = Counter()
+        ran = 0
+        for row in rows:
+            if (row["scope_kind"], row["scope_id"]) != scope or row["attempt"] > 1:
+                continue
+            if row["fire_key"] not in ("", "missed"):
+                continue
+            if row["missed_count"] is None:
+                covered[row["plan_at"]] += 1
+            elif not _is_of_events(life):
+                span = {at for at in expected if row["missed_from_at"] <= at <= row["missed_to_at"]}
+                assert len(span) == row["missed_count"], f"I15 count of {row}: {len(span)}"
+                covered.update(span)
+            if row["fire_key"] == "":
+                ran += row["missed_count"] or 1
+        twice = [at for at, count in covered.items() if count > 1]
+        assert not twice, f"I15 {life.spec.name} {scope} decided twice: {sorted(twice)[:5]}"
+        if follows_end:
+            continue
+        extra = set(covered) - expected
+        assert not extra, f"I15 {life.spec.name} {scope} was never due: {sorted(extra)[:5]}"
+        most = life.spec.max_runs
+        if most is not None:
+            assert ran <= most, f"{life.spec.name} {scope}: {ran} runs, at most {most}"
+            if ran == most:
+                expected_here = {at for at in expected if at <= max(covered)}
+            else:
+                expected_here = expected
+        else:
+            expected_here = expected
+        lost = expected_here - set(covered)
+        assert not lost, f"I15 {life.spec.name} {scope} lost: {sorted(lost)[:5]}"
+
+
+def _is_of_events(life: Life) -> bool:
+    return any(text.startswith("after ") or "after end" in text for text in life.spec.triggers)
+
+
+def _check_after(people: People, life: Life, mine: list[Row], rows: list[Row]) -> None:
+    """One fire, in each scope, for each end that is followed: no more, and no less."""
+    upstreams = dict(_upstream(text) for text in life.spec.triggers if text.startswith("after "))
+    if not upstreams:
+        return
+    by_id = {row["id"]: row for row in rows}
+    last: dict[Any, Row] = {}
+    for row in rows:
+        if fire_of(row) not in last or last[fire_of(row)]["attempt"] < row["attempt"]:
+            last[fire_of(row)] = row
+    followed = Counter()
+    for row in mine:
+        if not row["fire_key"].startswith("after:") or row["attempt"] > 1:
+            continue
+        upstream = by_id[int(row["fire_key"].removeprefix("after:"))]
+        ends = upstreams[upstream["name"]]
+        assert last[fire_of(upstream)] is upstream, f"followed before its last attempt: {row}"
+        assert ends in _ENDS[upstream["status"]], f"follows no such end: {row} {upstream}"
+        assert row["plan_at"] == upstream["plan_at"], f"not the upstream's plan time: {row}"
+        followed[upstream["id"]] += 1
+    if life.was_held or life.spec.max_runs is not None or life.made_ms != people.anchor_ms:
+        return
+    for upstream in last.values():
+        ends = upstreams.get(upstream["name"])
+        if ends is None or ends not in _ENDS.get(upstream["status"], ()):
+            continue
+        if upstream["reason"] == "removed":
+            continue  # Its follower may have been removed before it.
+        scope = (upstream["scope_kind"], upstream["scope_id"])
+        wanted = 1 if scope in life.spec.scopes else len(life.spec.scopes)
+        assert followed[upstream["id"]] == wanted, f"not followed: {upstream} by {life.spec.name}"
+
+
+def _upstream(text: str) -> tuple[str, str]:
+    name, _, ends = text.removeprefix("after ").partition(":")
+    return name, ends or "success"
+
+
+def _check_intervals(life: Life, rows: list[Row]) -> None:
+    """A time after the end is that long after an end, or after somebody changed the schedule."""
+    intervals = [t for t in life.spec.triggers if t.endswith("after end")]
+    if not intervals or periods_apart(life):
+        return
+    interval_ms = int(intervals[0].split()[1][:-1]) * 1000
+    origins = {row["finished_at"] for row in rows} | set(life.touched_ms)
+    for row in rows:
+        if row["fire_key"] == "":
+            assert row["plan_at"] - interval_ms in origins, f"after no end: {row}"
+
+
+def periods_apart(life: Life) -> bool:
+    """Whether it has times of the calendar as well."""
+    return any(era.periods_s for era in life.wanted)
+
+
+def check_next_times(people: People, seen: dict[tuple[int, int], int], now: list[tuple]) -> None:
+    """I11: within a revision a next time never moves back, but to an interval after an end."""
+    for schedule_id, revision, next_plan_ms in now:
+        life = people.lives[schedule_id]
+        if _is_of_events(life) or next_plan_ms is None:
+            continue
+        before = seen.get((schedule_id, revision))
+        assert before is None or next_plan_ms >= before, f"I11 {life.spec.name}"
+        seen[schedule_id, revision] = next_plan_ms
+
+
+def check_unchanged(before: list[Row], now: list[Row]) -> None:
+    """I8, I10: what has ended stays as it is, and stays there; but the newest skip may grow."""
+    by_id = {row["id"]: row for row in now}
+    newest: dict[Any, int] = {}
+    for row in before:
+        newest[row["schedule_id"], row["scope_kind"], row["scope_id"]] = row["id"]
+    for row in before:
+        after = by_id.get(row["id"])
+        assert after is not None, f"I10 {row}"
+        if row["status"] in ("queued", "running") or row == after:
+            continue
+        key = row["schedule_id"], row["scope_kind"], row["scope_id"]
+        grown = row | {name: after[name] for name in ("missed_to_at", "missed_count")}
+        may_grow = row["status"] == "skipped" and newest[key] == row["id"]
+        assert (may_grow, grown) == (True, after), f"I8 {row} {after}"
