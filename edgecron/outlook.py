@@ -52,7 +52,8 @@ class Outlook:
 
     `held` are the times that its pause leaves out, as far as it has an end. `changes` say what
     clock changes do to the times that are shown. `active` are at most so many of `active_count`.
-    `unmet` is the text of a condition that a fire of its triggers would wait for now.
+    `unmet` is the text of a condition that a fire of its triggers would wait for now. By a clock
+    that can't be trusted, cron and `at` times are held.
     """
 
     schedule: Schedule
@@ -64,6 +65,7 @@ class Outlook:
     active_count: int
     fire_now: tuple[FireNow, ...]
     unmet: str | None
+    is_clock_trusted: bool
     has_engine: bool
     last_unrun: Execution | None
 

@@ -57,6 +57,7 @@ class LookingAhead(Reading):
                 judge_fire(schedule, stored.occupancies, stored.active, is_group_full=is_full)
             ),
             unmet=stored.unmet,
+            is_clock_trusted=self.clock_state().is_trusted,
             has_engine=has_engine,
             last_unrun=skipped[0] if skipped else None,
         )

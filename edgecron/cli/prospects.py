@@ -36,6 +36,9 @@ def prospect_lines(
     """(label, text): what comes next, what is active, what a fire now would do, what did not."""
     lines = _next_lines(cli, outlook, zone=zone, now=now)
     lines += [("note", text) for text in outlook.changes]
+    if not outlook.is_clock_trusted:
+        doctor = cli.command("doctor")
+        lines.append(("held", f"this machine's clock can't be trusted; see: {doctor}"))
     lines += _active_lines(outlook, zone=zone, now=now)
     lines.append(("a fire now", _fire_words(outlook)))
     if outlook.last_unrun is not None:
@@ -77,6 +80,7 @@ def outlook_object(outlook: Outlook, *, now: datetime) -> dict[str, Any]:
             for fire in outlook.fire_now
         ],
         "unmet_need": outlook.unmet,
+        "clock_trusted": outlook.is_clock_trusted,
         "has_engine": outlook.has_engine,
         "last_not_run": (
             None if outlook.last_unrun is None else execution_object(outlook.last_unrun)

@@ -218,13 +218,15 @@ def _drive(
 def _blocking_words(cli: Session, execution: Execution) -> str | None:
     """Which earlier run of its schedule keeps a run from its start, and what to do; or None."""
     from edgecron.cli.phrases import stalled_words
-    from edgecron.model import ACTIVE, COMMAND_QUEUE, Status
+    from edgecron.model import ACTIVE, COMMAND_QUEUE, Cause, Status
 
     scheduler = cli.scheduler()
     before = [
         other
-        for other in scheduler.history(execution.schedule, statuses=tuple(ACTIVE))
+        for other in scheduler.history(execution.schedule, statuses=tuple(ACTIVE), limit=1000)
         if other.id < execution.id
+        # What has not begun of a backfill keeps nothing back.
+        and (other.status is Status.RUNNING or other.cause is not Cause.BACKFILL)
         and (other.scope_kind, other.scope_id) == (execution.scope_kind, execution.scope_id)
     ]
     running = [other for other in before if other.status is Status.RUNNING]

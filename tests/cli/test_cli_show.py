@@ -176,6 +176,17 @@ def test_what_a_schedule_needs_is_told(story: Story, lines: Lines) -> None:
     assert run.waits_for is WaitsFor.CONDITION
 
 
+def test_a_clock_that_can_not_be_trusted_is_told(story: Story, lines: Lines) -> None:
+    story.add("job", "@hourly")
+
+    trusted = lines("job")
+    story.world.clock.synchronised = False
+    story.world.clock.set_ms(0)
+
+    assert "held" not in trusted
+    assert lines("job")["held"].startswith("this machine's clock can't be trusted; see: edgecron")
+
+
 def test_a_full_group_is_told(story: Story, lines: Lines) -> None:
     story.add("one", "@hourly", lasts_s=600, group="disk")
     story.add("two", "@yearly", group="disk")
@@ -252,7 +263,7 @@ def test_show_as_json_has_the_same_as_fields(edgecron: Edgecron, backup: str) ->
     assert list(outlook) == [
         "next", "idle", "idle_reason", "clock_changes", "held_count", "held_from_at",
         "held_to_at", "active_count", "active", "fire_now", "unmet_need",
-        "has_engine", "last_not_run",
+        "clock_trusted", "has_engine", "last_not_run",
     ]  # fmt: skip
     assert outlook["next"] == shown["upcoming"][0]
     assert (outlook["idle"], outlook["active_count"]) == (None, 1)
