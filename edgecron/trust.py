@@ -54,6 +54,11 @@ def is_plausible(now_ms: int, *, mark_ms: int) -> bool:
     return mark_ms - _EARLY_MS <= now_ms <= mark_ms + _LATE_MS
 
 
+def resolve_margin_ms(now_ms: int, *, mark_ms: int) -> int:
+    """By how much more a clock that nothing keeps right may run ahead and still be believed."""
+    return mark_ms + _LATE_MS - now_ms
+
+
 def is_trusted(now_ms: int, *, mark_ms: int, is_synchronised: bool | None) -> bool:
     """Whether fires may be decided by this clock."""
     return is_synchronised is True or is_plausible(now_ms, mark_ms=mark_ms)

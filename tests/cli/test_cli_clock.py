@@ -8,11 +8,15 @@ from pathlib import Path
 import pytest
 
 from edgecron.api import Scheduler
+from edgecron.checkup import CheckStatus
+from edgecron.checkup.clocks import check_clock
 from edgecron.cli.transitions import logfmt, readable
 from edgecron.clock import SystemClock
 from edgecron.engine.events import Event, EventKind
 from edgecron.timetext import to_ms
+from edgecron.trust import BUILT_MS
 from support.cli import Edgecron
+from support.clock import FakeClock
 from support.processes import Daemon
 
 AT = datetime(2026, 11, 20, 8, 4, 5, tzinfo=UTC)
@@ -61,6 +65,24 @@ def test_doctor_calls_an_untrusted_clock_a_problem_until_somebody_vouches_for_it
     assert vouched.out.endswith("it was 2101-01-01T00:00:00Z\n")
     [found] = [one for one in after.json if one["check"] == "clock"]
     assert (found["status"], found["message"]) == ("ok", "plausible; it is not synchronised")
+
+
+def test_doctor_warns_before_a_clock_that_nothing_keeps_right_is_believed_no_more(
+    database: Path,
+) -> None:
+    clock = FakeClock(BUILT_MS + 395 * 86_400_000)
+    clock.synchronised = False
+    with Scheduler(database, clock=clock) as scheduler:
+        [finding] = check_clock(scheduler, command=str)
+        scheduler.trust_clock()
+        [after] = check_clock(scheduler, command=str)
+
+    assert finding.status is CheckStatus.WARNING
+    assert finding.message == (
+        "nothing keeps it right, and after 5 more days without an engine it can't be trusted"
+        " any more"
+    )
+    assert after.status is CheckStatus.OK
 
 
 def test_doctor_knows_a_clock_that_is_kept_right(
