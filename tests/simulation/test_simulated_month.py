@@ -1,7 +1,8 @@
 """A laptop's month, simulated in seconds: what its owner would call the right history.
 
 Europe/Berlin from Thursday 1 October to Sunday 1 November 2026; the clocks go back on the 25th.
-The lid is open from 08:00 to 23:00 on weekdays, and on the first Saturday.
+The lid is open from 08:00 to 23:00 on weekdays, and day and night over the weekends of the
+clock change (until Sunday noon) and of the end.
 """
 
 from __future__ import annotations
