@@ -15,6 +15,7 @@ _COLUMNS = f"{', '.join(f'e.{column}' for column in EXECUTION_COLUMNS)}, s.name"
 # CROSS keeps the order of the tables: with statistics SQLite may begin with schedules, and sort.
 _SELECT = f"""SELECT {_COLUMNS}
     FROM executions AS e CROSS JOIN schedules AS s ON s.id = e.schedule_id"""
+_UNWELL = (Status.FAILED, Status.SKIPPED, Status.CANCELLED, Status.INTERRUPTED)
 _ACTIVE_INDEXES = {
     Status.QUEUED: "executions_queued",
     Status.RUNNING: "executions_running",
@@ -100,16 +101,20 @@ def _page(
         wheres.append("e.schedule_id = :schedule")
         params["schedule"] = schedule_id
     if status is not None:
-        # Literal, so that the partial indexes of rare statuses serve it.
         wheres.append(f"e.status = '{status.value}'")
     if before_id is not None:
         wheres.append("e.id < :before")
         params["before"] = before_id
     select = _SELECT
     if status in _ACTIVE_INDEXES:
-        # What is active is little, and the past that SQLite would walk back through is not.
+        # What is active, or went otherwise than well, is little, and the past that SQLite would
+        # walk back through is not.
         index = _ACTIVE_INDEXES[status] if schedule_id is None else "executions_active"
         wheres.append("e.status IN ('queued', 'running')")
+        select = _SELECT.replace(" AS e ", f" AS e INDEXED BY {index} ", 1)
+    elif status in _UNWELL:
+        index = "executions_unwell" if schedule_id is None else "executions_unwell_by_schedule"
+        wheres.append(f"e.status IN ({', '.join(repr(one.value) for one in _UNWELL)})")
         select = _SELECT.replace(" AS e ", f" AS e INDEXED BY {index} ", 1)
     where = f" WHERE {' AND '.join(wheres)}" if wheres else ""
     rows = database.rows(f"{select}{where} ORDER BY e.id DESC LIMIT :limit", params)

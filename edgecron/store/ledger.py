@@ -147,7 +147,7 @@ def _count_active(
                    OR cause = 'retry' AND fire_key GLOB 'backfill:*')),
                count(*) FILTER (WHERE status = 'queued' AND cause = 'retry'
                    AND fire_key GLOB 'backfill:*')
-           FROM executions
+           FROM executions INDEXED BY executions_active
            WHERE status IN ('queued', 'running')
                AND schedule_id IN (SELECT value FROM json_each(:ids))
            GROUP BY schedule_id, scope_kind, scope_id""",

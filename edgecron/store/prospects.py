@@ -72,7 +72,8 @@ def _find_active(database: Database, schedule_id: int, *, limit: int) -> list[Ex
     columns = ", ".join(f"e.{column}" for column in EXECUTION_COLUMNS)
     rows = database.rows(
         f"""SELECT {columns}, s.name
-            FROM executions AS e CROSS JOIN schedules AS s ON s.id = e.schedule_id
+            FROM executions AS e INDEXED BY executions_active
+            CROSS JOIN schedules AS s ON s.id = e.schedule_id
             WHERE e.schedule_id = :id AND e.status IN ('queued', 'running')
             ORDER BY e.status != 'running', e.priority DESC, e.due_at, e.id LIMIT :limit""",
         {"id": schedule_id, "limit": limit},
