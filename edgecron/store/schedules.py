@@ -16,7 +16,7 @@ from edgecron.store.cancelling import cancel_removed
 from edgecron.store.connection import Database
 from edgecron.store.fires import record_missed
 from edgecron.store.needs import wake_schedule
-from edgecron.store.revisions import write_revision
+from edgecron.store.revisions import repeat_revision, write_revision
 from edgecron.store.rows import KEPT_COLUMNS, SPEC_COLUMNS, schedule_of, spec_columns
 from edgecron.timetext import to_ms
 from edgecron.timing import CompiledSpec
@@ -312,12 +312,7 @@ def _set_columns(
             raise
         raise AlreadyExists(f"schedule {columns['name']!r} exists already") from error
     if changed == 1 and "triggers" not in columns:
-        database.change(
-            """INSERT INTO schedule_revisions (schedule_id, revision, at, origin, snapshot)
-               SELECT schedule_id, :revision + 1, :now, origin, snapshot FROM schedule_revisions
-               WHERE schedule_id = :id AND revision = :revision""",
-            {"id": schedule.id, "revision": schedule.revision, "now": now_ms},
-        )
+        repeat_revision(database, schedule.id, schedule.revision, now_ms=now_ms)
     return changed == 1
 
 
