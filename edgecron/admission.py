@@ -22,7 +22,7 @@ class Admission(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Occupancy:
-    """Active executions of one schedule and scope; `catching_up` of those running are late.
+    """Active executions of one schedule and scope; `catching_up` fires that came late have begun.
 
     `retrying` wait for their next attempt: their fires go on, and keep their places. Of a backfill
     are `backfilling` of those running and, besides the others, `backfill_retrying`; what is still

@@ -142,7 +142,13 @@ def _count_active(
                count(*) FILTER (WHERE status = 'queued' AND cause NOT IN ('retry', 'backfill')),
                count(*) FILTER (WHERE status = 'queued' AND cause = 'retry'
                    AND fire_key NOT GLOB 'backfill:*'),
-               count(*) FILTER (WHERE status = 'running' AND cause = 'catch_up'),
+               count(*) FILTER (WHERE status = 'running' AND cause = 'catch_up'
+                   OR cause = 'retry' AND fire_key = '' AND EXISTS (SELECT 1
+                       FROM executions AS f WHERE f.schedule_id = executions.schedule_id
+                           AND f.scope_kind = executions.scope_kind
+                           AND f.scope_id = executions.scope_id
+                           AND f.plan_at = executions.plan_at AND f.fire_key = ''
+                           AND f.attempt = 1 AND f.cause = 'catch_up')),
                count(*) FILTER (WHERE status = 'running' AND (cause = 'backfill'
                    OR cause = 'retry' AND fire_key GLOB 'backfill:*')),
                count(*) FILTER (WHERE status = 'queued' AND cause = 'retry'

@@ -308,6 +308,29 @@ TALES: dict[str, Tale] = {
             """
         },
     ),
+    "the next of several caught up waits for that also where others may run beside it": Tale(
+        schedules=(
+            job(
+                "sync",
+                QUARTERLY,
+                code=1,
+                retries=1,
+                retry_delay_s=120,
+                catch_up="all",
+                overlap="allow",
+            ),
+        ),
+        then=(("20:01", asleep("20:31")),),
+        until="20:44",
+        history={
+            "sync": """
+                20:15 catch_up at 20:31 failed:exit
+                20:30 catch_up at 20:33 failed:exit
+                20:15 #2 at 20:33 failed:exit
+                20:30 #2 at 20:35 failed:exit
+            """
+        },
+    ),
     # catch_up x bounds
     "a misfire after the end of the schedule runs the last time before it": Tale(
         schedules=(job("sync", QUARTERLY, until_at=at("20:40")),),
