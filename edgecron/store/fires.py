@@ -213,17 +213,52 @@ def record_missed(
         database, schedule_id, scope, missed, fire_key="missed", cause=Cause.SCHEDULE
     )
     if grown is None:
-        fire = Fire(
-            plan_ms=missed.from_ms,
-            due_ms=missed.from_ms,
-            cause=Cause.SCHEDULE,
-            fire_key="missed",
+        grown = _insert_range(database, (schedule_id, revision), spec, scope, missed, now_ms)
+    if grown is None and not _is_recorded(database, schedule_id, scope, missed):
+        # Where a clock was set back, a range may begin as an earlier one did and end later: its
+        # name is its end then.
+        grown = _insert_range(
+            database, (schedule_id, revision), spec, scope, missed, now_ms, plan_ms=missed.to_ms
         )
-        columns = _fire_columns(schedule_id, revision, spec, scope, fire, now_ms)
-        grown = _insert_skipped(database, columns | _missed_columns(missed))
     if grown is not None:
         _count_skipped(database, schedule_id, missed.count)
     return grown
+
+
+def _insert_range(
+    database: Database,
+    schedule: tuple[int, int],
+    spec: ScheduleSpec,
+    scope: tuple[str, str],
+    missed: Missed,
+    now_ms: int,
+    *,
+    plan_ms: int | None = None,
+) -> int | None:
+    """The row of a range, named by its first time or by `plan_ms`; None where that is taken."""
+    named_ms = missed.from_ms if plan_ms is None else plan_ms
+    fire = Fire(plan_ms=named_ms, due_ms=named_ms, cause=Cause.SCHEDULE, fire_key="missed")
+    columns = _fire_columns(*schedule, spec, scope, fire, now_ms)
+    return _insert_skipped(database, columns | _missed_columns(missed))
+
+
+def _is_recorded(
+    database: Database, schedule_id: int, scope: tuple[str, str], missed: Missed
+) -> bool:
+    """Whether a row that begins where a range does ends no earlier."""
+    row = database.row(
+        """SELECT 1 FROM executions
+           WHERE schedule_id = :schedule AND scope_kind = :scope_kind AND scope_id = :scope_id
+               AND plan_at = :from AND fire_key = 'missed' AND missed_to_at >= :to""",
+        {
+            "schedule": schedule_id,
+            "scope_kind": scope[0],
+            "scope_id": scope[1],
+            "from": missed.from_ms,
+            "to": missed.to_ms,
+        },
+    )
+    return row is not None
 
 
 def skip_fire(

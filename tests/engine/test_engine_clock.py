@@ -295,6 +295,20 @@ def test_a_large_step_back_computes_anew_and_what_has_a_row_stays_decided(story:
     assert moved.details["next_ms"] == to_ms(NINE)
 
 
+@pytest.mark.failure(4)
+def test_a_range_that_was_missed_twice_and_longer_leaves_a_row_for_each_of_its_times(
+    story: Story,
+) -> None:
+    story.add("hourly", "0 * * * *", policies=Policies(catch_up=CatchUp.SKIP))
+    for hours in (5, -5, 5, -5, 7):
+        story.world.clock.step_ms(hours * HOUR_MS + 90_000 * (hours // abs(hours)))
+        story.after_s(0)
+
+    assert lost(story, "hourly", until_ms=story.world.clock.now_ms()) == []
+    ranges = [(run.missed_from_at, run.missed_count) for run in story.runs("hourly")]
+    assert ranges == [(NINE, 5), (NINE, 7)]
+
+
 @pytest.mark.failure(3)
 def test_a_large_step_forward_is_a_misfire_like_any_other(story: Story) -> None:
     story.add("hourly", "0 * * * *")
