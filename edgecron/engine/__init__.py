@@ -11,5 +11,5 @@ adoption.py    their supervisors          strays.py    and their files
 liveness.py    who is alive               health.py    alive, silent or stalled
 events.py      what was done, as values   telling.py   and how it is reported
 peers.py       engines, seen by who is none
-owner.py       whose a database is
+owner.py       whose a database is         timekeeping.py  what clocks and zones do
 """
