@@ -6,6 +6,7 @@ into classes by which triggers match them, and a class has one pattern.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
@@ -25,6 +26,10 @@ class Pattern:
         self.total = bits.bit_count()
         self._text = f"{bits:b}"[::-1]
         self._along: dict[tuple[int, int], int] = {}
+
+    def holds(self, second: int) -> bool:
+        """Whether a second of the day is one of them."""
+        return self._text[second : second + 1] == "1"
 
     def count_along(self, interval_s: int, phase_s: int) -> int:
         """How many of its seconds are `phase_s` and a multiple of the interval."""
@@ -58,6 +63,16 @@ class Block:
         """How many instants there are."""
         return self.days.bit_count() * self.pattern.total
 
+    def add(self, other: Block) -> None:
+        """Take in the days of a later block of the same pattern and offset."""
+        self.days |= other.days << (other.first_day - self.first_day)
+
+    def holds(self, instant_s: int) -> bool:
+        """Whether an instant is one of them."""
+        day, second = divmod(instant_s + self.offset_s, DAY_S)
+        number = day - self.first_day
+        return number >= 0 and bool(self.days >> number & 1) and self.pattern.holds(second)
+
     def count_along(self, interval_s: int, anchor_s: int, *, period_days: int) -> int:
         """How many of the instants lie on a grid, which repeats itself after so many days."""
         if not self._days_text:
@@ -80,11 +95,17 @@ def cron_blocks(
 
     Each is in one block; no block reaches across one of the cuts.
     """
-    blocks: list[Block] = []
+    merged: dict[tuple[int, int, int], Block] = {}
     for start_s in range(since_s, until_s, _CHUNK_S):
         chunk = _Chunk(triggers, start_s, min(start_s + _CHUNK_S, until_s))
-        blocks.extend(chunk.blocks(cuts_s))
-    return blocks
+        for block in chunk.blocks(cuts_s):
+            # Winters are alike, and so are summers. A pattern lives as long as its block.
+            key = id(block.pattern), block.offset_s, bisect_right(cuts_s, block.start_s)
+            if key in merged:
+                merged[key].add(block)
+            else:
+                merged[key] = block
+    return list(merged.values())
 
 
 class _Chunk:

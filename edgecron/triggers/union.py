@@ -58,7 +58,7 @@ def _count_calendar(
     """How many instants cron triggers and grids have together."""
     if len(crons) == 1 and not grids:
         return crons[0].count_ms(after_ms, until_ms)
-    terms = _union_terms([_grid_of(trigger) for trigger in grids])
+    terms = _union_terms([_grid_of(trigger) for trigger in grids], after_ms, until_ms)
     total = sum(sign * _count_grid(grid, after_ms, until_ms) for grid, sign in terms.items())
     if not crons:
         return total
@@ -70,7 +70,10 @@ def _count_calendar(
     starts_s = {-(-grid.since_ms // 1000) for grid in shared if grid.since_ms is not None}
     blocks = _blocks(crons, after_ms, until_ms, cuts_s=sorted(starts_s))
     total += sum(block.count() for block in blocks)
-    return total - sum(sign * _count_shared(blocks, grid) for grid, sign in shared.items() if sign)
+    for grid, sign in shared.items():
+        if sign:
+            total -= sign * _count_shared(blocks, grid, after_ms, until_ms)
+    return total
 
 
 def _blocks(
@@ -87,10 +90,15 @@ def _blocks(
     return cron_blocks(crons, since_s, until_s, cuts_s=cuts_s)
 
 
-def _count_shared(blocks: Sequence[Block], grid: _Grid) -> int:
-    """How many instants of the blocks lie on a grid of whole seconds."""
+def _count_shared(blocks: Sequence[Block], grid: _Grid, after_ms: int, until_ms: int) -> int:
+    """How many instants of the blocks in (after, until] lie on a grid of whole seconds."""
     interval_s, anchor_s = grid.interval_ms // 1000, grid.phase_ms // 1000
     period_days = interval_s // gcd(interval_s, DAY_S)
+    if _count_grid(grid, after_ms, until_ms) <= period_days:
+        return sum(
+            any(block.holds(at_ms // 1000) for block in blocks)
+            for at_ms in _walk_grid(grid, after_ms, until_ms)
+        )
     return sum(
         block.count_along(interval_s, anchor_s, period_days=period_days)
         for block in blocks
@@ -106,14 +114,17 @@ def _grid_of(trigger: EveryTrigger) -> _Grid:
     )
 
 
-def _union_terms(grids: Sequence[_Grid]) -> dict[_Grid, int]:
-    """Grids and how often each is to be counted, so that every instant counts once."""
+def _union_terms(grids: Sequence[_Grid], after_ms: int, until_ms: int) -> dict[_Grid, int]:
+    """Grids and how often each is to be counted, so that every instant counts once.
+
+    Those without an instant in (after, until] are left out.
+    """
     terms: dict[_Grid, int] = {}
     for grid in grids:
         added = {grid: 1}
         for other, sign in terms.items():
             met = _meet(grid, other)
-            if met is not None:
+            if met is not None and _count_grid(met, after_ms, until_ms):
                 added[met] = added.get(met, 0) - sign
         for met, sign in added.items():
             terms[met] = terms.get(met, 0) + sign
@@ -140,7 +151,12 @@ def _meet(one: _Grid, other: _Grid) -> _Grid | None:
 
 
 def _count_grid(grid: _Grid, after_ms: int, until_ms: int) -> int:
+    return len(_walk_grid(grid, after_ms, until_ms))
+
+
+def _walk_grid(grid: _Grid, after_ms: int, until_ms: int) -> range:
+    """The instants of a grid in (after, until]."""
     if grid.since_ms is not None:
         after_ms = max(after_ms, grid.since_ms - 1)
-    before = (after_ms - grid.phase_ms) // grid.interval_ms
-    return max((until_ms - grid.phase_ms) // grid.interval_ms - before, 0)
+    first_ms = after_ms + 1 + (grid.phase_ms - after_ms - 1) % grid.interval_ms
+    return range(first_ms, until_ms + 1, grid.interval_ms)
