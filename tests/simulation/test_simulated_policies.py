@@ -127,7 +127,8 @@ def meddle(people: People) -> None:
         people.resume(name)
     elif dice < 0.75:
         people.set_policies(name, **_attempts(random))
-    elif dice < 0.80:
+    elif dice < 0.80 and name.startswith("calendar"):
+        # Where nothing is caught up, an interval counts from the moment that is decided.
         people.set_policies(name, catch_up=random.choice(list(CatchUp)))
     elif dice < 0.90 and name.startswith("calendar") and life.spec.max_runs is None:
         people.set_periods(name, random.sample(PERIODS_S, random.choice((1, 2))))
