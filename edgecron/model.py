@@ -138,7 +138,7 @@ class Policies:
     ok_codes: tuple[int, ...] = (0,)
     priority: int = Priority.NORMAL
     jitter_s: float = 0.0
-    needs: tuple[str, ...] = ()  # texts that `parse_condition` reads; all of them must hold
+    needs: tuple[str, ...] = ()  # texts of conditions, all of which must hold
     needs_deadline_s: float = 86_400.0  # after due, what they wait for has not come true
 
     def __post_init__(self) -> None:
@@ -153,10 +153,6 @@ class Policies:
         check_range("priority", self.priority, -_MOST, _MOST)
         check_range("jitter", self.jitter_s, 0, _MOST_S)
         check_range("needs-deadline", self.needs_deadline_s, 0, _MOST_S)
-        if self.needs:
-            from edgecron.conditions import check_needs
-
-            check_needs(self.needs)
         if not self.ok_codes or not all(0 <= code <= 255 for code in self.ok_codes):
             raise InvalidInput(f"ok-codes are {self.ok_codes}, expected codes from 0 to 255")
 

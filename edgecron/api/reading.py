@@ -90,12 +90,12 @@ class Reading(Opened):
 
     def find_dependents(self, name: str) -> list[str]:
         """The schedules that need a run of this one before they start, or come after it."""
-        from edgecron.conditions import parse_needs
+        from edgecron.conditions import read_needs
 
         needing = {
             schedule.name
             for schedule in self.store.find_schedules()
-            for condition in parse_needs(schedule.spec.policies.needs)
+            for condition in read_needs(schedule.spec.policies.needs)
             if condition.schedule == name
         }
         following = {one for one, upstream in self.store.find_upstreams() if upstream == name}

@@ -58,8 +58,10 @@ class Writing(Reading):
     def _check_needs(self, specs: Sequence[ScheduleSpec]) -> None:
         wanted = {spec.name: spec.policies.needs for spec in specs if spec.policies.needs}
         if wanted:
-            from edgecron.conditions import check_needed
+            from edgecron.conditions import check_needed, check_needs
 
+            for needs in wanted.values():
+                check_needs(needs)
             names = {*self.store.find_names(), *(spec.name for spec in specs)}
             check_needed(wanted, names=names)
 

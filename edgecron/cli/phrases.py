@@ -118,20 +118,20 @@ def status_words(execution: Execution) -> str:
 
 def waiting_words(condition: str, until: datetime, *, zone: tzinfo, now: datetime) -> str:
     """`waits for a success of backup within 1h, until 14:05:00`."""
-    from edgecron.conditions import parse_condition
+    from edgecron.conditions import read_condition
 
-    words = parse_condition(condition).words()
+    words = read_condition(condition).words()
     return f"waits for {words}, until {near_time(until, zone=zone, now=now)}"
 
 
 def needs_words(policies: Policies) -> str:
     """What a schedule needs, and until when it waits for it; empty where it needs nothing."""
     from edgecron.cli.screen import seconds_words
-    from edgecron.conditions import parse_needs
+    from edgecron.conditions import read_needs
 
     if not policies.needs:
         return ""
-    words = " and ".join(condition.words() for condition in parse_needs(policies.needs))
+    words = " and ".join(condition.words() for condition in read_needs(policies.needs))
     return f"{words}; waits up to {seconds_words(policies.needs_deadline_s)} for it"
 
 

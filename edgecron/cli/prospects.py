@@ -239,9 +239,9 @@ def _becomes(outlook: Outlook, fire: FireNow) -> str:
     overlap = outlook.schedule.spec.policies.overlap
     run = f"run {fire.because_id}" if fire.because_id is not None else "what is active"
     if fire.admission is Admission.RUN and outlook.unmet is not None:
-        from edgecron.conditions import parse_condition
+        from edgecron.conditions import read_condition
 
-        return f"would wait for {parse_condition(outlook.unmet).words()}"
+        return f"would wait for {read_condition(outlook.unmet).words()}"
     if fire.admission is Admission.RUN:
         return "would start at once" if outlook.has_engine else "would wait for an engine"
     if fire.admission is Admission.SKIP:

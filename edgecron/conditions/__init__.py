@@ -12,17 +12,21 @@ from functools import lru_cache
 
 from edgecron.conditions.facts import Condition, Facts
 from edgecron.conditions.success import Success, parse_success
+from edgecron.conditions.unreadable import Unreadable
 from edgecron.errors import InvalidInput
 
 __all__ = [
     "Condition",
     "Facts",
     "Success",
+    "Unreadable",
     "check_needed",
     "check_needs",
     "find_unmet",
     "parse_condition",
     "parse_needs",
+    "read_condition",
+    "read_needs",
 ]
 
 _MOST_TEXT = 256
@@ -51,6 +55,23 @@ def parse_condition(text: str) -> Condition:
 def parse_needs(texts: Sequence[str]) -> tuple[Condition, ...]:
     """The conditions of a schedule, in the order of their texts."""
     return tuple(parse_condition(text) for text in texts)
+
+
+def read_condition(text: str) -> Condition:
+    """The condition that a stored text says, or one that never holds where it can't be read.
+
+    A later version may have written it, or somebody's hand: the schedule shows it, and the others
+    go on.
+    """
+    try:
+        return parse_condition(text)
+    except InvalidInput:
+        return Unreadable(text=text)
+
+
+def read_needs(texts: Sequence[str]) -> tuple[Condition, ...]:
+    """The stored conditions of a schedule, in the order of their texts."""
+    return tuple(read_condition(text) for text in texts)
 
 
 def check_needs(texts: Sequence[str]) -> None:
@@ -86,4 +107,4 @@ def check_needed(wanted: Mapping[str, Sequence[str]], *, names: Collection[str])
 
 def find_unmet(needs: Sequence[str], facts: Facts) -> Condition | None:
     """The first condition that does not hold, or None where all do."""
-    return next((one for one in parse_needs(needs) if not one.is_met(facts)), None)
+    return next((one for one in read_needs(needs) if not one.is_met(facts)), None)

@@ -76,6 +76,8 @@ class Teller:
         self.tell(kind, outcome.execution_id, schedule, details)
         for one in () if ended is None else ended.decided:
             self.tell_decided(one)
+        for name, error in () if ended is None else ended.broken:
+            self.tell(EventKind.BROKEN, None, name, {"error": error})
 
     def _schedule_of(self, one: Decided) -> str | None:
         entry = self._catalogue.find(one.schedule_id, one.revision)

@@ -15,6 +15,7 @@ from edgecron.model import EngineInfo, Execution, Outcome, Output, Schedule, Sta
 from edgecron.planning import Due, Fire, Missed, NextFire
 from edgecron.store import (
     backfills,
+    broken,
     cancelling,
     claims,
     damage,
@@ -187,7 +188,7 @@ class SqliteStore:
         ending.beat(self._database, engine_id, now_ms=now_ms)
 
     def mark_broken(self, schedule_id: int, *, revision: int, error: str, now_ms: int) -> bool:
-        return schedules.mark_broken(
+        return broken.mark_broken(
             self._database, schedule_id, revision=revision, error=error, now_ms=now_ms
         )
 

@@ -9,9 +9,11 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 
+from edgecron.errors import InvalidInput
 from edgecron.model import Cause, OnInterrupt, Outcome, Reason, Status
 from edgecron.planning import Fire, Missed
 from edgecron.retrying import EndedAttempt, RetryPolicy, plan_retry
+from edgecron.store.broken import note_broken
 from edgecron.store.connection import Database
 from edgecron.store.contract import Decided, Ended
 from edgecron.store.fires import FireWriter
@@ -68,10 +70,12 @@ def follow_up_withdrawn(database: Database, execution_id: int, *, now_ms: int) -
 
 
 def _end_fire(database: Database, row: _EndedRow, now_ms: int) -> Ended:
-    decided, has_replaced = _start_downstream(database, row, now_ms)
+    decided, has_replaced, broken = _start_downstream(database, row, now_ms)
     if row.after_end_ms is not None and not row.is_removed:
         _set_after_end(database, row.schedule_id, row.after_end_ms, row.finished_ms)
-    return Ended(reason=row.reason, decided=tuple(decided), has_replaced=has_replaced)
+    return Ended(
+        reason=row.reason, decided=tuple(decided), has_replaced=has_replaced, broken=tuple(broken)
+    )
 
 
 def _read(database: Database, execution_id: int) -> _EndedRow:
@@ -180,10 +184,10 @@ def _policy_of(database: Database, row: _EndedRow) -> RetryPolicy:
 
 def _start_downstream(
     database: Database, row: _EndedRow, now_ms: int
-) -> tuple[list[Decided], bool]:
+) -> tuple[list[Decided], bool, list[tuple[str, str]]]:
     """Queue the fires of the schedules that come after this one, as overlap lets them.
 
-    What was decided, and whether any of it replaces what runs.
+    What was decided, whether any of it replaces what runs, and the followers that can't be read.
     """
     followers = database.rows(
         """SELECT s.id, s.revision, u.ends,
@@ -199,12 +203,21 @@ def _start_downstream(
     wanted = {row[0]: row[1:4] for row in followers if not row[4]}
     decided: list[Decided] = []
     has_replaced = False
+    broken: list[tuple[str, str]] = []
     for schedule_id, revision, columns, scopes in find_compiled(
         database, [(id_, follower[0]) for id_, follower in wanted.items()]
     ):
         _, ends, is_held = wanted[schedule_id]
         # In the same scope, where the follower has it; a run of any scope is one to all others.
-        spec = spec_of(columns, (row.scope,) if row.scope in scopes else scopes)
+        try:
+            spec = spec_of(columns, (row.scope,) if row.scope in scopes else scopes)
+        except InvalidInput as error:
+            # It is shown as broken, and the others are followed.
+            note_broken(
+                database, schedule_id, revision=revision, error=error.message, now_ms=now_ms
+            )
+            broken.append((_name_of(database, schedule_id), error.message))
+            continue
         fire = Fire(
             plan_ms=row.plan_ms,
             due_ms=now_ms,
@@ -223,7 +236,12 @@ def _start_downstream(
             _count_planned(database, schedule_id)
         decided += writer.decided
         has_replaced = has_replaced or writer.has_replaced
-    return decided, has_replaced
+    return decided, has_replaced, broken
+
+
+def _name_of(database: Database, schedule_id: int) -> str:
+    [(name,)] = database.rows("SELECT name FROM schedules WHERE id = :id", {"id": schedule_id})
+    return str(name)
 
 
 def _count_planned(database: Database, schedule_id: int) -> None:

@@ -117,11 +117,13 @@ class Ended:
     """A running row that was ended: why, as it is on record, and what was decided with it.
 
     `has_replaced`: among that are fires that run in the place of others, whose end was asked for.
+    `broken` are followers that can't be read, by name, and why: they have no fire.
     """
 
     reason: Reason | None
     decided: tuple[Decided, ...] = ()
     has_replaced: bool = False
+    broken: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,6 +17,7 @@ from edgecron.model import Cause, Overlap
 from edgecron.store.connection import Database
 from edgecron.store.contract import QueuedRow
 from edgecron.store.ledger import Ledger, ScopeKey
+from edgecron.store.rows import needs_of
 
 _FIRST_PAGE = 32  # few places are free, as a rule
 _PAGE = 256
@@ -180,7 +181,7 @@ def _find_page(
             overlap=Overlap(row[8]),
             max_running=row[9],
             group=row[10],
-            needs=tuple(json.loads(row[11])) if row[11] != "[]" else (),
+            needs=needs_of(row[11]),
             needs_deadline_s=row[12],
             is_backfill=bool(row[13]),
         )

@@ -6,13 +6,13 @@ transaction, and they are judged again right before they start.
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 from edgecron.conditions import Condition, find_unmet
 from edgecron.model import Cause, Reason, Status, WaitsFor
 from edgecron.store.connection import Database
 from edgecron.store.contract import Decided, QueuedRow
+from edgecron.store.rows import needs_of
 from edgecron.timetext import format_duration_ms
 
 # A person's word is enough; and what has begun had what it needed.
@@ -123,7 +123,7 @@ def give_up_expired(database: Database, queue: str, needs: Needs) -> list[Decide
     )
     decided = []
     for execution_id, cause, texts, deadline_s in rows:
-        unmet = needs.find_unmet(tuple(json.loads(texts)), Cause(cause))
+        unmet = needs.find_unmet(needs_of(texts), Cause(cause))
         if unmet is None:
             _wake(database, execution_id)
         else:

@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from edgecron.errors import InvalidInput
 from edgecron.model import (
     CatchUp,
     Cause,
@@ -103,7 +104,17 @@ def spec_columns(
 
 
 def spec_of(columns: Columns, scopes: tuple[tuple[str, str], ...]) -> ScheduleSpec:
-    """The specification that `spec_columns` laid out."""
+    """The specification that `spec_columns` laid out; InvalidInput where it can't be read."""
+    try:
+        return _spec_of(columns, scopes)
+    except InvalidInput:
+        raise
+    except (KeyError, TypeError, ValueError) as error:
+        # A later version wrote it, or somebody's hand.
+        raise InvalidInput(f"what is stored of it can't be read: {error!r}") from error
+
+
+def _spec_of(columns: Columns, scopes: tuple[tuple[str, str], ...]) -> ScheduleSpec:
     kind = JobKind(columns["kind"])
     job_text: str = columns["job"]
     return ScheduleSpec(
@@ -188,6 +199,16 @@ def engine_of(row: tuple[Any, ...]) -> EngineInfo:
     )
 
 
+def needs_of(column: str) -> tuple[str, ...]:
+    """The texts of what a schedule needs; of what is no list of texts, as it stands there."""
+    if column == "[]":
+        return ()
+    needs = json.loads(column)
+    if not isinstance(needs, list):
+        return (column,)
+    return tuple(one if isinstance(one, str) else _dump(one) for one in needs)
+
+
 def _policies_of(columns: Columns) -> Policies:
     return Policies(
         catch_up=CatchUp(columns["catch_up"]),
@@ -204,7 +225,7 @@ def _policies_of(columns: Columns) -> Policies:
         ok_codes=tuple(json.loads(columns["ok_codes"])),
         priority=columns["priority"],
         jitter_s=columns["jitter_s"],
-        needs=tuple(json.loads(columns["needs"])),
+        needs=needs_of(columns["needs"]),
         needs_deadline_s=columns["needs_deadline_s"],
     )
 

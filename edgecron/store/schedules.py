@@ -178,20 +178,6 @@ def set_group_limit(database: Database, name: str, max_running: int | None) -> N
         )
 
 
-def mark_broken(
-    database: Database, schedule_id: int, *, revision: int, error: str, now_ms: int
-) -> bool:
-    """Stop a schedule whose stored trigger can't be read, and keep the reason with it."""
-    with database.transaction():
-        changed = database.change(
-            """UPDATE schedules SET trigger_error = :error, next_plan_at = NULL,
-                   next_run_at = NULL, next_source = NULL, updated_at = :now
-               WHERE id = :id AND revision = :revision""",
-            {"id": schedule_id, "revision": revision, "error": error, "now": now_ms},
-        )
-    return changed == 1
-
-
 def find_schedule(database: Database, name: str) -> Schedule | None:
     """The schedule of this name, or None."""
     found = _find(database, " WHERE name = :name AND deleted_at IS NULL", {"name": name})

@@ -14,7 +14,6 @@ from edgecron.conditions import (
     parse_condition,
 )
 from edgecron.errors import InvalidInput, InvalidName
-from edgecron.model import Policies
 
 HOUR_MS = 3_600_000
 
@@ -127,7 +126,7 @@ def test_the_first_that_does_not_hold_is_found() -> None:
 
 def test_a_schedule_is_not_made_with_needs_that_can_not_be_read() -> None:
     with pytest.raises(InvalidInput, match="not known"):
-        Policies(needs=("ac-power",))
+        check_needs(("ac-power",))
     with pytest.raises(InvalidInput, match="twice"):
         check_needs(("success:a:60m", "success:a:1h"))
     with pytest.raises(InvalidInput, match="at most 16"):

@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from edgecron.engine.events import EventKind
+from edgecron.errors import InvalidInput
 from edgecron.model import CatchUp, Cause, Execution, Overlap, Policies
 from edgecron.timetext import to_ms
 from support.engines import Place
@@ -252,3 +253,101 @@ def test_a_sleeping_engine_is_woken_for_what_waits(place: Place) -> None:
 
     assert (queued["waits_for"], queued["condition"]) == ("condition", "success:backup:1h")
     assert ended["outcome"] == "success"
+
+
+def store_needs(story: Story, name: str, needs: str) -> None:
+    """As a later version may have written it, or somebody's hand."""
+    database = story.scheduler.store._database
+    with database.transaction():
+        database.change(
+            "UPDATE schedules SET needs = :needs WHERE name = :name", {"name": name, "needs": needs}
+        )
+        database.change(
+            """UPDATE schedule_revisions SET snapshot = json_set(snapshot, '$.needs', :needs)
+               WHERE schedule_id = (SELECT id FROM schedules WHERE name = :name)""",
+            {"name": name, "needs": needs},
+        )
+
+
+@pytest.mark.parametrize(
+    ("needs", "said"),
+    [
+        ('["online"]', "online"),
+        ('["success:backup:soon"]', "success:backup:soon"),
+        ('[{"kind": "online"}]', '{"kind":"online"}'),
+        ('"online"', '"online"'),
+        ("5", "5"),
+    ],
+)
+def test_a_need_that_can_not_be_read_is_not_met_and_the_others_run(
+    story: Story, needs: str, said: str
+) -> None:
+    story.add("odd", "every 10m", policies=replace(NEEDS, needs=()))
+    story.add("other", "every 10m")
+    store_needs(story, "odd", needs)
+    story.world.kill_engine(story.key)
+    story.key = story.world.start_engine()
+
+    story.after_s(600)
+    waiting = history(story, "odd")
+    story.after_s(2 * HOUR_S)
+
+    assert waiting == [f"waits for {said}"]
+    assert story.runs("odd")[0].error_msg == (
+        f"needed {said!a}, a condition that this edgecron can't read,"
+        " which did not come true within 2h"
+    )
+    assert history(story, "other")[0] == "success"
+    assert [one.name for one in story.scheduler.schedules()] == ["odd", "other"]
+
+
+def test_a_need_that_can_not_be_read_is_mended_by_an_edit(story: Story) -> None:
+    story.add("backup", "@hourly")
+    story.add("odd", "every 10m", policies=NEEDS)
+    store_needs(story, "odd", '["online"]')
+    story.after_s(600)
+
+    shown_again = story.scheduler.edit("odd", lambda spec: replace(spec, description="shown"))
+    with pytest.raises(InvalidInput, match="not known"):
+        story.scheduler.edit(
+            "odd", lambda spec: replace(spec, policies=replace(NEEDS, needs=("offline",)))
+        )
+    story.scheduler.edit("odd", lambda spec: replace(spec, policies=replace(NEEDS, needs=())))
+    story.after_s(1)
+
+    assert shown_again.spec.policies.needs == ("online",)
+    assert history(story, "odd") == ["success"]
+
+
+def test_what_is_queued_outlives_a_need_that_can_not_be_read(story: Story) -> None:
+    story.add("odd", "every 10m", lasts_s=1000, policies=Policies(overlap=Overlap.QUEUE))
+    story.add("other", "every 10m")
+    story.after_s(600)
+    story.after_s(600)
+    store_needs(story, "odd", '["online"]')
+
+    story.after_s(600)
+
+    assert history(story, "odd")[1] == "waits for online"
+    assert history(story, "other") == ["success"] * 3
+
+
+def test_an_end_is_written_whoever_of_its_followers_can_not_be_read(story: Story) -> None:
+    story.add("up", "every 10m")
+    story.add("odd", "after up")
+    story.add("next", "after up")
+    database = story.scheduler.store._database
+    with database.transaction():
+        database.change(
+            """UPDATE schedule_revisions SET snapshot = json_set(snapshot, '$.kind', 'container')
+               WHERE schedule_id = (SELECT id FROM schedules WHERE name = 'odd')""",
+            {},
+        )
+
+    story.after_s(600)
+    story.after_s(1)
+
+    assert history(story, "up") == history(story, "next") == ["success"]
+    assert "'container'" in (story.scheduler.schedule("odd").trigger_error or "")
+    [told] = [event for event in story.world.events if event.kind is EventKind.BROKEN]
+    assert told.schedule == "odd"
