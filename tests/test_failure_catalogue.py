@@ -110,7 +110,6 @@ ROWS = {
 
 NOT_CARRIED = {
     30: "comes with doctor, which compares the database's uuid and place",
-    48: "comes with the benchmarks; that its queries seek is held by test_sqlite_plans",
     53: "comes with the watch over the database file",
     55: "comes with the verb backup",
     67: "comes with Python callables",
