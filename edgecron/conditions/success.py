@@ -9,6 +9,8 @@ from edgecron.errors import InvalidDuration, InvalidInput
 from edgecron.timetext import format_duration_ms, parse_duration_ms
 from edgecron.validity import check_name
 
+_SLACK_MS = 60_000  # by which a clock may have been set back since
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Success:
@@ -30,7 +32,8 @@ class Success:
         ended_ms = facts.last_success_ms(self.schedule)
         if ended_ms is None:
             return False
-        return self.within_ms is None or facts.now_ms - ended_ms <= self.within_ms
+        # One that ended in the future tells nothing of how long ago that was.
+        return self.within_ms is None or -_SLACK_MS <= facts.now_ms - ended_ms <= self.within_ms
 
 
 def parse_success(text: str) -> Success:

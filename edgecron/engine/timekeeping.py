@@ -80,6 +80,7 @@ class Timekeeping:
         # What a look found and could not carry out yet, should the database fail meanwhile.
         self._must_repair = True
         self._is_set_back = False
+        self._has_stepped_back = True  # by however little; nobody saw what was before
         self._must_rebase = False
         self._must_look_at_zone = True
         self._zone_stamp: tuple[object, ...] = ()
@@ -114,6 +115,9 @@ class Timekeeping:
         self._note_changes(reading)
         self._last = reading
         if self._judge(reading):
+            if self._has_stepped_back:
+                self._store.bring_back_successes(now_ms=reading.now_ms)
+                self._has_stepped_back = False
             if self._must_repair:
                 self._repair(reading.now_ms)
             self._keep_zones(reading)
@@ -149,6 +153,7 @@ class Timekeeping:
         if abs(set_ms) > _STEP_MS:
             self._tell(EventKind.CLOCK_SET, {"by_s": round(set_ms / 1000, 1)})
             self._must_look_at_zone = True
+        self._has_stepped_back |= set_ms < -_STEP_MS
         if is_large(set_ms):
             self._must_repair = self._must_rebase = True
             self._is_set_back = set_ms < 0
@@ -201,8 +206,8 @@ class Timekeeping:
             lambda timing, kept: plan_repair(timing, kept, now_ms=now_ms, is_set_back=is_set_back),
             reason="clock",
         )
-        if is_set_back:
-            self._store.bring_back_queued(now_ms=now_ms)
+        # Also what was queued by a clock that was corrected while no engine saw it.
+        self._store.bring_back_queued(now_ms=now_ms, ahead_ms=ahead_ms)
         if done:
             self._must_repair = self._is_set_back = self._must_rebase = False
 

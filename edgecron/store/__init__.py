@@ -210,8 +210,11 @@ class SqliteStore:
     def retime(self, changes: Sequence[Retimed], *, marks: ClockMarks | None) -> list[bool]:
         return upkeep.retime(self._database, changes, marks=marks)
 
-    def bring_back_queued(self, *, now_ms: int) -> int:
-        return upkeep.bring_back_queued(self._database, now_ms=now_ms)
+    def bring_back_queued(self, *, now_ms: int, ahead_ms: int) -> int:
+        return upkeep.bring_back_queued(self._database, now_ms=now_ms, ahead_ms=ahead_ms)
+
+    def bring_back_successes(self, *, now_ms: int) -> int:
+        return upkeep.bring_back_successes(self._database, now_ms=now_ms)
 
     # What people ask.
 

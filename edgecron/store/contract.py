@@ -321,5 +321,8 @@ class Store(Protocol):
         `marks` (of the zones) are written with them, where none has.
         """
 
-    def bring_back_queued(self, *, now_ms: int) -> int:
+    def bring_back_queued(self, *, now_ms: int, ahead_ms: int) -> int:
         """Let what a clock that was ahead has queued wait from now on; how many rows."""
+
+    def bring_back_successes(self, *, now_ms: int) -> int:
+        """Let the last successes of a clock that was ahead have ended now; how many."""

@@ -21,6 +21,11 @@ _HAS_KIND = """EXISTS (SELECT 1 FROM json_each(compiled)
     WHERE value ->> '$.kind' IN ({kinds}) {more})"""
 _CRON = _HAS_KIND.format(kinds="'cron'", more="")
 _LOCAL_CRON = _HAS_KIND.format(kinds="'cron'", more="AND value ->> '$.timezone' = 'local'")
+# The longest that a queued row waits for its due time: only a retry has one to come.
+_MOST_DELAY_MS = """iif(cause != 'retry', 0, 1100 * coalesce(
+    (SELECT snapshot ->> 'retry_max_delay_s' FROM schedule_revisions AS r
+     WHERE r.schedule_id = executions.schedule_id AND r.revision = executions.revision),
+    (SELECT retry_max_delay_s FROM schedules AS s WHERE s.id = executions.schedule_id)))"""
 _CALENDAR = _HAS_KIND.format(kinds="'cron', 'at'", more="")
 
 
@@ -100,13 +105,28 @@ def retime(
     return done
 
 
-def bring_back_queued(database: Database, *, now_ms: int) -> int:
-    """Let what was queued by a clock that was ahead wait from now on; how many rows."""
+def bring_back_queued(database: Database, *, now_ms: int, ahead_ms: int) -> int:
+    """Let what was queued by a clock that was ahead wait from now on; how many rows.
+
+    That is what was queued later than `ahead_ms`, or waits beyond it for longer than its retries
+    ever do.
+    """
+    delay_ms = f"min(max(0, due_at - queued_at), {_MOST_DELAY_MS})"
     with database.transaction():
         return database.change(
-            """UPDATE executions SET due_at = :now + max(0, due_at - queued_at), queued_at = :now,
-                   wait_until = wait_until - due_at + :now + max(0, due_at - queued_at)
-               WHERE status = 'queued' AND queued_at > :now""",
+            f"""UPDATE executions SET due_at = :now + {delay_ms}, queued_at = :now,
+                   wait_until = wait_until - due_at + :now + {delay_ms}
+               WHERE status = 'queued' AND (queued_at > :ahead OR (
+                   due_at > :ahead AND due_at > :ahead + {_MOST_DELAY_MS}))""",
+            {"now": now_ms, "ahead": ahead_ms},
+        )
+
+
+def bring_back_successes(database: Database, *, now_ms: int) -> int:
+    """Let the last successes of a clock that was ahead have ended now; how many."""
+    with database.transaction():
+        return database.change(
+            "UPDATE schedules SET last_success_at = :now WHERE last_success_at > :now",
             {"now": now_ms},
         )
 

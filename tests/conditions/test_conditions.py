@@ -99,6 +99,7 @@ def test_no_condition_names_what_no_schedule_can_be_called(name: str) -> None:
         (HOUR_MS, True, True),
         (HOUR_MS + 1, False, True),
         (-5_000, True, True),  # the clock was set back since
+        (-HOUR_MS, False, True),  # by so much that nobody knows how long ago it ended
     ],
 )
 def test_a_success_counts_for_as_long_as_is_said(

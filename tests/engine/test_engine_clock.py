@@ -363,6 +363,56 @@ def test_a_fire_that_was_decided_early_by_hand_is_not_brought_back(story: Story)
     assert story.scheduler.schedule("monthly") == decided
 
 
+@pytest.mark.parametrize("hours", [5, 640_000])
+def test_what_was_queued_ahead_is_brought_back_by_an_engine_that_starts_later(
+    story: Story, hours: int
+) -> None:
+    """Nobody saw the clock being corrected."""
+    story.world.clock.step_ms(hours * HOUR_MS)
+    story.after_s(0)
+    story.add("flaky", "every 10m", code=1, policies=Policies(retries=1, retry_delay_s=60.0))
+    story.after_s(600)
+    waiting = story.statuses("flaky")
+    story.world.kill_engine(story.key)
+    story.world.clock.step_ms(-hours * HOUR_MS)
+
+    story.key = story.world.start_engine()
+    for _ in range(6):
+        story.after_s(20)
+
+    assert waiting == ["failed:exit", "queued"]
+    assert story.statuses("flaky") == ["failed:exit", "failed:exit"]
+
+
+@pytest.mark.parametrize("hours", [2, 6])
+@pytest.mark.parametrize("is_seen", [True, False])
+def test_a_success_in_the_future_opens_no_gate_for_longer(
+    story: Story, hours: int, is_seen: bool
+) -> None:
+    story.add("backup", "@yearly")
+    story.world.clock.step_ms(hours * HOUR_MS)
+    story.scheduler.run_now("backup")
+    story.after_s(0)
+    if not is_seen:
+        story.world.kill_engine(story.key)
+    story.world.clock.step_ms(-hours * HOUR_MS)
+    if not is_seen:
+        story.key = story.world.start_engine()
+    story.after_s(0)
+    needs = Policies(needs=("success:backup:30m",), needs_deadline_s=60.0)
+    story.add("report", "every 20m", policies=needs)
+
+    for _ in range(6):
+        story.after_s(600)
+    before = story.statuses("report")
+    story.scheduler.run_now("backup")
+    story.after_s(0)
+    story.after_s(1)
+
+    assert before == ["success", "skipped:condition", "queued"]
+    assert story.statuses("report") == ["success", "skipped:condition", "success"]
+
+
 def test_what_a_clock_that_was_ahead_has_queued_waits_from_now_on(story: Story) -> None:
     story.add("flaky", "@hourly", code=1, policies=Policies(retries=1, retry_delay_s=60.0))
     story.world.clock.set_to(FAR_AHEAD)  # by what kept it "right"

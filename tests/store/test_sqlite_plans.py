@@ -32,6 +32,9 @@ HOT: dict[str, Callable[[SqliteStore, Bench], object]] = {
     "blocked": lambda store, bench: Blocked().find_all_keys(store._database),
     "wake": lambda store, bench: wake_for_success(store._database, "s1"),
     "wake a schedule": lambda store, bench: wake_schedule(store._database, 3),
+    "bring_back_queued": lambda store, bench: store.bring_back_queued(
+        now_ms=bench.now - 1, ahead_ms=bench.now - 1
+    ),
     "has_queued": lambda store, bench: store.has_queued(),
     "find_running": lambda store, bench: store.find_running(),
     "finish": lambda store, bench: bench.end(*bench.fill().granted),

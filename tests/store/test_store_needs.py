@@ -448,7 +448,7 @@ def test_what_was_queued_by_a_clock_that_was_ahead_keeps_its_deadline(pair: Benc
     pair.store.enqueue_fire(schedule, fire, now_ms=pair.now)
     pair.clock.step_ms(-1000 * HOUR)
 
-    pair.store.bring_back_queued(now_ms=pair.now)
+    pair.store.bring_back_queued(now_ms=pair.now, ahead_ms=pair.now)
 
     [row] = pair.rows("report")
     assert row.wait_until == from_ms(pair.now + 2 * HOUR)

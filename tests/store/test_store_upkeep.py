@@ -175,8 +175,8 @@ def test_what_was_queued_by_a_clock_that_was_ahead_waits_from_now_on(
     [queued_id] = bench.run("backup")
     clock.step_ms(-10 * HOUR_MS)
 
-    moved = bench.store.bring_back_queued(now_ms=bench.now)
-    again = bench.store.bring_back_queued(now_ms=bench.now)
+    moved = bench.store.bring_back_queued(now_ms=bench.now, ahead_ms=bench.now)
+    again = bench.store.bring_back_queued(now_ms=bench.now, ahead_ms=bench.now)
 
     assert (moved, again) == (1, 0)
     execution = bench.store.find_execution(queued_id)
