@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from edgecron.errors import InvalidInput
 from edgecron.model import Reason, Schedule, ScheduleSpec
-from edgecron.planning import Missed, Timing, missed_until, next_after_pause
+from edgecron.planning import Missed, NextFire, Timing, missed_until, next_after_pause
 from edgecron.store import SqliteStore
 from edgecron.store.schedules import Retiming
 from edgecron.timetext import to_ms
@@ -41,20 +41,30 @@ def retime(
     store: SqliteStore, schedule: Schedule, timing: Timing, *, now_ms: int, reason: Reason
 ) -> Retiming:
     """What a schedule has missed by its old times, and what comes next by its new ones."""
-    following = None
-    if schedule.enabled:
-        # What is decided stays decided, also where the clock went back since.
-        after_ms = max(now_ms, to_ms(schedule.decided_until))
-        following = next_after_pause(
-            timing,
-            after_ms if schedule.paused_until is None else to_ms(schedule.paused_until),
-            decided_until_ms=after_ms,
-            planned_count=schedule.planned_count,
-        )
+    # What is decided stays decided, also where the clock went back since.
+    decided_ms = max(now_ms, to_ms(schedule.decided_until))
+    following = _next(schedule, timing, after_ms=decided_ms)
+    if decided_ms > now_ms and store.is_decided_early(schedule, now_ms=now_ms):
+        # Nothing between is decided, and of the time itself its row says that it is.
+        earlier = _next(schedule, timing, after_ms=now_ms)
+        if earlier is not None and earlier.plan_ms < decided_ms:
+            following, decided_ms = earlier, now_ms
     return Retiming(
         next=following,
-        decided_until_ms=now_ms,
+        decided_until_ms=decided_ms,
         missed=missed_of(store, schedule, now_ms=now_ms, reason=reason),
+    )
+
+
+def _next(schedule: Schedule, timing: Timing, *, after_ms: int) -> NextFire | None:
+    """What comes next by new times, where nothing up to `after_ms` does."""
+    if not schedule.enabled:
+        return None
+    return next_after_pause(
+        timing,
+        after_ms if schedule.paused_until is None else to_ms(schedule.paused_until),
+        decided_until_ms=after_ms,
+        planned_count=schedule.planned_count,
     )
 
 

@@ -306,6 +306,10 @@ class SqliteStore:
     def find_schedules(self) -> list[Schedule]:
         return schedules.find_schedules(self._database)
 
+    def is_decided_early(self, schedule: Schedule, *, now_ms: int) -> bool:
+        """Whether what it has decided last was decided before its time came."""
+        return schedules.is_decided_early(self._database, schedule, now_ms=now_ms)
+
     def compiled_of(self, schedule: Schedule) -> str:
         return schedules.compiled_of(self._database, schedule)
 

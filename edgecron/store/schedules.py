@@ -204,6 +204,22 @@ def is_unchanged(database: Database, schedule: Schedule) -> bool:
     return bool(found)
 
 
+def is_decided_early(database: Database, schedule: Schedule, *, now_ms: int) -> bool:
+    """Whether the time up to which a schedule is decided was decided before it came.
+
+    As of one that a person had run early; not by a clock that went back since.
+    """
+    found = database.rows(
+        """SELECT 1 FROM schedule_scopes AS c CROSS JOIN executions AS e
+               ON e.schedule_id = c.schedule_id AND e.scope_kind = c.scope_kind
+               AND e.scope_id = c.scope_id
+           WHERE c.schedule_id = :id AND e.plan_at = :decided AND e.plan_at > :now
+               AND e.fire_key = '' AND coalesce(e.queued_at, e.finished_at) <= :now LIMIT 1""",
+        {"id": schedule.id, "decided": to_ms(schedule.decided_until), "now": now_ms},
+    )
+    return bool(found)
+
+
 def compiled_of(database: Database, schedule: Schedule) -> str:
     """The expanded triggers of a schedule, a JSON array."""
     row = database.row("SELECT compiled FROM schedules WHERE id = :id", {"id": schedule.id})
@@ -314,7 +330,7 @@ def _retime(
     following = retiming.next
     database.change(
         """UPDATE schedules SET next_plan_at = :plan, next_run_at = :run, next_source = :source,
-               decided_until = max(decided_until, :decided), trigger_error = NULL
+               decided_until = :decided, trigger_error = NULL
            WHERE id = :id""",
         {
             "id": schedule.id,

@@ -98,6 +98,23 @@ def test_a_change_of_times_forgets_the_move_and_other_changes_keep_it(story: Sto
     assert resumed.next_run_at == hour(0.5)
 
 
+def test_new_times_count_from_now_after_a_fire_that_was_moved_to_be_early(story: Story) -> None:
+    story.add("job", "@daily", "@yearly")
+    story.scheduler.reschedule("job", hour(0.25))
+    story.after_s(HOUR_S // 2)
+
+    kept = story.scheduler.edit("job", lambda spec: replace(spec, max_runs=100))
+    resumed = (story.scheduler.pause("job"), story.scheduler.resume("job"))[1]
+    edited = story.scheduler.edit("job", lambda spec: replace(spec, triggers=("0 * * * *",)))
+    for _ in range(6):
+        story.after_s(HOUR_S)
+
+    # Midnight was run early: it comes once.
+    assert kept.next_plan_at == resumed.next_plan_at == hour(28)
+    assert edited.next_plan_at == hour(1)
+    assert [plan for plan, _ in hours(story, "job")] == [4, 1, 2, 3, 5, 6]
+
+
 def test_what_was_moved_and_missed_is_caught_up_as_ever(story: Story) -> None:
     story.add("job", "@daily")
     story.scheduler.reschedule("job", hour(1))
