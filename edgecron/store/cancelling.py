@@ -9,9 +9,10 @@ from edgecron.store.connection import Database
 def cancel_removed(database: Database, schedule_id: int, *, now_ms: int) -> None:
     """Cancel what is queued of a removed schedule, inside the caller's transaction."""
     cancelled = database.change(
-        """UPDATE executions SET status = 'cancelled', reason = 'removed', finished_at = :now,
+        """UPDATE executions INDEXED BY executions_active
+           SET status = 'cancelled', reason = 'removed', finished_at = :now,
                waiting_for = NULL, wait_until = NULL
-           WHERE schedule_id = :id AND status = 'queued'""",
+           WHERE schedule_id = :id AND status = 'queued' AND status IN ('queued', 'running')""",
         {"id": schedule_id, "now": now_ms},
     )
     database.change(

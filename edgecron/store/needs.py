@@ -94,7 +94,8 @@ def wake_for_success(database: Database, schedule: str) -> int:
 def wake_schedule(database: Database, schedule_id: int) -> int:
     """Let what waits of a schedule be judged again, since what it needs was changed."""
     return database.change(
-        """UPDATE executions SET waiting_for = NULL, wait_until = NULL
+        """UPDATE executions INDEXED BY executions_active
+           SET waiting_for = NULL, wait_until = NULL
            WHERE schedule_id = :id AND status IN ('queued', 'running')
                AND waiting_for IS NOT NULL""",
         {"id": schedule_id},

@@ -58,8 +58,10 @@ def find_misdated(database: Database, *, now_ms: int, ahead_ms: int) -> list[Kep
         """AND (trusted_until IS NOT NULL OR decided_until < :first
                OR next_plan_at > :now + after_end_ms + :large
                OR (decided_until > :ahead AND NOT EXISTS (
-                   SELECT 1 FROM executions AS e
-                   WHERE e.schedule_id = schedules.id AND e.plan_at = schedules.decided_until
+                   SELECT 1 FROM schedule_scopes AS c CROSS JOIN executions AS e
+                       ON e.schedule_id = c.schedule_id AND e.scope_kind = c.scope_kind
+                       AND e.scope_id = c.scope_id
+                   WHERE c.schedule_id = schedules.id AND e.plan_at = schedules.decided_until
                        AND e.fire_key = '' AND coalesce(e.queued_at, e.finished_at) <= :now)))""",
         {"now": now_ms, "ahead": ahead_ms, "first": FIRST_MS, "large": LARGE_MS},
     )
@@ -114,7 +116,8 @@ def bring_back_queued(database: Database, *, now_ms: int, ahead_ms: int) -> int:
     delay_ms = f"min(max(0, due_at - queued_at), {_MOST_DELAY_MS})"
     with database.transaction():
         return database.change(
-            f"""UPDATE executions SET due_at = :now + {delay_ms}, queued_at = :now,
+            f"""UPDATE executions INDEXED BY executions_queued
+               SET due_at = :now + {delay_ms}, queued_at = :now,
                    wait_until = wait_until - due_at + :now + {delay_ms}
                WHERE status = 'queued' AND (queued_at > :ahead OR (
                    due_at > :ahead AND due_at > :ahead + {_MOST_DELAY_MS}))""",
