@@ -91,6 +91,7 @@ class Writing(Reading):
     ) -> Schedule:
         """Change a schedule. New triggers compute from now; other edits keep the next time.
 
+        Raises Conflict for another name where others come after it or need it.
         `change` may be called again where somebody else changed the schedule meanwhile.
         """
         for _ in range(TRIES):
@@ -107,13 +108,18 @@ class Writing(Reading):
 
         now_ms = self._clock.now_ms()
         retiming = None
+        is_renamed = spec.name != schedule.name
+        if is_renamed:
+            self._need_no_dependents(schedule.name)
         if schedule.trigger_error is None and trigger_words(spec) == trigger_words(schedule.spec):
             # Kept as they were expanded: a bare `every` would get another anchor.
             compiled = keep_triggers(self.store, schedule, spec)
         else:
             compiled = self.compile(spec)
             self._check_upstreams([compiled])
-        if spec.policies.needs != schedule.spec.policies.needs:
+        if is_renamed:
+            self._check_upstreams([compiled])
+        if is_renamed or spec.policies.needs != schedule.spec.policies.needs:
             self._check_needs([spec])
         is_mended = schedule.trigger_error is not None
         if is_mended or timing_words(spec) != timing_words(schedule.spec):
@@ -128,6 +134,15 @@ class Writing(Reading):
             origin=origin,
             now_ms=now_ms,
         )
+
+    def _need_no_dependents(self, name: str) -> None:
+        """Raise Conflict where others name a schedule: by another name they would not find it."""
+        dependents = self.find_dependents(name)
+        if dependents:
+            raise Conflict(
+                f"schedule {name!r} is named by others: {', '.join(dependents)}",
+                hint="change their triggers and needs first, and change them back after it",
+            )
 
     def remove(self, name: str) -> Schedule:
         """Remove a schedule: what is queued is cancelled, what runs finishes, history stays."""

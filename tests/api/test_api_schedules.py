@@ -22,6 +22,7 @@ from edgecron.errors import (
 )
 from edgecron.model import (
     Overlap,
+    Policies,
     Reason,
     Schedule,
     ScheduleSpec,
@@ -196,6 +197,22 @@ def test_an_edit_after_the_clock_went_back_does_not_fire_what_is_decided(
     edited = scheduler.edit("backup", lambda spec: replace(spec, triggers=("*/30 * * * *",)))
 
     assert edited.next_plan_at == at(11, 30)
+
+
+def test_a_schedule_that_others_name_keeps_its_name(scheduler: Scheduler) -> None:
+    scheduler.add(hourly())
+    scheduler.add(replace(hourly(), name="follows", triggers=("after backup",)))
+    needs = Policies(needs=("success:backup:1h",))
+    scheduler.add(replace(hourly(), name="needs", policies=needs))
+
+    with pytest.raises(Conflict, match="named by others: follows, needs"):
+        scheduler.edit("backup", lambda spec: replace(spec, name="copy"))
+    scheduler.remove("follows")
+    scheduler.edit("needs", lambda spec: replace(spec, policies=Policies()))
+    renamed = scheduler.edit("backup", lambda spec: replace(spec, name="copy"))
+
+    assert renamed.name == "copy"
+    assert [one.name for one in scheduler.schedules()] == ["copy", "needs"]
 
 
 def test_max_runs_is_not_counted_anew_by_an_edit_a_pause_or_a_resume(
