@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from edgecron.errors import InvalidInput
 from edgecron.model import Cause, OnInterrupt, Outcome, Reason, Status
-from edgecron.planning import Fire, Missed
+from edgecron.planning import Fire
 from edgecron.retrying import EndedAttempt, RetryPolicy, plan_retry
 from edgecron.store.broken import note_broken
 from edgecron.store.connection import Database
@@ -228,9 +228,8 @@ def _start_downstream(
         writer = FireWriter(
             database, None, Ledger(database, None, [schedule_id]), now_ms=now_ms, direct=False
         )
-        held = Missed(from_ms=row.plan_ms, to_ms=row.plan_ms, count=1, reason=Reason.PAUSED)
         if is_held:
-            writer.write(schedule_id, revision, spec, missed=(held,))
+            writer.write_held(schedule_id, revision, spec, fire)
         else:
             writer.write(schedule_id, revision, spec, fires=(fire,))
             _count_planned(database, schedule_id)

@@ -55,6 +55,21 @@ class FireWriter:
             for fire in fires:
                 self._write_fire(schedule_id, revision, spec, scope, fire)
 
+    def write_held(self, schedule_id: int, revision: int, spec: ScheduleSpec, fire: Fire) -> None:
+        """Write that a pause left a fire out, once for each of its schedule's scopes."""
+        held = Missed(from_ms=fire.plan_ms, to_ms=fire.plan_ms, count=1, reason=Reason.PAUSED)
+        for scope in spec.scopes:
+            execution_id = record_missed(
+                self._database, schedule_id, revision, spec, scope, held, self._now_ms
+            )
+            if execution_id is None:
+                # Another end of the same plan time is recorded: this one has a row of its own.
+                columns = _fire_columns(schedule_id, revision, spec, scope, fire, self._now_ms)
+                execution_id = _insert_skipped(self._database, columns | _missed_columns(held))
+                if execution_id is not None:
+                    _count_skipped(self._database, schedule_id, 1)
+            self._record_skipped((schedule_id, revision), execution_id, held, fire.cause)
+
     def _write_fire(
         self,
         schedule_id: int,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from edgecron.model import Overlap, Policies
+from edgecron.model import Overlap, Policies, Reason, Status
 from edgecron.timetext import from_ms
 from support.story import START_MS, Story
 
@@ -85,3 +85,20 @@ def test_what_runs_goes_on_and_a_run_by_hand_still_starts(story: Story) -> None:
     story.after_s(30)
 
     assert story.statuses("job") == ["success", "running"]
+
+
+def test_each_end_that_a_paused_follower_leaves_out_is_on_record(story: Story) -> None:
+    """Of several scopes they have the same plan time."""
+    story.add("up", "every 10m", scopes=(("d", "x"), ("d", "y"), ("d", "z")))
+    story.add("follower", "after up")
+    story.scheduler.pause("follower")
+
+    for _ in range(3):
+        story.after_s(600)
+        story.after_s(1)
+
+    held = story.runs("follower")
+    assert {run.status for run in held} == {Status.SKIPPED}
+    assert {run.reason for run in held} == {Reason.PAUSED}
+    assert sum(run.missed_count or 0 for run in held) == len(story.runs("up")) == 9
+    assert story.scheduler.schedule("follower").counts[Status.SKIPPED] == 9
