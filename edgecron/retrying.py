@@ -67,11 +67,14 @@ def plan_retry(policy: RetryPolicy, ended: EndedAttempt, *, seed: bytes) -> int 
 
 
 def _delay_ms(policy: RetryPolicy, ended: EndedAttempt, failures: int, seed: bytes) -> int:
-    """The delay grows with each failure up to its maximum, and is spread by a stable hash."""
+    """The delay grows with each failure up to its maximum, and is spread by a stable hash.
+
+    At its maximum it is spread below it.
+    """
     from hashlib import blake2b
 
     # A large factor to a large power is more than a float holds.
-    delay_s = policy.max_delay_s
+    delay_s = policy.max_delay_s / (1 + _SPREAD)
     if policy.factor == 1 or failures <= 64:
         delay_s = min(delay_s, policy.delay_s * policy.factor ** (failures - 1))
     identity = f"{ended.schedule}\0{ended.plan_ms}\0{ended.fire_key}\0{ended.attempt}"
