@@ -23,6 +23,10 @@ from edgecron.triggers import (
     parse_trigger,
 )
 
+_MOST_TRIGGERS = 64
+_MOST_INTERVALS = 12
+_MOST_INTERVALS_BESIDE_CRON = 4
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompiledSpec:
@@ -53,6 +57,11 @@ def compile_spec(
             f"schedule {spec.name!r} has no time to run at",
             hint="give --cron, --every, --at or --on-boot",
         )
+    if len(spec.triggers) > _MOST_TRIGGERS:
+        raise InvalidTrigger(
+            f"schedule {spec.name!r} has {len(spec.triggers)} triggers,"
+            f" expected at most {_MOST_TRIGGERS}"
+        )
     check_zone(spec.timezone)
     triggers = [
         parse_trigger(text, spec.timezone, spec.name, anchor=made_at, seed=seed)
@@ -61,6 +70,7 @@ def compile_spec(
     texts = tuple(trigger.text for trigger in triggers)
     if len(set(texts)) != len(texts):
         raise InvalidTrigger(f"schedule {spec.name!r} names the same time twice")
+    _check_grids(spec.name, triggers)
     if now is not None:
         for trigger in triggers:
             _check_future(trigger, now)
@@ -150,6 +160,25 @@ def timing_words(spec: ScheduleSpec) -> tuple[object, ...]:
         spec.max_runs,
         spec.policies.jitter_s,
     )
+
+
+def _check_grids(name: str, triggers: Sequence[Trigger]) -> None:
+    """Refuse more intervals than can be counted at once where a long time was missed.
+
+    Each doubles the sets of them whose common times are looked for, and beside cron each set is
+    looked for among the times of a year. What is allowed costs a tenth of a second at most, for
+    fifty years.
+    """
+    kinds = [trigger.kind for trigger in triggers]
+    count = kinds.count(TriggerKind.EVERY)
+    has_cron = TriggerKind.CRON in kinds
+    most = _MOST_INTERVALS_BESIDE_CRON if has_cron else _MOST_INTERVALS
+    if count > most:
+        beside = " beside cron" if has_cron else ""
+        raise InvalidTrigger(
+            f"schedule {name!r} has {count} intervals{beside}, expected at most {most}",
+            hint="make a second schedule of the same command",
+        )
 
 
 def _check_future(trigger: Trigger, now: datetime) -> None:

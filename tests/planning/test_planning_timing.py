@@ -107,3 +107,26 @@ def test_a_stored_zone_that_is_gone_is_refused_when_read() -> None:
 
     with pytest.raises(UnknownTimezone):
         load_timing(spec, stored.replace("Europe/Berlin", "Europe/Nowhere"), seed=SEED)
+
+
+PRIMES = (7, 11, 13, 17, 19, 23, 29, 31, 37, 41, 43, 47, 53)
+
+
+@pytest.mark.parametrize(
+    ("triggers", "message"),
+    [
+        (
+            [*(f"every {n}s" for n in PRIMES[:5]), "*/5 * * * *"],
+            "has 5 intervals beside cron, expected at most 4",
+        ),
+        ([f"every {n}s" for n in PRIMES], "has 13 intervals, expected at most 12"),
+        ([f"{n % 60} {n // 60} * * *" for n in range(65)], "has 65 triggers, expected at most 64"),
+    ],
+)
+def test_more_triggers_than_can_be_counted_at_once_are_refused(
+    triggers: list[str], message: str
+) -> None:
+    compile_spec(make_spec("many", *triggers[1:]), seed=SEED, made_at=NOW)
+
+    with pytest.raises(InvalidTrigger, match=message):
+        compile_spec(make_spec("many", *triggers), seed=SEED, made_at=NOW)
