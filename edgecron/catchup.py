@@ -35,7 +35,8 @@ def plan_fire(timing: Timing, due: Due, *, now_ms: int) -> FirePlan:
 
     `due.due_ms` is not later than `now_ms`.
     """
-    if due.plan_ms <= due.decided_until_ms:
+    is_done = timing.max_runs is not None and due.planned_count >= timing.max_runs
+    if due.plan_ms <= due.decided_until_ms or is_done:
         return _pass_over(timing, due)
     if due.paused_until_ms is not None and due.plan_ms < due.paused_until_ms:
         return _end_pause(timing, due, due.paused_until_ms - 1)

@@ -155,9 +155,15 @@ def _is_after_end(timing: Timing, kept: KeptTimes) -> bool:
 
 
 def _is_stranded(timing: Timing, kept: KeptTimes, now_ms: int) -> bool:
-    """Whether an interval after an end that is past lies further ahead than it is long."""
+    """Whether an interval after an end that is past lies further ahead than it is long.
+
+    Not one that is to begin later, nor one that a person has moved: then its plan time or the
+    time at which it may start is near.
+    """
     if not _is_after_end(timing, kept):
         return False
     assert kept.next is not None
     assert timing.after_end_ms is not None
-    return kept.next.plan_ms > now_ms + timing.after_end_ms + LARGE_MS
+    since_ms = max(now_ms, timing.from_ms or 0)
+    at_ms = min(kept.next.plan_ms, kept.next.due_ms)
+    return at_ms > since_ms + timing.after_end_ms + LARGE_MS

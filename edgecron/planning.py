@@ -164,12 +164,17 @@ def next_fires(timing: Timing, after_ms: int, *, planned_count: int = 0) -> Iter
 
 def resolve_due_ms(timing: Timing, plan_ms: int) -> int:
     """Plan time plus a jitter that is stable: a hash of seed, name and plan time."""
-    if not timing.jitter_ms:
-        return plan_ms
+    return plan_ms + jitter_of(timing.name, plan_ms, seed=timing.seed, most_ms=timing.jitter_ms)
+
+
+def jitter_of(name: str, plan_ms: int, *, seed: bytes, most_ms: int) -> int:
+    """The jitter of one fire, from 0 to `most_ms`: ever the same for the same seed."""
+    if not most_ms:
+        return 0
     from hashlib import blake2b  # costs as much as this whole module, and few jitter
 
-    digest = blake2b(f"{timing.name}\0{plan_ms}".encode(), key=timing.seed, digest_size=8).digest()
-    return plan_ms + int.from_bytes(digest, "big") % (timing.jitter_ms + 1)
+    digest = blake2b(f"{name}\0{plan_ms}".encode(), key=seed, digest_size=8).digest()
+    return int.from_bytes(digest, "big") % (most_ms + 1)
 
 
 def missed_until(

@@ -165,6 +165,14 @@ class Engine:
 
         The next pass then takes up where it was.
         """
+        try:
+            return self._pass()
+        except DatabaseUnusable:
+            # It may have been committed all the same that something runs in another's place.
+            self._has_replaced = True
+            raise
+
+    def _pass(self) -> Step:
         self._register()
         ended = self._end()
         self._mind_runners()

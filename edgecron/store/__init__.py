@@ -14,6 +14,7 @@ from edgecron.errors import DatabaseUnusable, NotFound
 from edgecron.model import EngineInfo, Execution, Outcome, Output, Schedule, Status
 from edgecron.planning import Due, Fire, Missed, NextFire
 from edgecron.store import (
+    asking,
     backfills,
     broken,
     cancelling,
@@ -21,7 +22,6 @@ from edgecron.store import (
     damage,
     ending,
     engines,
-    fires,
     history,
     looking,
     outputs,
@@ -321,7 +321,7 @@ class SqliteStore:
         with self._database.transaction():
             if not schedules.is_unchanged(self._database, schedule):
                 return None
-            return fires.enqueue_fire(
+            return asking.enqueue_fire(
                 self._database,
                 schedule.id,
                 schedule.revision,

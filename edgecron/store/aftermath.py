@@ -11,12 +11,12 @@ from dataclasses import dataclass
 
 from edgecron.errors import InvalidInput
 from edgecron.model import Cause, OnInterrupt, Outcome, Reason, Status
-from edgecron.planning import Fire
+from edgecron.planning import Fire, jitter_of
 from edgecron.retrying import EndedAttempt, RetryPolicy, plan_retry
 from edgecron.store.broken import note_broken
 from edgecron.store.connection import Database
 from edgecron.store.contract import Decided, Ended
-from edgecron.store.fires import FireWriter
+from edgecron.store.fires import FireWriter, count_planned
 from edgecron.store.ledger import Ledger
 from edgecron.store.needs import wake_for_success
 from edgecron.store.revisions import find_compiled
@@ -51,11 +51,13 @@ class _EndedRow:
     is_removed: bool
     after_end_ms: int | None
     reason: Reason | None
+    is_unwanted: bool  # its end was asked for
+    has_started: bool
 
 
 def follow_up(database: Database, outcome: Outcome, *, seed: bytes, now_ms: int) -> Ended:
     """Write what follows an end that was just written; both for the log."""
-    row = _read(database, outcome.execution_id)
+    row = _read(database, outcome.execution_id, now_ms)
     if row.status is Status.SUCCESS and not row.is_removed:
         wake_for_success(database, row.schedule)
     retry = None if row.is_removed else _retry(database, row, seed, now_ms)
@@ -66,26 +68,42 @@ def follow_up(database: Database, outcome: Outcome, *, seed: bytes, now_ms: int)
 
 def follow_up_withdrawn(database: Database, execution_id: int, *, now_ms: int) -> Ended:
     """Write what follows the end of a fire that was cancelled or given up before it started."""
-    return _end_fire(database, _read(database, execution_id), now_ms)
+    return _end_fire(database, _read(database, execution_id, now_ms), now_ms)
+
+
+def follow_up_replaced(database: Database, writer: FireWriter, *, now_ms: int) -> Ended:
+    """Write what follows the ends of fires that others have replaced before they started."""
+    ends = []
+    while writer.withdrawn:
+        ends.append(follow_up_withdrawn(database, writer.withdrawn.pop(0), now_ms=now_ms))
+    return Ended(
+        reason=Reason.REPLACED,
+        decided=tuple(one for ended in ends for one in ended.decided),
+        has_replaced=any(ended.has_replaced for ended in ends),
+        broken=tuple(one for ended in ends for one in ended.broken),
+    )
 
 
 def _end_fire(database: Database, row: _EndedRow, now_ms: int) -> Ended:
     decided, has_replaced, broken = _start_downstream(database, row, now_ms)
     if row.after_end_ms is not None and not row.is_removed:
-        _set_after_end(database, row.schedule_id, row.after_end_ms, row.finished_ms)
+        _set_after_end(database, row, row.after_end_ms)
     return Ended(
         reason=row.reason, decided=tuple(decided), has_replaced=has_replaced, broken=tuple(broken)
     )
 
 
-def _read(database: Database, execution_id: int) -> _EndedRow:
+def _read(database: Database, execution_id: int, now_ms: int) -> _EndedRow:
     [row] = database.rows(
         """SELECT e.id, e.schedule_id, s.name, e.revision, e.scope_kind, e.scope_id, e.plan_at,
                e.fire_key, e.attempt, e.max_attempts, e.status, e.finished_at,
-               s.deleted_at IS NOT NULL, s.after_end_ms, e.reason
+               s.deleted_at IS NOT NULL, s.after_end_ms, e.reason,
+               e.cancel_requested_at IS NOT NULL, e.started_at IS NOT NULL
            FROM executions AS e JOIN schedules AS s ON s.id = e.schedule_id WHERE e.id = :id""",
         {"id": execution_id},
     )
+    # By a clock that went back since, what follows would wait for a time that is far away.
+    finished_ms = min(row[11], now_ms)
     return _EndedRow(
         execution_id=row[0],
         schedule_id=row[1],
@@ -97,10 +115,12 @@ def _read(database: Database, execution_id: int) -> _EndedRow:
         attempt=row[8],
         max_attempts=row[9],
         status=Status(row[10]),
-        finished_ms=row[11],
+        finished_ms=finished_ms,
         is_removed=bool(row[12]),
         after_end_ms=row[13],
         reason=None if row[14] is None else Reason(row[14]),
+        is_unwanted=bool(row[15]),
+        has_started=bool(row[16]),
     )
 
 
@@ -108,6 +128,8 @@ def _retry(database: Database, row: _EndedRow, seed: bytes, now_ms: int) -> Deci
     """Queue the next attempt, where there is one; it keeps the revision of its fire."""
     if row.attempt >= row.max_attempts or row.status not in (Status.FAILED, Status.INTERRUPTED):
         return None
+    if row.is_unwanted:
+        return None  # It failed, or died, before it could be ended as it was to be.
     ended = EndedAttempt(
         schedule=row.schedule,
         plan_ms=row.plan_ms,
@@ -197,7 +219,7 @@ def _start_downstream(
            WHERE u.upstream = :name AND s.deleted_at IS NULL
                AND u.ends IN (SELECT value FROM json_each(:ends))
            ORDER BY u.schedule_id""",
-        {"name": row.schedule, "now": now_ms, "ends": json.dumps(_ENDS[row.status])},
+        {"name": row.schedule, "now": now_ms, "ends": json.dumps(_ends_of(row))},
     )
     # By id, those that are within their bounds: revision, which ends, whether a pause holds them.
     wanted = {row[0]: row[1:4] for row in followers if not row[4]}
@@ -232,9 +254,11 @@ def _start_downstream(
             writer.write_held(schedule_id, revision, spec, fire)
         else:
             writer.write(schedule_id, revision, spec, fires=(fire,))
-            _count_planned(database, schedule_id)
-        decided += writer.decided
-        has_replaced = has_replaced or writer.has_replaced
+            count_planned(database, schedule_id)
+        replaced = follow_up_replaced(database, writer, now_ms=now_ms)
+        decided += [*writer.decided, *replaced.decided]
+        broken += replaced.broken
+        has_replaced = has_replaced or writer.has_replaced or replaced.has_replaced
     return decided, has_replaced, broken
 
 
@@ -243,34 +267,45 @@ def _name_of(database: Database, schedule_id: int) -> str:
     return str(name)
 
 
-def _count_planned(database: Database, schedule_id: int) -> None:
-    database.change(
-        "UPDATE schedules SET planned_count = planned_count + 1 WHERE id = :id",
-        {"id": schedule_id},
-    )
+def _ends_of(row: _EndedRow) -> tuple[str, ...]:
+    """What this end is to those that follow: of a retry that never came, the failure before it."""
+    if row.status is Status.CANCELLED and row.attempt > 1 and not row.has_started:
+        return _ENDS[Status.FAILED]
+    return _ENDS[row.status]
 
 
-def _set_after_end(
-    database: Database, schedule_id: int, after_end_ms: int, finished_ms: int
-) -> None:
-    """The schedule's next time after its end, unless another one comes earlier.
+def _set_after_end(database: Database, row: _EndedRow, after_end_ms: int) -> None:
+    """The schedule's next time after its end, unless one of another trigger comes earlier.
 
-    Not while another of its fires goes on: in the last one's end it is set.
+    Not while another of its fires goes on: in the last one's end it is set. A time after an
+    earlier end gives way, but not to that of a backfill, which keeps nothing back. As an identity
+    it is later than all that is decided, also where a fire was moved and ran before its time.
     """
+    [(name, seed, jitter_s, decided_until_ms)] = database.rows(
+        """SELECT s.name, m.seed, s.jitter_s, s.decided_until FROM schedules AS s, meta AS m
+           WHERE s.id = :id""",
+        {"id": row.schedule_id},
+    )
+    at_ms = row.finished_ms + after_end_ms
+    plan_ms = max(at_ms, decided_until_ms + 1)
+    jitter_ms = round(jitter_s * 1000)
     database.change(
-        """UPDATE schedules SET next_plan_at = :next, next_run_at = :next, next_source = :source
+        """UPDATE schedules SET next_plan_at = :plan, next_run_at = :run, next_source = :source
            WHERE id = :id AND enabled AND trigger_error IS NULL
-               AND (next_plan_at IS NULL OR next_plan_at > :next)
-               AND (paused_until IS NULL OR paused_until <= :next)
-               AND (until_at IS NULL OR until_at >= :next)
+               AND (next_plan_at IS NULL OR next_run_at > :at
+                    OR (next_source = :source AND NOT :is_backfill))
+               AND (paused_until IS NULL OR paused_until <= :at)
+               AND (until_at IS NULL OR until_at >= :at)
                AND (max_runs IS NULL OR planned_count < max_runs)
-               AND decided_until < :next
                AND NOT EXISTS (SELECT 1 FROM executions AS e WHERE e.schedule_id = :id
                    AND e.status IN ('queued', 'running')
                    AND (e.status = 'running' OR e.cause != 'backfill'))""",
         {
-            "id": schedule_id,
-            "next": finished_ms + after_end_ms,
+            "id": row.schedule_id,
+            "at": at_ms,
+            "is_backfill": row.fire_key.startswith("backfill:"),
+            "plan": plan_ms,
+            "run": at_ms + jitter_of(name, plan_ms, seed=bytes(seed), most_ms=jitter_ms),
             "source": f"every {format_duration_ms(after_end_ms)} after end",
         },
     )

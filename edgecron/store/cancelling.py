@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from edgecron.model import Reason
 from edgecron.store.aftermath import follow_up_withdrawn
 from edgecron.store.connection import Database
 
@@ -27,17 +28,19 @@ def cancel_queued(database: Database, execution_id: int, *, now_ms: int) -> bool
         return withdraw(database, execution_id, now_ms=now_ms)
 
 
-def withdraw(database: Database, execution_id: int, *, now_ms: int) -> bool:
+def withdraw(
+    database: Database, execution_id: int, *, reason: Reason = Reason.REQUEST, now_ms: int
+) -> bool:
     """Cancel a queued execution on request, inside the caller's transaction.
 
     Its fire has ended with it: what follows is written as after any other end.
     """
     row = database.returning(
-        """UPDATE executions SET status = 'cancelled', reason = 'request',
+        """UPDATE executions SET status = 'cancelled', reason = :reason, flags = NULL,
                cancel_requested_at = coalesce(cancel_requested_at, :now), finished_at = :now,
                waiting_for = NULL, wait_until = NULL
            WHERE id = :id AND status = 'queued' RETURNING schedule_id""",
-        {"id": execution_id, "now": now_ms},
+        {"id": execution_id, "reason": reason.value, "now": now_ms},
     )
     if row is not None:
         database.change(

@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from edgecron.admission import LATE_CAUSES
 from edgecron.model import Reason
 from edgecron.planning import Fire, FirePlan, Missed
+from edgecron.store.aftermath import follow_up_replaced
 from edgecron.store.connection import Database
 from edgecron.store.contract import BootDecision, ClaimBatch, Decision, Seat
-from edgecron.store.fires import FireWriter
+from edgecron.store.fires import FireWriter, count_planned
 from edgecron.store.ledger import Ledger
 from edgecron.store.queued import has_waiting
 
@@ -34,11 +35,12 @@ def claim_due(
                     fires=decision.plan.fires,
                     missed=decision.plan.missed,
                 )
+        replaced = follow_up_replaced(database, writer, now_ms=now_ms)
     return ClaimBatch(
         granted=tuple(writer.granted),
-        decided=tuple(writer.decided),
+        decided=(*writer.decided, *replaced.decided),
         advanced=advanced,
-        has_replaced=writer.has_replaced,
+        has_replaced=writer.has_replaced or replaced.has_replaced,
     )
 
 
@@ -66,7 +68,7 @@ def claim_boot(
             if is_bounded:
                 continue
             if not is_paused:
-                _count_planned(database, decision.schedule_id)
+                count_planned(database, decision.schedule_id)
             writer.write(
                 decision.schedule_id,
                 decision.revision,
@@ -74,11 +76,12 @@ def claim_boot(
                 fires=() if is_paused else (decision.fire,),
                 missed=(_paused(decision.fire),) if is_paused else (),
             )
+        replaced = follow_up_replaced(database, writer, now_ms=now_ms)
     return ClaimBatch(
         granted=tuple(writer.granted),
-        decided=tuple(writer.decided),
+        decided=(*writer.decided, *replaced.decided),
         advanced=advanced,
-        has_replaced=writer.has_replaced,
+        has_replaced=writer.has_replaced or replaced.has_replaced,
     )
 
 
@@ -143,15 +146,3 @@ def _decide_boot(
         },
     )
     return None if row is None else (bool(row[0]), bool(row[1]))
-
-
-def _count_planned(database: Database, schedule_id: int) -> None:
-    """Count a boot's fire among those that max_runs bounds; with the last one nothing follows."""
-    database.change(
-        """UPDATE schedules SET planned_count = planned_count + 1,
-               next_plan_at = iif(planned_count + 1 >= max_runs, NULL, next_plan_at),
-               next_run_at = iif(planned_count + 1 >= max_runs, NULL, next_run_at),
-               next_source = iif(planned_count + 1 >= max_runs, NULL, next_source)
-           WHERE id = :id""",
-        {"id": schedule_id},
-    )

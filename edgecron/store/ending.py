@@ -74,12 +74,13 @@ def requeue(database: Database, row: RunningRow, *, now_ms: int) -> Decided | No
                WHERE id = :id AND lease_token = :token AND status = 'running'
                RETURNING schedule_id, cancel_requested_at,
                    (SELECT deleted_at FROM schedules WHERE id = executions.schedule_id),
-                   revision, plan_at, due_at, cause, attempt""",
+                   revision, plan_at, due_at, cause, attempt, flags""",
             {"id": row.execution_id, "token": row.lease_token, "now": now_ms},
         )
         if queued is not None and queued[1] is not None:
-            withdraw(database, row.execution_id, now_ms=now_ms)
-            reason = Reason.REQUEST
+            is_replaced = queued[8] == json.dumps([REPLACED_MARK])
+            reason = Reason.REPLACED if is_replaced else Reason.REQUEST
+            withdraw(database, row.execution_id, reason=reason, now_ms=now_ms)
         elif queued is not None and queued[2] is not None:
             cancel_removed(database, queued[0], now_ms=now_ms)
             reason = Reason.REMOVED

@@ -14,7 +14,7 @@ from edgecron.store.connection import Database
 from edgecron.store.contract import Decided, Granted, Seat
 from edgecron.store.ledger import Ledger, ScopeKey
 from edgecron.store.needs import Needs, waiting_columns
-from edgecron.store.replacing import replace_oldest, replace_waiting
+from edgecron.store.replacing import keep_turn, replace_oldest, replace_waiting
 
 
 class FireWriter:
@@ -30,6 +30,9 @@ class FireWriter:
         self._direct = direct
         self._needs = Needs(database, now_ms=now_ms)
         self.has_replaced = False
+        self.withdrawn: list[
+            int
+        ] = []  # replaced before they started: what follows is to be written
         self.granted: list[Granted] = []
         self.decided: list[Decided] = []
 
@@ -153,6 +156,8 @@ class FireWriter:
         replace = replace_waiting if is_owed else replace_oldest
         withdrawn = replace(self._database, key, count=count, by=by, now_ms=self._now_ms)
         self.decided.extend(withdrawn)
+        keep_turn(self._database, by, withdrawn)
+        self.withdrawn.extend(one.execution_id for one in withdrawn)
         self._ledger.count_anew(key)
         self.has_replaced = self.has_replaced or not is_owed
 
@@ -191,24 +196,17 @@ class FireWriter:
             )
 
 
-def enqueue_fire(
-    database: Database,
-    schedule_id: int,
-    revision: int,
-    spec: ScheduleSpec,
-    *,
-    fire: Fire,
-    now_ms: int,
-) -> list[Decided]:
-    """Queue a fire that a person asked for, inside the caller's transaction; overlap may skip it.
-
-    One row for each scope.
-    """
-    writer = FireWriter(
-        database, None, Ledger(database, None, [schedule_id]), now_ms=now_ms, direct=False
+def count_planned(database: Database, schedule_id: int) -> None:
+    """Count a fire that no time gave among those that max_runs bounds, inside the caller's
+    transaction; with the last one nothing follows."""
+    database.change(
+        """UPDATE schedules SET planned_count = planned_count + 1,
+               next_plan_at = iif(planned_count + 1 >= max_runs, NULL, next_plan_at),
+               next_run_at = iif(planned_count + 1 >= max_runs, NULL, next_run_at),
+               next_source = iif(planned_count + 1 >= max_runs, NULL, next_source)
+           WHERE id = :id""",
+        {"id": schedule_id},
     )
-    writer.write(schedule_id, revision, spec, fires=(fire,))
-    return writer.decided
 
 
 def record_missed(

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from edgecron.model import REPLACED_MARK, Cause, Reason, Status
 from edgecron.store.connection import Database
 from edgecron.store.contract import Decided
+
+# id, status, revision, plan_at, cause, attempt, cancel_requested_at, due_at
+_Row = tuple[int, str, int, int, str, int, int | None, int]
 
 
 def replace_oldest(
@@ -35,6 +40,20 @@ def replace_waiting(
     return [_withdraw(database, key[0], row, now_ms) for row in waiting[: max(count, 0)]]
 
 
+def keep_turn(database: Database, execution_id: int, withdrawn: Sequence[Decided]) -> None:
+    """Give a fire the turn of those that it has replaced while they waited.
+
+    At the end of the line it would itself be replaced before it is there: on an engine that is
+    always full none of them would ever run.
+    """
+    dues = [one.due_ms for one in withdrawn if one.due_ms is not None and one.cause != Cause.RETRY]
+    if dues:
+        database.change(
+            "UPDATE executions SET due_at = min(due_at, :due) WHERE id = :id AND status = 'queued'",
+            {"id": execution_id, "due": min(dues)},
+        )
+
+
 def ask_for_place(
     database: Database, key: tuple[int, str, str], *, by: int, limit: int, now_ms: int
 ) -> bool:
@@ -51,13 +70,10 @@ def ask_for_place(
     return bool(wanted)
 
 
-def _find_oldest(
-    database: Database, key: tuple[int, str, str], by: int
-) -> list[tuple[int, str, int, int, str, int, int | None]]:
-    """(id, status, revision, plan_at, cause, attempt, cancel_requested_at) of what is active but
-    for one, and for backfills: what is queued first, the oldest first."""
+def _find_oldest(database: Database, key: tuple[int, str, str], by: int) -> list[_Row]:
+    """What is active but for one, and for backfills: what is queued first, the oldest first."""
     return database.rows(
-        """SELECT id, status, revision, plan_at, cause, attempt, cancel_requested_at
+        """SELECT id, status, revision, plan_at, cause, attempt, cancel_requested_at, due_at
            FROM executions
            WHERE schedule_id = :schedule AND scope_kind = :kind AND scope_id = :scope
                AND status IN ('queued', 'running') AND id != :by
@@ -70,10 +86,10 @@ def _find_oldest(
 def _withdraw(
     database: Database,
     schedule_id: int,
-    row: tuple[int, str, int, int, str, int, int | None],
+    row: _Row,
     now_ms: int,
 ) -> Decided:
-    execution_id, _, revision, plan_ms, cause, attempt, _ = row
+    execution_id, _, revision, plan_ms, cause, attempt, _, due_ms = row
     _cancel_queued(database, schedule_id, execution_id, now_ms)
     return Decided(
         execution_id=execution_id,
@@ -84,6 +100,7 @@ def _withdraw(
         reason=Reason.REPLACED,
         cause=Cause(cause),
         attempt=attempt,
+        due_ms=due_ms,
     )
 
 

@@ -56,7 +56,8 @@ def find_misdated(database: Database, *, now_ms: int, ahead_ms: int) -> list[Kep
     return _kept(
         database,
         """AND (trusted_until IS NOT NULL OR decided_until < :first
-               OR next_plan_at > :now + after_end_ms + :large
+               OR min(next_plan_at, next_run_at)
+                   > max(:now, coalesce(from_at, 0)) + after_end_ms + :large
                OR (decided_until > :ahead AND NOT EXISTS (
                    SELECT 1 FROM schedule_scopes AS c CROSS JOIN executions AS e
                        ON e.schedule_id = c.schedule_id AND e.scope_kind = c.scope_kind

@@ -724,11 +724,11 @@ TALES: dict[str, Tale] = {
             "20:44 #2 at 20:48 failed:exit"
         },
     ),
-    "an interval after the end counts from a run by hand as well": Tale(
+    "an interval after the end counts from the last end, that of a run by hand as well": Tale(
         schedules=(job("poll", "every 20m after end"),),
         then=(("20:05", run("poll")),),
         until="20:45",
-        history={"poll": "20:05 manual success\n20:20 success\n20:40 success"},
+        history={"poll": "20:05 manual success\n20:25 success\n20:45 success"},
     ),
     # rm x each
     "what runs when its schedule is removed finishes, what waits is cancelled": Tale(

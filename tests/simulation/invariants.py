@@ -18,7 +18,7 @@ _COLUMNS = (
     "id", "schedule_id", "revision", "name", "scope_kind", "scope_id",
     "plan_at", "fire_key", "attempt", "max_attempts",
     "status", "reason", "due_at", "started_at", "finished_at", "exit_code", "lease_token",
-    "missed_from_at", "missed_to_at", "missed_count", "overlap",
+    "missed_from_at", "missed_to_at", "missed_count", "cancel_requested_at", "overlap",
 )  # fmt: skip
 
 

@@ -493,7 +493,7 @@ def outcome_of(body: Body, execution_id: int) -> Outcome:
         exit_code=body.exit_code,
         started_ms=body.started_ms,
         finished_ms=body.ends_ms,
-        duration_ms=body.ends_ms - body.started_ms,
+        duration_ms=max(0, body.ends_ms - body.started_ms),  # monotonic, in truth
     )
 
 
