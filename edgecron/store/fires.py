@@ -7,14 +7,14 @@ from collections.abc import Iterable
 from typing import Any
 
 from edgecron.admission import Admission, running_limit
-from edgecron.model import Cause, Reason, ScheduleSpec, Status, WaitsFor
+from edgecron.model import CatchUp, Cause, Reason, ScheduleSpec, Status, WaitsFor
 from edgecron.planning import Fire, Missed
 from edgecron.retrying import retry_policy
 from edgecron.store.connection import Database
 from edgecron.store.contract import Decided, Granted, Seat
 from edgecron.store.ledger import Ledger, ScopeKey
 from edgecron.store.needs import Needs, waiting_columns
-from edgecron.store.replacing import keep_turn, replace_oldest, replace_waiting
+from edgecron.store.replacing import count_late, keep_turn, replace_oldest, replace_waiting
 
 
 class FireWriter:
@@ -153,8 +153,18 @@ class FireWriter:
         """
         limit = running_limit(spec.policies.overlap, spec.policies.max_running) or 1
         count = self._ledger.occupancy(key).active - limit
+        if spec.policies.catch_up is CatchUp.ALL:
+            # Those run in sequence, and overlap discards none of them.
+            count -= count_late(self._database, key)
         replace = replace_waiting if is_owed else replace_oldest
-        withdrawn = replace(self._database, key, count=count, by=by, now_ms=self._now_ms)
+        withdrawn = replace(
+            self._database,
+            key,
+            count=count,
+            by=by,
+            spares_late=spec.policies.catch_up is CatchUp.ALL,
+            now_ms=self._now_ms,
+        )
         self.decided.extend(withdrawn)
         keep_turn(self._database, by, withdrawn)
         self.withdrawn.extend(one.execution_id for one in withdrawn)

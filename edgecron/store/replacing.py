@@ -13,16 +13,23 @@ _Row = tuple[int, str, int, int, str, int, int | None, int]
 
 
 def replace_oldest(
-    database: Database, key: tuple[int, str, str], *, count: int, by: int, now_ms: int
+    database: Database,
+    key: tuple[int, str, str],
+    *,
+    count: int,
+    by: int,
+    spares_late: bool = False,
+    now_ms: int,
 ) -> list[Decided]:
     """Withdraw the oldest active executions of a schedule and scope, but for the one they make
     room for, inside the caller's transaction; those that never ran, for the log.
 
-    What is queued is cancelled at once. What runs is marked, and ended by whoever runs it: the
-    newer one waits for that.
+    With `spares_late`, not what is caught up. What is queued is cancelled at once. What runs is
+    marked, and ended by whoever runs it: the newer one waits for that.
     """
     withdrawn = []
-    for row in _find_oldest(database, key, by)[: max(count, 0)]:
+    found = _find_oldest(database, key, by, spares_late=spares_late)
+    for row in found[: max(count, 0)]:
         if row[1] == "queued":
             withdrawn.append(_withdraw(database, key[0], row, now_ms))
         else:
@@ -31,12 +38,17 @@ def replace_oldest(
 
 
 def replace_waiting(
-    database: Database, key: tuple[int, str, str], *, count: int, by: int, now_ms: int
+    database: Database,
+    key: tuple[int, str, str],
+    *,
+    count: int,
+    by: int,
+    spares_late: bool = False,
+    now_ms: int,
 ) -> list[Decided]:
     """As `replace_oldest`, but only what has not begun."""
-    waiting = [
-        row for row in _find_oldest(database, key, by) if row[1] == "queued" and row[4] != "retry"
-    ]
+    found = _find_oldest(database, key, by, spares_late=spares_late)
+    waiting = [row for row in found if row[1] == "queued" and row[4] != "retry"]
     return [_withdraw(database, key[0], row, now_ms) for row in waiting[: max(count, 0)]]
 
 
@@ -70,7 +82,20 @@ def ask_for_place(
     return bool(wanted)
 
 
-def _find_oldest(database: Database, key: tuple[int, str, str], by: int) -> list[_Row]:
+def count_late(database: Database, key: tuple[int, str, str]) -> int:
+    """How many that are caught up in sequence are active of a schedule and scope."""
+    [(count,)] = database.rows(
+        """SELECT count(*) FROM executions INDEXED BY executions_active
+           WHERE schedule_id = :schedule AND scope_kind = :kind AND scope_id = :scope
+               AND status IN ('queued', 'running') AND cause = 'catch_up'""",
+        {"schedule": key[0], "kind": key[1], "scope": key[2]},
+    )
+    return int(count)
+
+
+def _find_oldest(
+    database: Database, key: tuple[int, str, str], by: int, *, spares_late: bool = False
+) -> list[_Row]:
     """What is active but for one, and for backfills: what is queued first, the oldest first."""
     return database.rows(
         """SELECT id, status, revision, plan_at, cause, attempt, cancel_requested_at, due_at
@@ -78,8 +103,15 @@ def _find_oldest(database: Database, key: tuple[int, str, str], by: int) -> list
            WHERE schedule_id = :schedule AND scope_kind = :kind AND scope_id = :scope
                AND status IN ('queued', 'running') AND id != :by
                AND fire_key NOT GLOB 'backfill:*'
+               AND NOT (:spares_late AND cause = 'catch_up')
            ORDER BY status != 'queued', id""",
-        {"schedule": key[0], "kind": key[1], "scope": key[2], "by": by},
+        {
+            "schedule": key[0],
+            "kind": key[1],
+            "scope": key[2],
+            "by": by,
+            "spares_late": spares_late,
+        },
     )
 
 

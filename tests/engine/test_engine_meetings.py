@@ -269,16 +269,17 @@ TALES: dict[str, Tale] = {
             """
         },
     ),
-    "what is on time replaces what still waits to be caught up (silent: all x replace)": Tale(
+    "what is on time replaces none of those that are caught up in sequence": Tale(
         schedules=(job("sync", QUARTERLY, lasts_m=10, catch_up="all", overlap="replace"),),
         then=(("20:01", asleep("20:50")),),
-        until="21:14",
+        until="21:29",
         history={
             "sync": """
                 20:15 catch_up at 20:50 success
-                20:30 catch_up cancelled:replaced
-                20:45 catch_up cancelled:replaced
-                21:00 success
+                20:30 catch_up at 21:00 success
+                20:45 catch_up at 21:10 success
+                21:00 cancelled:replaced
+                21:15 at 21:20 running
             """
         },
     ),
