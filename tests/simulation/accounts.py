@@ -138,20 +138,27 @@ def _check_after(people: People, life: Life, mine: list[Row], rows: list[Row]) -
         upstream = by_id[int(row["fire_key"].removeprefix("after:"))]
         ends = upstreams[upstream["name"]]
         assert last[fire_of(upstream)] is upstream, f"followed before its last attempt: {row}"
-        assert ends in _ENDS[upstream["status"]], f"follows no such end: {row} {upstream}"
+        assert ends in _ends_of(upstream), f"follows no such end: {row} {upstream}"
         assert row["plan_at"] == upstream["plan_at"], f"not the upstream's plan time: {row}"
         followed[upstream["id"]] += 1
     if life.was_held or life.spec.max_runs is not None or life.made_ms != people.anchor_ms:
         return
     for upstream in last.values():
         ends = upstreams.get(upstream["name"])
-        if ends is None or ends not in _ENDS.get(upstream["status"], ()):
+        if ends is None or ends not in _ends_of(upstream):
             continue
         if upstream["reason"] == "removed":
             continue  # Its follower may have been removed before it.
         scope = (upstream["scope_kind"], upstream["scope_id"])
         wanted = 1 if scope in life.spec.scopes else len(life.spec.scopes)
         assert followed[upstream["id"]] == wanted, f"not followed: {upstream} by {life.spec.name}"
+
+
+def _ends_of(row: Row) -> tuple[str, ...]:
+    """What an end is to those that follow: of an attempt that never came, the failure before."""
+    if row["status"] == "cancelled" and row["attempt"] > 1 and row["started_at"] is None:
+        return _ENDS["failed"]
+    return _ENDS.get(row["status"], ())
 
 
 def _upstream(text: str) -> tuple[str, str]:
