@@ -255,7 +255,8 @@ def translated_errors(path: Path) -> Iterator[None]:
     except (apsw.SQLError, apsw.SchemaChangeError) as error:
         raise DatabaseUnusable(
             f"database {path} does not have the tables of this edgecron ({error})",
-            hint="somebody changed them; restore a backup",
+            hint="made by an edgecron before the first release, or changed by somebody:"
+            " set it aside and add the schedules anew, or restore a backup",
         ) from error
     except (apsw.IOError, apsw.ProtocolError, apsw.NoMemError, apsw.LockedError) as error:
         raise DatabaseUnusable(f"database {path} can't be used ({error})") from error
