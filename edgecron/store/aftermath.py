@@ -16,7 +16,8 @@ from edgecron.retrying import EndedAttempt, RetryPolicy, plan_retry
 from edgecron.store.broken import note_broken
 from edgecron.store.connection import Database
 from edgecron.store.contract import Decided, Ended
-from edgecron.store.fires import FireWriter, count_planned
+from edgecron.store.firerows import count_planned
+from edgecron.store.fires import FireWriter
 from edgecron.store.ledger import Ledger
 from edgecron.store.needs import wake_for_success
 from edgecron.store.revisions import find_compiled

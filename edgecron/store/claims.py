@@ -10,7 +10,8 @@ from edgecron.planning import Fire, FirePlan, Missed
 from edgecron.store.aftermath import follow_up_replaced
 from edgecron.store.connection import Database
 from edgecron.store.contract import BootDecision, ClaimBatch, Decision, Seat
-from edgecron.store.fires import FireWriter, count_planned
+from edgecron.store.firerows import count_planned
+from edgecron.store.fires import FireWriter
 from edgecron.store.ledger import Ledger
 from edgecron.store.queued import has_waiting
 

@@ -1,4 +1,4 @@
-"""The rows of fires: running, queued or skipped; and of ranges that did not run."""
+"""One schedule's decision carried out: a row for each fire and range, in each of its scopes."""
 
 from __future__ import annotations
 
@@ -12,6 +12,14 @@ from edgecron.planning import Fire, Missed
 from edgecron.retrying import retry_policy
 from edgecron.store.connection import Database
 from edgecron.store.contract import Decided, Granted, Seat
+from edgecron.store.firerows import (
+    fire_columns,
+    insert_fire,
+    overlapped,
+    record_held,
+    record_missed,
+    skip_fire,
+)
 from edgecron.store.ledger import Ledger, ScopeKey
 from edgecron.store.needs import Needs, waiting_columns
 from edgecron.store.replacing import count_late, keep_turn, replace_oldest, replace_waiting
@@ -67,10 +75,8 @@ class FireWriter:
             )
             if execution_id is None:
                 # Another end of the same plan time is recorded: this one has a row of its own.
-                columns = _fire_columns(schedule_id, revision, spec, scope, fire, self._now_ms)
-                execution_id = _insert_skipped(self._database, columns | _missed_columns(held))
-                if execution_id is not None:
-                    _count_skipped(self._database, schedule_id, 1)
+                columns = fire_columns(schedule_id, revision, spec, scope, fire, self._now_ms)
+                execution_id = record_held(self._database, columns, held)
             self._record_skipped((schedule_id, revision), execution_id, held, fire.cause)
 
     def _write_fire(
@@ -95,9 +101,9 @@ class FireWriter:
             return
         token = os.urandom(8).hex() if admission is Admission.RUN else None
         waiting = waiting_columns(unmet, due_ms=fire.due_ms, deadline_s=policies.needs_deadline_s)
-        execution_id = _insert_fire(
+        execution_id = insert_fire(
             self._database,
-            _fire_columns(schedule_id, revision, spec, scope, fire, self._now_ms)
+            fire_columns(schedule_id, revision, spec, scope, fire, self._now_ms)
             | self._claim_columns(token)
             | waiting,
         )
@@ -204,212 +210,3 @@ class FireWriter:
                     missed_count=span.count,
                 )
             )
-
-
-def count_planned(database: Database, schedule_id: int) -> None:
-    """Count a fire that no time gave among those that max_runs bounds, inside the caller's
-    transaction; with the last one nothing follows."""
-    database.change(
-        """UPDATE schedules SET planned_count = planned_count + 1,
-               next_plan_at = iif(planned_count + 1 >= max_runs, NULL, next_plan_at),
-               next_run_at = iif(planned_count + 1 >= max_runs, NULL, next_run_at),
-               next_source = iif(planned_count + 1 >= max_runs, NULL, next_source)
-           WHERE id = :id""",
-        {"id": schedule_id},
-    )
-
-
-def record_missed(
-    database: Database,
-    schedule_id: int,
-    revision: int,
-    spec: ScheduleSpec,
-    scope: tuple[str, str],
-    missed: Missed,
-    now_ms: int,
-) -> int | None:
-    """Write a range that did not run, or let the newest row grow by it; the row's id.
-
-    None where a row of this range exists already.
-    """
-    grown = _grow_newest(
-        database, schedule_id, scope, missed, fire_key="missed", cause=Cause.SCHEDULE
-    )
-    if grown is None:
-        grown = _insert_range(database, (schedule_id, revision), spec, scope, missed, now_ms)
-    if grown is None and not _is_recorded(database, schedule_id, scope, missed):
-        # Where a clock was set back, a range may begin as an earlier one did and end later: its
-        # name is its end then.
-        grown = _insert_range(
-            database, (schedule_id, revision), spec, scope, missed, now_ms, plan_ms=missed.to_ms
-        )
-    if grown is not None:
-        _count_skipped(database, schedule_id, missed.count)
-    return grown
-
-
-def _insert_range(
-    database: Database,
-    schedule: tuple[int, int],
-    spec: ScheduleSpec,
-    scope: tuple[str, str],
-    missed: Missed,
-    now_ms: int,
-    *,
-    plan_ms: int | None = None,
-) -> int | None:
-    """The row of a range, named by its first time or by `plan_ms`; None where that is taken."""
-    named_ms = missed.from_ms if plan_ms is None else plan_ms
-    fire = Fire(plan_ms=named_ms, due_ms=named_ms, cause=Cause.SCHEDULE, fire_key="missed")
-    columns = _fire_columns(*schedule, spec, scope, fire, now_ms)
-    return _insert_skipped(database, columns | _missed_columns(missed))
-
-
-def _is_recorded(
-    database: Database, schedule_id: int, scope: tuple[str, str], missed: Missed
-) -> bool:
-    """Whether a row that begins where a range does ends no earlier."""
-    row = database.row(
-        """SELECT 1 FROM executions
-           WHERE schedule_id = :schedule AND scope_kind = :scope_kind AND scope_id = :scope_id
-               AND plan_at = :from AND fire_key = 'missed' AND missed_to_at >= :to""",
-        {
-            "schedule": schedule_id,
-            "scope_kind": scope[0],
-            "scope_id": scope[1],
-            "from": missed.from_ms,
-            "to": missed.to_ms,
-        },
-    )
-    return row is not None
-
-
-def skip_fire(
-    database: Database,
-    schedule_id: int,
-    revision: int,
-    spec: ScheduleSpec,
-    scope: tuple[str, str],
-    fire: Fire,
-    now_ms: int,
-) -> int | None:
-    """Write that overlap left a fire out, or let the newest such row grow; the row's id."""
-    span = overlapped(fire)
-    found = None
-    if not fire.fire_key:
-        found = _grow_newest(database, schedule_id, scope, span, fire_key="", cause=fire.cause)
-    if found is None:
-        columns = _fire_columns(schedule_id, revision, spec, scope, fire, now_ms)
-        found = _insert_skipped(database, columns | _missed_columns(span))
-    if found is not None:
-        _count_skipped(database, schedule_id, 1)
-    return found
-
-
-def overlapped(fire: Fire) -> Missed:
-    """A fire that overlap left out, as a range of one."""
-    return Missed(from_ms=fire.plan_ms, to_ms=fire.plan_ms, count=1, reason=Reason.OVERLAP)
-
-
-def _insert_fire(database: Database, columns: dict[str, Any]) -> int | None:
-    row = database.returning(
-        """INSERT INTO executions (schedule_id, revision, scope_kind, scope_id, plan_at, fire_key,
-               cause, trigger_text, due_at, max_attempts, queue, priority, status, queued_at,
-               claimed_at, heartbeat_at, started_at, engine_id, supervisor_id, lease_token,
-               waiting_for, wait_until)
-           VALUES (:schedule, :revision, :scope_kind, :scope_id, :plan, :fire_key, :cause,
-               :source, :due, :max_attempts, :queue, :priority, :status, :now, :claimed, :claimed,
-               :claimed, :engine, :supervisor, :token, :waiting_for, :wait_until)
-           ON CONFLICT (schedule_id, scope_kind, scope_id, plan_at, fire_key, attempt) DO NOTHING
-           RETURNING id""",
-        columns,
-    )
-    return None if row is None else int(row[0])
-
-
-def _insert_skipped(database: Database, columns: dict[str, Any]) -> int | None:
-    row = database.returning(
-        """INSERT INTO executions (schedule_id, revision, scope_kind, scope_id, plan_at, fire_key,
-               cause, trigger_text, due_at, max_attempts, queue, priority, status, reason,
-               finished_at, missed_from_at, missed_to_at, missed_count)
-           VALUES (:schedule, :revision, :scope_kind, :scope_id, :plan, :fire_key, :cause,
-               :source, :due, :max_attempts, :queue, :priority, 'skipped', :reason, :now,
-               :missed_from, :missed_to, :missed_count)
-           ON CONFLICT (schedule_id, scope_kind, scope_id, plan_at, fire_key, attempt) DO NOTHING
-           RETURNING id""",
-        columns,
-    )
-    return None if row is None else int(row[0])
-
-
-def _grow_newest(
-    database: Database,
-    schedule_id: int,
-    scope: tuple[str, str],
-    missed: Missed,
-    *,
-    fire_key: str,
-    cause: Cause,
-) -> int | None:
-    row = database.returning(
-        """UPDATE executions SET missed_to_at = :to, missed_count = missed_count + :count
-           WHERE id = (SELECT id FROM executions WHERE schedule_id = :schedule
-                   AND scope_kind = :scope_kind AND scope_id = :scope_id
-                   ORDER BY id DESC LIMIT 1)
-               AND status = 'skipped' AND reason = :reason AND fire_key = :fire_key
-               AND cause = :cause AND missed_to_at < :from
-           RETURNING id""",
-        {
-            "schedule": schedule_id,
-            "scope_kind": scope[0],
-            "scope_id": scope[1],
-            "reason": missed.reason.value,
-            "fire_key": fire_key,
-            "cause": cause.value,
-            "from": missed.from_ms,
-            "to": missed.to_ms,
-            "count": missed.count,
-        },
-    )
-    return None if row is None else int(row[0])
-
-
-def _count_skipped(database: Database, schedule_id: int, count: int) -> None:
-    database.change(
-        "UPDATE schedules SET skipped_count = skipped_count + :count WHERE id = :id",
-        {"id": schedule_id, "count": count},
-    )
-
-
-def _fire_columns(
-    schedule_id: int,
-    revision: int,
-    spec: ScheduleSpec,
-    scope: tuple[str, str],
-    fire: Fire,
-    now_ms: int,
-) -> dict[str, Any]:
-    return {
-        "schedule": schedule_id,
-        "revision": revision,
-        "scope_kind": scope[0],
-        "scope_id": scope[1],
-        "plan": fire.plan_ms,
-        "fire_key": fire.fire_key,
-        "cause": fire.cause.value,
-        "source": fire.source,
-        "due": fire.due_ms,
-        "max_attempts": retry_policy(spec.policies).max_attempts,
-        "queue": spec.queue,
-        "priority": int(spec.policies.priority),
-        "now": now_ms,
-    }
-
-
-def _missed_columns(missed: Missed) -> dict[str, Any]:
-    return {
-        "reason": missed.reason.value,
-        "missed_from": missed.from_ms,
-        "missed_to": missed.to_ms,
-        "missed_count": missed.count,
-    }

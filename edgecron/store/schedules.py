@@ -14,7 +14,7 @@ from edgecron.model import Schedule, ScheduleSpec
 from edgecron.planning import Missed, NextFire
 from edgecron.store.cancelling import cancel_removed
 from edgecron.store.connection import Database
-from edgecron.store.fires import record_missed
+from edgecron.store.firerows import record_missed
 from edgecron.store.needs import wake_schedule
 from edgecron.store.revisions import repeat_revision, write_revision
 from edgecron.store.rows import KEPT_COLUMNS, SPEC_COLUMNS, schedule_of, spec_columns
