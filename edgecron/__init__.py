@@ -4,6 +4,7 @@ The map of the floors. A module imports from its own floor's package or from flo
 in this list, never from below; `tests/test_house.py` holds it.
 
     errors                what goes wrong, as types
+    safetext              text from anybody, made harmless for a terminal
     timetext              durations and instants as text
     clock, paths          the only readers of clocks; where files live
     validity              checks that values go through at birth

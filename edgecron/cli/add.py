@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING
 from edgecron.cli import wanted, wantedjob
 from edgecron.cli.options import UsageError
 from edgecron.cli.phrases import next_sentence
-from edgecron.cli.screen import clean
 from edgecron.cli.session import Session
 
 if TYPE_CHECKING:
@@ -72,7 +71,7 @@ def run(cli: Session, args: Namespace) -> int:
         when = next_sentence(schedule, zone=cli.zone(), now=scheduler.now())
         # As they are kept: the database's seed has its part in H.
         words = describe_all(scheduler.triggers(schedule))
-        cli.put(clean(f"added {schedule.name}: {words}; {when}"))
+        cli.put(f"added {schedule.name}: {words}; {when}")
     warn_of(cli, args, triggers, spec.job)
     cli.warn_without_engine(scheduler)
     return 0

@@ -66,7 +66,6 @@ def run(cli: Session, args: Namespace) -> int:
 def _agrees(cli: Session, plan: Backfill) -> bool:
     from edgecron.cli.options import UsageError
     from edgecron.cli.phrases import count_words
-    from edgecron.cli.screen import clean
 
     what = f"{count_words(len(plan.wanted), 'run')} of {plan.schedule.name}"
     if cli.is_json or not (sys.stdin.isatty() and sys.stderr.isatty()):
@@ -76,8 +75,7 @@ def _agrees(cli: Session, plan: Backfill) -> bool:
         )
     for line in _lines(cli, plan):
         cli.say(line)
-    print(clean(f"queue {what}? [y/N] "), end="", file=sys.stderr, flush=True)
-    return sys.stdin.readline().strip().lower() in ("y", "yes")
+    return cli.ask(f"queue {what}? [y/N] ")
 
 
 def _progress_of(cli: Session) -> Any:
@@ -105,10 +103,9 @@ def _put_plan(cli: Session, plan: Backfill) -> None:
         for line in _undecided_lines(cli, plan):
             cli.say(f"edgecron: {line}")
         return
-    from edgecron.cli.screen import clean
 
     for line in _lines(cli, plan):
-        cli.put(clean(line))
+        cli.put(line)
     cli.put("nothing was written")
 
 
@@ -136,21 +133,20 @@ def _put_done(cli: Session, plan: Backfill, ids: list[int]) -> None:
         cli.put_json(execution_object(scheduler.execution(id_)) for id_ in ids)
         return
     from edgecron.cli.phrases import count_words
-    from edgecron.cli.screen import clean
 
     name = plan.schedule.name
     if not ids:
-        cli.put(clean(f"nothing to backfill of {name}"))
+        cli.put(f"nothing to backfill of {name}")
     else:
         runs = f"run {ids[0]}" if len(ids) == 1 else f"runs {ids[0]} to {ids[-1]}"
-        cli.put(clean(f"queued {count_words(len(ids), 'run')} of {name}: {runs}"))
+        cli.put(f"queued {count_words(len(ids), 'run')} of {name}: {runs}")
         if not plan.schedule.enabled:
-            cli.put(clean(f"  it is paused: they wait for {cli.command(f'resume {name}')}"))
+            cli.put(f"  it is paused: they wait for {cli.command(f'resume {name}')}")
     lost = len(plan.wanted) - len(ids)
     if lost:
         cli.put(f"  {lost} had a run of their own by then")
     for line in _left_lines(cli, plan):
-        cli.put(clean(f"  {line}"))
+        cli.put(f"  {line}")
 
 
 def _lines(cli: Session, plan: Backfill) -> list[str]:

@@ -58,10 +58,9 @@ def run(cli: Session, args: Namespace) -> int:
 
 
 def _sentence(execution: Execution) -> str:
-    from edgecron.cli.screen import clean
     from edgecron.model import Status
 
-    name = clean(execution.schedule)
+    name = execution.schedule
     if execution.status is Status.CANCELLED and execution.started_at is None:
         return f"withdrew run {execution.id} of {name}"
     return f"ending run {execution.id} of {name}"

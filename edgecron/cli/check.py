@@ -134,12 +134,12 @@ def _has_hash(text: str) -> bool:
 def _put(cli: Session, reading: _Reading, *, now: datetime) -> None:
     from datetime import UTC
 
-    from edgecron.cli.screen import clean, distance, glyph, paint
+    from edgecron.cli.screen import distance, glyph, paint
     from edgecron.triggers import load_zone
 
     is_colored = cli.use_color(sys.stdout)
-    cli.put(f"{paint(clean(reading.trigger.text), 'bold', is_on=is_colored)}")
-    cli.put(f"  {clean(reading.description)}")
+    cli.put(f"{paint(reading.trigger.text, 'bold', is_on=is_colored)}")
+    cli.put(f"  {reading.description}")
     zone = load_zone(reading.trigger.timezone)
     for number, time in enumerate(reading.times):
         label = "next" if number == 0 else ""
@@ -150,6 +150,6 @@ def _put(cli: Session, reading: _Reading, *, now: datetime) -> None:
         cli.put(f"  {label} {local}  {paint(utc, 'dim', is_on=is_colored)}  {away}")
     sign = glyph("•", "-")
     for note in reading.notes:
-        cli.put(f"  {paint(sign, 'cyan', is_on=is_colored)} {clean(note)}")
+        cli.put(f"  {paint(sign, 'cyan', is_on=is_colored)} {note}")
     for warning in reading.warnings:
-        cli.put(f"  {paint('!', 'yellow', is_on=is_colored)} {clean(warning)}")
+        cli.put(f"  {paint('!', 'yellow', is_on=is_colored)} {warning}")

@@ -81,7 +81,7 @@ def _finding_object(finding: Finding) -> dict[str, Any]:
 def _put(cli: Session, findings: tuple[Finding, ...]) -> None:
     from edgecron.checkup import CheckStatus
     from edgecron.cli.phrases import count_words
-    from edgecron.cli.screen import clean, glyph, paint
+    from edgecron.cli.screen import glyph, paint
 
     is_colored = cli.use_color(sys.stdout)
     signs = {
@@ -98,10 +98,10 @@ def _put(cli: Session, findings: tuple[Finding, ...]) -> None:
         cli.put(
             f"{paint(sign, sign_style, is_on=is_colored)} "
             f"{paint(f'{name:<{width}}', 'dim', is_on=is_colored)}  "
-            f"{paint(clean(finding.message), style, is_on=is_colored)}"
+            f"{paint(finding.message, style, is_on=is_colored)}"
         )
         if finding.hint is not None:
-            cli.put(f"{' ' * (width + 4)}{clean(finding.hint)}")
+            cli.put(f"{' ' * (width + 4)}{finding.hint}")
     counts = [
         count_words(count, word)
         for word, status in (("problem", CheckStatus.PROBLEM), ("warning", CheckStatus.WARNING))
@@ -159,7 +159,6 @@ def _trust_clock(cli: Session) -> int:
 def _agrees(cli: Session, state: EngineState, *, count: int) -> bool:
     """Say what is about to happen, and ask."""
     from edgecron.cli.phrases import count_words
-    from edgecron.cli.screen import clean
 
     pid = state.info.pid
     cli.say(f"engine pid {pid} is stalled: {state.why}")
@@ -167,8 +166,7 @@ def _agrees(cli: Session, state: EngineState, *, count: int) -> bool:
     if count:
         verb = "goes" if count == 1 else "go"
         cli.say(f"{count_words(count, 'run')} of it {verb} on under its supervisor.")
-    print(clean(f"end pid {pid}? [y/N] "), end="", file=sys.stderr, flush=True)
-    return sys.stdin.readline().strip().lower() in ("y", "yes")
+    return cli.ask(f"end pid {pid}? [y/N] ")
 
 
 def _put_taken(cli: Session, done: TakenOver) -> None:

@@ -19,7 +19,6 @@ from edgecron.cli import wanted, wantedjob
 from edgecron.cli.add import warn_of
 from edgecron.cli.options import UsageError
 from edgecron.cli.phrases import next_sentence
-from edgecron.cli.screen import clean
 from edgecron.cli.session import Session
 
 if TYPE_CHECKING:
@@ -70,7 +69,7 @@ def run(cli: Session, args: Namespace) -> int:
         cli.put_json([schedule_object(schedule)])
     else:
         when = next_sentence(schedule, zone=cli.zone(), now=scheduler.now())
-        cli.put(clean(f"changed {schedule.name}; {when}"))
+        cli.put(f"changed {schedule.name}; {when}")
     warn_of(cli, args, triggers, schedule.spec.job)
     return 0
 

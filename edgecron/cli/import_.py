@@ -185,18 +185,11 @@ def _part_from_cron(
     if why_not is not None:
         cli.say(f"comment {them} out: {why_not}")
     elif not cli.is_json and sys.stdin.isatty() and sys.stderr.isatty():
-        if _agrees(cli, f"comment {shown} of {args.file} out? [y/N] "):
+        if cli.ask(f"comment {shown} of {args.file} out? [y/N] "):
             _comment_out(args.file, content, lines)
             cli.say(f"done: cron no longer runs {them}")
     else:
         cli.say(f"comment {them} out: repeat with --comment-out")
-
-
-def _agrees(cli: Session, question: str) -> bool:
-    from edgecron.cli.screen import clean
-
-    print(clean(question), end="", file=sys.stderr, flush=True)
-    return sys.stdin.readline().strip().lower() in ("y", "yes")
 
 
 def _refuse_comment_out(file: str) -> None:

@@ -159,12 +159,13 @@ class Printer:
     """
 
     def __init__(self, *, zone: tzinfo | None = None, to: TextIO | None = None) -> None:
-        from codecs import getincrementaldecoder
+        from edgecron.model import Stream
+        from edgecron.safetext import StreamCleaner
 
         self._to = to or sys.stdout
         self._is_cleaned = self._to.isatty()
-        # A chunk may end within a letter: each stream has a decoder that keeps the rest.
-        self._decoders = {number: getincrementaldecoder("utf-8")("replace") for number in (1, 2)}
+        # A chunk may end within a letter: each stream has a cleaner that keeps the rest.
+        self._cleaners = {stream: StreamCleaner() for stream in Stream}
         self._last = ""
         self._zone = zone
         self._open_line: int | None = None  # the stream whose line has not ended
@@ -176,18 +177,20 @@ class Printer:
             self._to.buffer.write(content)
             self._to.buffer.flush()
             return
-        from edgecron.cli.screen import clean
-
-        text = self._decoders[chunk.stream].decode(content).replace("\r\n", "\n")
-        self._last = clean(text, keep="\n\t") or self._last
-        self._to.write(clean(text, keep="\n\t"))
-        self._to.flush()
+        self._write(self._cleaners[chunk.stream].feed(content))
 
     def end(self) -> None:
         """End the last line, on a terminal."""
+        for cleaner in self._cleaners.values():
+            self._write(cleaner.end())
         if self._last and not self._last.endswith("\n"):
             self._to.write("\n")
         self._to.flush()
+
+    def _write(self, text: str) -> None:
+        self._to.write(text)
+        self._to.flush()
+        self._last = text or self._last
 
     def _timed(self, chunk: OutputChunk, zone: tzinfo) -> bytes:
         from edgecron.timetext import from_ms

@@ -53,11 +53,10 @@ def put_changed(cli: Session, changed: list[tuple[Schedule, str]]) -> None:
         cli.put_json(schedule_object(schedule) for schedule, _ in changed)
         return
     from edgecron.cli.phrases import next_sentence
-    from edgecron.cli.screen import clean
 
     now = cli.scheduler().now()
     for schedule, words in changed:
         when = (
             "" if not schedule.enabled else f"; {next_sentence(schedule, zone=cli.zone(), now=now)}"
         )
-        cli.put(clean(f"{words}{when}"))
+        cli.put(f"{words}{when}")

@@ -1,4 +1,4 @@
-"""Values in a few words, for tables and single lines. Nothing here is cleaned yet."""
+"""Values in a few words, for tables and single lines. They are cleaned where they are put."""
 
 from __future__ import annotations
 

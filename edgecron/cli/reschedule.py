@@ -36,7 +36,6 @@ def run(cli: Session, args: Namespace) -> int:
         cli.put_json([schedule_object(schedule)])
     else:
         from edgecron.cli.phrases import full_time, next_sentence
-        from edgecron.cli.screen import clean
 
         zone, now = cli.zone(), scheduler.now()
         was = before.next_run_at
@@ -44,6 +43,6 @@ def run(cli: Session, args: Namespace) -> int:
         if was is not None and was != schedule.next_run_at:
             instead = f", instead of {full_time(was, schedule.spec.timezone, zone=zone)}"
         when = next_sentence(schedule, zone=zone, now=now)
-        cli.put(clean(f"rescheduled {schedule.name}; {when}{instead}"))
+        cli.put(f"rescheduled {schedule.name}; {when}{instead}")
     cli.warn_without_engine(scheduler, queue=schedule.spec.queue)
     return 0

@@ -31,9 +31,8 @@ def run(cli: Session, args: Namespace) -> int:
 
         cli.put_json(schedule_object(schedule) for schedule in removed)
         return 0
-    from edgecron.cli.screen import clean
 
     for schedule in removed:
         history = cli.command(f"history {schedule.name}")
-        cli.put(clean(f"removed {schedule.name}; its history stays: {history}"))
+        cli.put(f"removed {schedule.name}; its history stays: {history}")
     return 0

@@ -76,10 +76,9 @@ def tell_fired(cli: Session, executions: list[Execution]) -> int:
 def put_fired(cli: Session, executions: list[Execution]) -> None:
     """What became of a fire, a line for each of its runs."""
     from edgecron.cli.phrases import status_words
-    from edgecron.cli.screen import clean
 
     for execution in executions:
-        cli.put(clean(f"run {execution.id} of {execution.schedule}: {status_words(execution)}"))
+        cli.put(f"run {execution.id} of {execution.schedule}: {status_words(execution)}")
 
 
 def _put(cli: Session, executions: list[Execution]) -> None:

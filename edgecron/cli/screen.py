@@ -9,12 +9,14 @@ import unicodedata
 from collections.abc import Sequence
 from datetime import UTC, datetime, tzinfo
 
+from edgecron.safetext import clean
 from edgecron.timetext import format_duration_ms
 
 _STYLES = {
     "bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "blue": "34",
     "magenta": "35", "cyan": "36",
 }  # fmt: skip
+_PAINT = f"(\x1b\\[(?:0|{'|'.join(_STYLES.values())})m)"
 _BLANKS = {ord("\t"): " ", ord("\n"): " "}  # a cell is one line
 _NARROWEST = 8  # of a column that gives way
 _NO_LIMIT = 100_000
@@ -29,20 +31,19 @@ STATUS_STYLES = {
 }
 
 
-def clean(text: str, *, keep: str = "") -> str:
-    """Text without anything that a terminal would obey; such letters are shown escaped.
+def clean_painted(text: str) -> str:
+    """Lines that are clean but for the colours of `paint`."""
+    import re
 
-    `keep` names control characters that are let through, such as a newline.
-    """
-    if text.isascii() and text.isprintable():
-        return text
+    parts = re.split(_PAINT, text)
     return "".join(
-        letter if letter in keep or _is_harmless(letter) else _escape(letter) for letter in text
+        part if number % 2 else clean(part, keep="\n") for number, part in enumerate(parts)
     )
 
 
 def paint(text: str, style: str | None, *, is_on: bool) -> str:
-    """Coloured text, or the text as it is."""
+    """Text cleaned, and coloured where that is wanted."""
+    text = clean(text)
     if not is_on or style is None:
         return text
     return f"\x1b[{_STYLES[style]}m{text}\x1b[0m"
@@ -175,15 +176,3 @@ def _fit(text: str, width: int) -> str:
             break
         kept += letter
     return kept + glyph("…", "~") + " " * (width - 1 - display_width(kept))
-
-
-def _is_harmless(letter: str) -> bool:
-    # Cf holds the right-to-left marks that make a name look like another one.
-    return unicodedata.category(letter) not in {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
-
-
-def _escape(letter: str) -> str:
-    code = ord(letter)
-    if code < 0x100:
-        return f"\\x{code:02x}"
-    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"

@@ -79,18 +79,31 @@ class Session:
         return stream.isatty()
 
     def put(self, text: str = "") -> None:
-        """Data, on stdout. The text is safe for a terminal: see `screen.clean`."""
+        """Data, on stdout: lines, coloured by `screen.paint` or not at all, cleaned here."""
+        if not (text.isascii() and text.isprintable()):
+            from edgecron.cli.screen import clean_painted
+            from edgecron.safetext import clean
+
+            is_colored = self.use_color(sys.stdout)
+            text = clean_painted(text) if is_colored else clean(text, keep="\n")
         print(text)
 
     def put_json(self, objects: Iterable[Mapping[str, Any]]) -> None:
         """An array of objects on stdout, `[]` when empty."""
-        print(json.dumps(list(objects), ensure_ascii=not _is_utf8(sys.stdout), indent=2))
+        print(_json_text(list(objects), sys.stdout, indent=2))
 
     def say(self, text: str) -> None:
         """Words for a person, on stderr, cleaned here."""
-        from edgecron.cli.screen import clean
+        from edgecron.safetext import clean
 
         print(clean(text, keep="\n"), file=sys.stderr)
+
+    def ask(self, question: str) -> bool:
+        """Whether a person at the terminal says yes."""
+        from edgecron.safetext import clean
+
+        print(clean(question), end="", file=sys.stderr, flush=True)
+        return sys.stdin.readline().strip().lower() in ("y", "yes")
 
     def warn(self, text: str) -> None:
         """A warning for a person, on stderr: one line, wrapped on a terminal."""
@@ -106,8 +119,7 @@ class Session:
         if self.is_json:
             body = {"code": error.code, "message": error.message, "hint": error.hint}
             body |= error.details
-            text = json.dumps({"error": body}, ensure_ascii=not _is_utf8(sys.stderr))
-            print(text, file=sys.stderr)
+            print(_json_text({"error": body}, sys.stderr), file=sys.stderr)
             return
         hint = f" ({error.hint})" if error.hint else ""
         if error.message.endswith(")"):
@@ -153,6 +165,14 @@ def stalled_engine_words(cli: Session, execution: Execution) -> str | None:
                 f" its end waits until that goes on; see: {cli.command('doctor')}"
             )
     return None
+
+
+def _json_text(value: object, stream: TextIO, *, indent: int | None = None) -> str:
+    """JSON in the letters that a stream has, and of these only what a terminal can be sent."""
+    from edgecron.safetext import clean_json
+
+    is_ascii = not _is_utf8(stream)
+    return clean_json(json.dumps(value, ensure_ascii=is_ascii, indent=indent))
 
 
 def _is_utf8(stream: TextIO) -> bool:

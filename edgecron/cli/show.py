@@ -42,10 +42,11 @@ def run(cli: Session, args: Namespace) -> int:
         details = schedule_details(schedule, outlook.upcoming)
         cli.put_json([details | {"outlook": outlook_object(outlook, now=scheduler.now())}])
         return 0
-    from edgecron.cli.screen import clean, paint
+    from edgecron.cli.screen import paint
+    from edgecron.safetext import clean
 
     is_colored = cli.use_color(sys.stdout)
-    cli.put(paint(clean(schedule.name), "bold", is_on=is_colored))
+    cli.put(paint(schedule.name, "bold", is_on=is_colored))
     for label, text in _lines(cli, scheduler, outlook):
         shown = clean(text, keep="\n").replace("\n", "\n" + " " * 15)
         cli.put(f"  {paint(f'{label:<11}', 'dim', is_on=is_colored)}  {shown}")

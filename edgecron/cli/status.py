@@ -34,7 +34,7 @@ def run(cli: Session, args: Namespace) -> int:
         if cli.is_json:
             cli.put_json([_absent_object(path)])
             return 0
-        cli.put(_clean(f"database  {path}, which does not exist yet"))
+        cli.put(f"database  {path}, which does not exist yet")
         cli.say("edgecron add makes it; to see it work: edgecron demo")
         return 0
     if cli.is_json:
@@ -61,7 +61,7 @@ def _put(cli: Session, scheduler: Scheduler) -> None:
     lines: list[str] = []  # all of it, or nothing where the database can't be read
 
     def line(label: str, text: str, style: str | None = None) -> None:
-        shown = paint(_clean(text), style, is_on=is_colored)
+        shown = paint(text, style, is_on=is_colored)
         lines.append(f"{paint(f'{label:<13}', 'dim', is_on=is_colored)}{shown}")
 
     line("database", f"{scheduler.path}, {_size_words(scheduler.path)}")
@@ -228,9 +228,3 @@ def _size_words(path: Path) -> str:
             return f"{size:.0f} {unit}"
         size /= 1024
     return f"{size:.1f} GiB"
-
-
-def _clean(text: str) -> str:
-    from edgecron.cli.screen import clean
-
-    return clean(text)

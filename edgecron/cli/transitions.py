@@ -8,8 +8,9 @@ from datetime import tzinfo
 
 from edgecron.cli.clockwords import clock_notes
 from edgecron.cli.phrases import waiting_words
-from edgecron.cli.screen import STATUS_STYLES, clean, display_width, glyph, paint, short_duration
+from edgecron.cli.screen import STATUS_STYLES, display_width, glyph, paint, short_duration
 from edgecron.engine.events import Event, EventKind
+from edgecron.safetext import clean
 from edgecron.timetext import format_ms, from_ms
 
 Line = Callable[[Event], str]
