@@ -34,6 +34,12 @@ class InvalidInput(EdgecronError, ValueError):
     exit_code = 2
 
 
+class UsageError(InvalidInput):
+    """A command line, or the value of an option, that can't be understood."""
+
+    code = "usage"
+
+
 class InvalidTrigger(InvalidInput):
     """A trigger text that can't be read, or that can never fire."""
 
@@ -82,6 +88,27 @@ class InvalidCrontab(InvalidInput):
     @property
     def details(self) -> Mapping[str, Any]:
         """`problems`: the line, text, message and hint of each."""
+        return {"problems": list(self.problems)}
+
+
+class InvalidDocument(InvalidInput):
+    """A file of schedules, something in which is wrong: nothing of it is taken over."""
+
+    code = "invalid_document"
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        hint: str | None = None,
+        problems: Sequence[Mapping[str, Any]] = (),
+    ) -> None:
+        super().__init__(message, hint=hint)
+        self.problems = tuple(problems)
+
+    @property
+    def details(self) -> Mapping[str, Any]:
+        """`problems`: the schedule, key, line, message and hint of each."""
         return {"problems": list(self.problems)}
 
 

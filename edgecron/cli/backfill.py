@@ -38,10 +38,10 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def run(cli: Session, args: Namespace) -> int:
-    from edgecron.cli.wanted import read_priority, read_time
+    from edgecron.documents.values import read_priority, read_time
 
     scheduler = cli.scheduler(must_exist=True)
-    priority = None if args.priority is None else read_priority(args.priority)
+    priority = None if args.priority is None else read_priority(args.priority, "--priority")
     now = scheduler.now()
     first, last = (
         read_time(text, what=what, timezone="local", now=now, is_past_ok=True)

@@ -50,8 +50,8 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def run(cli: Session, args: Namespace) -> int:
     from edgecron.cli.options import read_count
-    from edgecron.cli.wanted import read_time
     from edgecron.clock import SystemClock, now
+    from edgecron.documents.values import read_time
 
     limit = read_count(args.limit, what="-n", least=0, most=_MOST)
     timezone = "local" if args.tz is None else args.tz

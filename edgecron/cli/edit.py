@@ -20,6 +20,7 @@ from edgecron.cli.add import warn_of
 from edgecron.cli.options import UsageError
 from edgecron.cli.phrases import next_sentence
 from edgecron.cli.session import Session
+from edgecron.documents.values import NONE
 
 if TYPE_CHECKING:
     from edgecron.model import ScheduleSpec
@@ -51,7 +52,8 @@ def run(cli: Session, args: Namespace) -> int:
         triggers = wanted.read_triggers(args, name=spec.name, timezone=timezone, now=now)
         changed = replace(
             spec,
-            triggers=tuple(trigger.text for trigger in triggers) or spec.triggers,
+            triggers=tuple(trigger.text for trigger in triggers)
+            or wanted.keep_uncleared(args, spec.triggers),
             timezone=timezone,
             job=wantedjob.read_job(args, spec.job),
             policies=wanted.read_policies(args, spec.policies),
@@ -79,4 +81,4 @@ def _timezone(args: Namespace, spec: ScheduleSpec) -> str | None:
 
     if args.tz is None:
         return spec.timezone
-    return check_zone(None if args.tz == wantedjob.NONE else args.tz)
+    return check_zone(None if args.tz == NONE else args.tz)

@@ -4,27 +4,20 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterable
-from enum import StrEnum
 from importlib import import_module
 from types import ModuleType
-from typing import NoReturn, TypeVar
+from typing import NoReturn
 
 from edgecron.cli.session import Session
 from edgecron.cli.verbs import OTHER_WORDS, VERBS
-from edgecron.errors import InvalidInput
-
-_Choice = TypeVar("_Choice", bound=StrEnum)
+from edgecron.documents.counts import read_choice as read_choice
+from edgecron.documents.counts import read_count as read_count
+from edgecron.errors import UsageError as UsageError
 
 OWN_ERROR = 125  # of `run --wait`, where every other code is the job's
 _COLORS = ("auto", "always", "never")
 _GLOBALS = ("--db", "--json", "--color", "--help", "--version")
 _ALIKE = 0.65  # of two options without their dashes: jsn is json, foo is not from
-
-
-class UsageError(InvalidInput):
-    """A command line that can't be understood."""
-
-    code = "usage"
 
 
 class _HelpFormatter(argparse.HelpFormatter):
@@ -118,23 +111,6 @@ def parse(session: Session, argv: list[str]) -> tuple[ModuleType, argparse.Names
         raise UsageError(f"{verb} takes no command after --", hint=f"see: edgecron {verb} --help")
     args.argv = after
     return module, args
-
-
-def read_count(text: str, *, what: str, least: int = 1, most: int = 1_000_000) -> int:
-    """A whole number that an option was given, within bounds. Raises UsageError."""
-    number = int(text) if text.isascii() and text.isdigit() and len(text) < 20 else None
-    if number is None or not least <= number <= most:
-        raise UsageError(f"{what} is {text!r}, expected a whole number from {least} to {most}")
-    return number
-
-
-def read_choice(text: str, members: Iterable[_Choice], *, what: str) -> _Choice:
-    """The member of a closed choice that an option was given. Raises UsageError."""
-    known = {member.value: member for member in members}
-    if text in known:
-        return known[text]
-    *rest, last = known
-    raise UsageError(f"{what} is {text!r}, expected {', '.join(rest)} or {last}")
 
 
 def _parser_of(verb: str) -> tuple[ModuleType, Parser]:

@@ -26,7 +26,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def run(cli: Session, args: Namespace) -> int:
     from edgecron.cli.screen import local_time
-    from edgecron.cli.wanted import read_time
+    from edgecron.documents.values import read_time
 
     scheduler = cli.scheduler(must_exist=True)
     need_all(cli, args.names)

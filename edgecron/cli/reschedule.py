@@ -24,7 +24,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def run(cli: Session, args: Namespace) -> int:
-    from edgecron.cli.wanted import read_time
+    from edgecron.documents.values import read_time
 
     scheduler = cli.scheduler(must_exist=True)
     before = scheduler.schedule(args.name)

@@ -124,8 +124,11 @@ def _policy_words(policies: Policies) -> str:
         words.append(f"kill grace {seconds_words(policies.kill_grace_s)}")
     if policies.retries:
         delay = seconds_words(policies.retry_delay_s)
-        words.append(f"{policies.retries} retries, the first after {delay}")
-        if policies.retry_factor != 1:
+        if policies.retries == 1:
+            words.append(f"1 retry after {delay}")
+        else:
+            words.append(f"{policies.retries} retries, the first after {delay}")
+        if policies.retries > 1 and policies.retry_factor != 1:
             most = seconds_words(policies.retry_max_delay_s)
             words.append(f"each {policies.retry_factor:g} times later, up to {most}")
     if policies.on_interrupt is not OnInterrupt.LEAVE:

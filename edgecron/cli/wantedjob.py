@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import os
-import re
 from argparse import Namespace
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from edgecron.cli.options import UsageError
-from edgecron.errors import InvalidInput
+from edgecron.documents.values import (
+    NONE,
+    check_variable,
+    is_secret_name,
+    read_payload,
+    read_user,
+)
+from edgecron.errors import UsageError
 from edgecron.model import Job, JobKind
-
-NONE = "none"
-_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
-_OWN_PREFIX = "EDGECRON_"  # of the variables that every run is given
-_SECRET_WORDS = ("PASSWORD", "PASSWD", "SECRET", "TOKEN", "API_KEY", "APIKEY", "PRIVATE_KEY")
 
 
 def read_job(args: Namespace, before: Job | None) -> Job:
@@ -46,7 +46,7 @@ def read_job(args: Namespace, before: Job | None) -> Job:
 def find_secrets(args: Namespace) -> list[str]:
     """Names of variables that look like secrets, which the database would keep in the open."""
     names = [text.partition("=")[0] for text in args.env or ()]
-    return [name for name in names if any(word in name.upper() for word in _SECRET_WORDS)]
+    return [name for name in names if is_secret_name(name)]
 
 
 def find_missing_paths(args: Namespace) -> list[str]:
@@ -73,38 +73,9 @@ def _read_env(given: list[str] | None, env: dict[str, str]) -> dict[str, str]:
         if not equals or not key:
             # What stands there may be a secret by itself.
             raise UsageError("--env is not KEY=VALUE", hint="write --env KEY=VALUE")
-        _check_variable(key)
+        check_variable(key, what="--env")
         env[key] = value
     return env
-
-
-def _check_variable(key: str) -> None:
-    """Raise UsageError for a name that would not reach the job, or not as it was given."""
-    if _VARIABLE.fullmatch(key) is None:
-        raise UsageError(
-            f"--env names the variable {key[:60]!r}, which no shell could read",
-            hint="use letters, digits and _, not starting with a digit",
-        )
-    if key.startswith(_OWN_PREFIX):
-        raise UsageError(
-            f"--env names the variable {key[:60]!r}, but {_OWN_PREFIX} is reserved",
-            hint="take another name: a run's own variables would replace it",
-        )
-
-
-def _read_user(name: str) -> str:
-    import pwd
-
-    try:
-        uid = pwd.getpwnam(name).pw_uid
-    except KeyError:
-        raise InvalidInput(f"user {name!r} is not known on this machine") from None
-    if uid != os.geteuid() and os.geteuid() != 0:
-        raise InvalidInput(
-            f"--user is {name!r}, but only root can run a schedule as another user",
-            hint="add it as root, and run the engine as root",
-        )
-    return name
 
 
 def _read_path(text: str) -> str:
@@ -112,20 +83,10 @@ def _read_path(text: str) -> str:
     return text if text.startswith("~") else os.path.abspath(text)
 
 
-def _read_payload(text: str) -> str:
-    import json
-
-    try:
-        json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise InvalidInput(f"--payload is not JSON: {error}") from None
-    return text
-
-
 _JOB_OPTIONS: dict[str, Callable[[str], str]] = {
     "env_file": _read_path,
     "cwd": _read_path,
-    "user": _read_user,
-    "payload": _read_payload,
+    "user": lambda text: read_user(text, "--user"),
+    "payload": lambda text: read_payload(text, "--payload"),
     "stdin": str,
 }

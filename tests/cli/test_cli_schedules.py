@@ -321,3 +321,93 @@ def test_no_shell_reads_what_was_given_as_argv(edgecron: Edgecron, tmp_path: Pat
     assert said.code == 0
     assert said.out == f"$(touch {bait})\n"
     assert not os.path.exists(bait)
+
+
+def test_none_clears_the_triggers_of_a_kind(edgecron: Edgecron, backup: str) -> None:
+    edgecron("add", "report", "--after", backup, "--cron", "0 9 * * *", "--", "true")
+
+    said = edgecron("edit", "report", "--after", "none", "--json")
+
+    assert said.code == 0
+    assert said.json[0]["triggers"] == ["0 9 * * *"]
+
+
+def test_new_times_replace_all_others_beside_none(edgecron: Edgecron, backup: str) -> None:
+    edgecron("add", "report", "--after", backup, "--cron", "0 9 * * *", "--", "true")
+
+    said = edgecron("edit", "report", "--after", "none", "--at", "2999-01-01", "--json")
+
+    assert said.json[0]["triggers"] == ["at 2999-01-01T00:00:00Z"]
+
+
+def test_the_last_trigger_can_t_be_cleared(edgecron: Edgecron, backup: str) -> None:
+    said = edgecron("edit", backup, "--every", "none")
+
+    assert said.code == 2
+    assert "no time to run at" in said.err
+
+
+@pytest.mark.parametrize(
+    ("given", "named"),
+    [
+        (("--retry-delay", "2h"), "--retry-delay is 2h, which is more than --retry-max-delay, 1h"),
+        (("--retry-max-delay", "5s"), "--retry-delay is 10s"),
+        (("--retry-delay", "3m", "--retry-max-delay", "2m"), "--retry-delay is 3m"),
+    ],
+)
+def test_a_first_retry_later_than_the_latest_is_refused(
+    edgecron: Edgecron, backup: str, given: tuple[str, ...], named: str
+) -> None:
+    added = edgecron("add", "report", "--every", "1h", *given, "--", "true")
+    edited = edgecron("edit", backup, *given)
+
+    assert (added.code, edited.code) == (2, 2)
+    assert named in added.err
+    assert named in edited.err
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "field", "default"),
+    [
+        ("--catch-up", "skip", "catch_up", "once"),
+        ("--grace", "1h", "grace_s", None),
+        ("--overlap", "allow", "overlap", "skip"),
+        ("--max-running", "2", "max_running", None),
+        ("--timeout", "1h", "timeout_s", None),
+        ("--kill-grace", "1s", "kill_grace_s", 10.0),
+        ("--retries", "2", "retries", 0),
+        ("--retry-delay", "1s", "retry_delay_s", 10.0),
+        ("--retry-factor", "3", "retry_factor", 2.0),
+        ("--retry-max-delay", "2h", "retry_max_delay_s", 3600.0),
+        ("--on-interrupt", "retry", "on_interrupt", "leave"),
+        ("--priority", "high", "priority", 0),
+        ("--group", "disk", "group", None),
+        ("--jitter", "5m", "jitter_s", 0.0),
+        ("--needs", "success:other", "needs", []),
+        ("--needs-deadline", "1h", "needs_deadline_s", 86400.0),
+        ("--env", "A=b", "env", {}),
+        ("--env-file", "/a", "env_file", None),
+        ("--cwd", "/a", "cwd", None),
+        ("--description", "words", "description", None),
+        ("--payload", "{}", "payload", None),
+        ("--scope", "device:a", "scopes", [{"kind": "global", "id": ""}]),
+        ("--stdin", "words", "stdin", None),
+        ("--ok-codes", "0,2", "ok_codes", [0]),
+        ("--from", "2030-01-01", "from_at", None),
+        ("--until", "2031-01-01", "until_at", None),
+        ("--max-runs", "3", "max_runs", None),
+        ("--tz", "Europe/Berlin", "timezone", None),
+    ],
+)
+def test_none_clears_an_option(
+    edgecron: Edgecron, backup: str, option: str, value: str, field: str, default: object
+) -> None:
+    edgecron("add", "other", "--every", "1d", "--", "true")
+    assert edgecron("edit", backup, option, value).code == 0
+    [changed] = edgecron("show", backup, "--json").json
+
+    said = edgecron("edit", backup, option, "none")
+
+    assert said.code == 0
+    assert changed[field] != default
+    assert edgecron("show", backup, "--json").json[0][field] == default
