@@ -1,21 +1,23 @@
 """What does it cost to decide a misfire, whether a second or fifty years were missed?
 
-    python -m tests.bench.catch_up
-
-Each line is one `plan_fire` in a new process, which has seen none of the triggers before (cold),
+Each case is one `plan_fire` in a new process, which has seen none of the triggers before (cold),
 and the same once more (warm); in processor time, since other work on the machine does not count.
-A measurement, not a test.
 """
 
 from __future__ import annotations
 
 import multiprocessing
+import statistics
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from edgecron.model import CatchUp
 from edgecron.planning import Due, Timing, next_fire
 from edgecron.triggers import combine, parse_trigger
+from tests.bench.machine import Setting
+from tests.bench.table import Row
+from tests.bench.timing import middle_of
 
 SECOND_MS = 1000
 YEARS_50_MS = 50 * 365 * 86_400 * SECOND_MS
@@ -96,7 +98,31 @@ CASES = {
 }
 
 
-def measure(name: str, span_ms: int) -> tuple[float, float, int, int]:
+def rows(setting: Setting) -> Iterator[Row]:
+    names = list(CASES)[:: setting.pick(1, 4)]
+    context = multiprocessing.get_context("spawn")
+    found: dict[str, dict[str, tuple[float, float, int, int]]] = {}
+    for name in names:
+        found[name] = {}
+        for span, span_ms in SPANS_MS.items():
+            with context.Pool(1) as pool:
+                found[name][span] = pool.apply(_measure, (name, span_ms))
+    long_ms, short_ms = ([one[span][0] for one in found.values()] for span in reversed(SPANS_MS))
+    ratios = [long / short for long, short in zip(long_ms, short_ms, strict=True)]
+    yield Row(
+        bench="catch-up",
+        what=f"deciding what fifty years have missed, {len(names)} schedules, in a new process",
+        measured=f"{statistics.median(long_ms):.1f} ms, most {max(long_ms):.1f}",
+        reference=f"what a second has missed {statistics.median(short_ms):.1f} ms",
+        ratio=statistics.median(ratios),
+        low=middle_of(ratios)[0],
+        high=middle_of(ratios)[1],
+        figures={"cold_ms_warm_ms_runs_missed": found},
+        note="processor time",
+    )
+
+
+def _measure(name: str, span_ms: int) -> tuple[float, float, int, int]:
     """Milliseconds cold and warm, how many fires are to run, and how many were missed."""
     from edgecron.catchup import plan_fire
 
@@ -119,19 +145,3 @@ def measure(name: str, span_ms: int) -> tuple[float, float, int, int]:
         plan = plan_fire(timing_now, due, now_ms=found.due_ms + span_ms)
         took_ms.append((time.process_time() - began) * 1000)
     return took_ms[0], took_ms[1], len(plan.fires), sum(span.count for span in plan.missed)
-
-
-def main() -> None:
-    context = multiprocessing.get_context("spawn")
-    for name in CASES:
-        for span, span_ms in SPANS_MS.items():
-            with context.Pool(1) as pool:
-                cold, warm, runs, missed = pool.apply(measure, (name, span_ms))
-            print(
-                f"{name:<50}{span:<12} cold {cold:6.1f} ms   warm {warm:6.1f} ms"
-                f"   {runs:>3} run, {missed:,} missed"
-            )
-
-
-if __name__ == "__main__":
-    main()

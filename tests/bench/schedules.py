@@ -1,0 +1,79 @@
+"""Databases with many schedules, made fast: one by the program, its likes by SQL."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+
+import apsw
+
+from edgecron.api import Scheduler
+from edgecron.clock import Clock, SystemClock
+from edgecron.model import Job, JobKind, ScheduleSpec
+
+TRUE = shutil.which("true") or "/bin/true"
+
+
+def command_spec(name: str, trigger: str, *argv: str) -> ScheduleSpec:
+    """A schedule of a command, `true` by default; the default policies."""
+    job = Job(kind=JobKind.COMMAND, argv=argv or (TRUE,))
+    return ScheduleSpec(name=name, triggers=(trigger,), job=job)
+
+
+def make(database: Path, specs: Sequence[ScheduleSpec], *, clock: Clock | None = None) -> None:
+    with Scheduler(database, clock=clock or SystemClock()) as scheduler:
+        scheduler.add_all(specs)
+
+
+def multiply(database: Path, name: str, count: int) -> None:
+    """Make `count` schedules like one that is there: `NAME-1` and so on, due at its times."""
+    connection = apsw.Connection(str(database))
+    connection.execute("PRAGMA synchronous = OFF")
+    columns = [
+        row[0]
+        for row in connection.execute("SELECT name FROM pragma_table_info('schedules')")
+        if row[0] not in ("id", "name")
+    ]
+    [(source, first)] = connection.execute(
+        "SELECT (SELECT id FROM schedules WHERE name = ?), max(id) FROM schedules", (name,)
+    )
+    values = {"source": source, "first": first, "count": count, "name": name}
+    numbers = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < :count)"
+    connection.execute("BEGIN IMMEDIATE")
+    connection.execute(
+        f"""{numbers} INSERT INTO schedules (id, name, {", ".join(columns)})
+            SELECT :first + i, :name || '-' || i, {", ".join(columns)}
+            FROM n, schedules WHERE schedules.id = :source""",
+        values,
+    )
+    connection.execute(
+        f"""{numbers} INSERT INTO schedule_scopes
+            SELECT :first + i, scope_kind, scope_id FROM n, schedule_scopes
+            WHERE schedule_id = :source""",
+        values,
+    )
+    connection.execute(
+        f"""{numbers} INSERT INTO schedule_revisions
+            SELECT :first + i, revision, at, origin,
+                json_set(snapshot, '$.name', :name || '-' || i)
+            FROM n, schedule_revisions WHERE schedule_id = :source""",
+        values,
+    )
+    connection.execute("COMMIT")
+    connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+    connection.close()
+
+
+def set_due(database: Path, due_ms: int, *, every_ms: int = 0, first: int = 0) -> None:
+    """Have all schedules with an id above `first` due at one instant, or one after the other."""
+    connection = apsw.Connection(str(database))
+    connection.set_busy_timeout(30_000)
+    connection.execute("PRAGMA synchronous = OFF")
+    connection.execute(
+        """UPDATE schedules SET next_plan_at = :due + (id - :first - 1) * :every,
+               next_run_at = :due + (id - :first - 1) * :every, decided_until = :due - 1
+           WHERE id > :first""",
+        {"due": due_ms, "every": every_ms, "first": first},
+    )
+    connection.close()
