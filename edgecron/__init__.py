@@ -8,6 +8,7 @@ in this list, never from below; `tests/test_house.py` holds it.
     timetext              durations and instants as text
     clock, paths          the only readers of clocks; where files live
     validity              checks that values go through at birth
+    hold                  what may not fire, where a clock can't be believed
     trust                 whether a clock can be believed, and what is held where it can't
     conditions            what a run needs before it starts: read, said in words, judged
     model                 Schedule, Execution, policies, statuses: frozen values
@@ -18,6 +19,7 @@ in this list, never from below; `tests/test_house.py` holds it.
     correcting            stored times put right, after a wrong clock or in a changed zone
     timing                a schedule's words to its times, compiled when written
     upcoming              fires to come, as people see them
+    standing              how a schedule stands, as lists show it; why nothing is to come of it
     outlook               what will happen next, and why
     backfilling           which times of the past a backfill may take
     store                 the only place that knows SQL

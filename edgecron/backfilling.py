@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import datetime
 
-from edgecron.model import Priority
+from edgecron.model import Priority, Schedule
 from edgecron.planning import Timing
 
 MOST_BACKFILLED = 10_000  # runs of one backfill
@@ -22,6 +23,31 @@ class PastTimes:
     from_ms: int
     last_ms: int
     count: int
+    undecided_count: int
+    out_of_bounds_count: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PastFire:
+    """A plan time of the past, in one scope, and the trigger that gave it."""
+
+    plan_at: datetime
+    scope: tuple[str, str]
+    source: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Backfill:
+    """What a backfill would take, and what it leaves out and why.
+
+    `undecided_count` plan times are left to the engine; `out_of_bounds_count` lie before or after
+    what the schedule is for.
+    """
+
+    schedule: Schedule
+    wanted: tuple[PastFire, ...]
+    succeeded: tuple[PastFire, ...]
+    active: tuple[PastFire, ...]
     undecided_count: int
     out_of_bounds_count: int
 

@@ -1,31 +1,18 @@
-"""What is to come of a schedule and why; why nothing is; what its runs wait for. Pure."""
+"""What is to come of a schedule and why; what its runs wait for. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from enum import StrEnum
 
 from edgecron.admission import Admission, Occupancy, admit_fire
 from edgecron.model import Cause, Execution, Overlap, Schedule, Status, WaitsFor
 from edgecron.planning import Missed
+from edgecron.standing import Idle
 from edgecron.upcoming import UpcomingFire
 
 Scope = tuple[str, str]
-
-
-class Idle(StrEnum):
-    """Why a schedule has no next time."""
-
-    BROKEN = "broken"  # its trigger can't be read
-    PAUSED = "paused"  # without end
-    MAX_RUNS = "max_runs"  # it has had as many fires as it may have
-    ENDED = "ended"  # its --until has passed, or none of its times lies before it
-    OWN_END = "own_end"  # it waits for the end of its own run
-    UPSTREAM = "upstream"  # it waits for the end of another schedule's run
-    BOOT = "boot"  # it waits for the machine's next boot
-    DONE = "done"  # its triggers have no more times
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,51 +55,6 @@ class Outlook:
     is_clock_trusted: bool
     has_engine: bool
     last_unrun: Execution | None
-
-
-def find_idle(schedule: Schedule, *, now: datetime) -> Idle | None:
-    """Why nothing is to come of a schedule by its own; None where its next time is known."""
-    spec = schedule.spec
-    if schedule.trigger_error is not None:
-        return Idle.BROKEN
-    if not schedule.enabled:
-        return Idle.PAUSED
-    if schedule.next_run_at is not None:
-        return None
-    if spec.max_runs is not None and schedule.planned_count >= spec.max_runs:
-        return Idle.MAX_RUNS
-    if spec.until_at is not None and spec.until_at <= now:
-        return Idle.ENDED
-    if any(text.endswith(" after end") for text in spec.triggers):
-        return Idle.OWN_END
-    if upstreams(schedule):
-        return Idle.UPSTREAM
-    if "on boot" in spec.triggers:
-        return Idle.BOOT
-    return Idle.DONE if spec.until_at is None else Idle.ENDED
-
-
-def upstreams(schedule: Schedule) -> list[str]:
-    """The schedules that a schedule follows, by name."""
-    texts = [text for text in schedule.spec.triggers if text.startswith("after ")]
-    return [text[6:].partition(":")[0] for text in texts]
-
-
-def idle_words(schedule: Schedule, *, now: datetime) -> str | None:
-    """Why nothing is to come of a schedule, in a few words."""
-    idle = find_idle(schedule, now=now)
-    if idle is None:
-        return None
-    return {
-        Idle.BROKEN: f"broken: {schedule.trigger_error}",
-        Idle.PAUSED: "paused",
-        Idle.MAX_RUNS: f"done: has had its {schedule.spec.max_runs} planned runs",
-        Idle.ENDED: "done: its --until has passed",
-        Idle.OWN_END: "after its run has ended",
-        Idle.UPSTREAM: f"after {' or '.join(upstreams(schedule))}",
-        Idle.BOOT: "at boot",
-        Idle.DONE: "done: no more times",
-    }[idle]
 
 
 def judge_active(

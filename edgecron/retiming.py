@@ -6,7 +6,7 @@ from edgecron.errors import InvalidInput
 from edgecron.model import Reason, Schedule, ScheduleSpec
 from edgecron.planning import Missed, NextFire, Timing, missed_until, next_after_pause
 from edgecron.store import SqliteStore
-from edgecron.store.schedules import Retiming
+from edgecron.store.changing import Retiming
 from edgecron.timetext import to_ms
 from edgecron.timing import (
     CompiledSpec,

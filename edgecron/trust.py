@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from enum import StrEnum
 
 import edgecron
+from edgecron.hold import Hold
 from edgecron.timetext import to_ms
 
 HOUR_MS = 3_600_000
@@ -24,14 +24,6 @@ FIRST_MS = to_ms(datetime(2020, 1, 1, tzinfo=UTC))
 _EARLY_MS = 300_000
 _LATE_MS = 400 * 24 * HOUR_MS
 _DAY_MS = 24 * HOUR_MS
-
-
-class Hold(StrEnum):
-    """What may not fire, because the clock can't be trusted."""
-
-    NOTHING = "nothing"  # the clock is trusted
-    CALENDAR = "calendar"  # the wait is over: what counts elapsed time runs, cron and `at` do not
-    ALL = "all"  # the wait lasts, or has no end
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from heapq import heappop, heappush
 
 from edgecron.model import CatchUp, Schedule
 from edgecron.planning import Timing, next_fires
@@ -23,6 +24,10 @@ class UpcomingFire:
     due_at: datetime
     source: str | None
     is_moved: bool = False
+
+
+# The next fire of a schedule and those after it, by its time, name and id.
+_Stream = tuple[datetime, str, int, UpcomingFire, Iterator[UpcomingFire]]
 
 
 def fires_of(schedule: Schedule, timing: Callable[[], Timing]) -> Iterator[UpcomingFire]:
@@ -54,6 +59,37 @@ def fires_of(schedule: Schedule, timing: Callable[[], Timing]) -> Iterator[Upcom
             due_at=max(from_ms(fire.due_ms), first.due_at),
             source=fire.source,
         )
+
+
+def in_order(
+    coming: Iterator[Schedule], fires: Callable[[Schedule], Iterator[UpcomingFire]]
+) -> Iterator[UpcomingFire]:
+    """The fires of many schedules as they come due, of two at once by name.
+
+    `coming` are the schedules by their next time, each looked at no earlier than that is reached;
+    one that comes twice counts once.
+    """
+    heap: list[_Stream] = []
+    seen: set[int] = set()
+    following = next(coming, None)
+    while heap or following is not None:
+        while following is not None and (
+            not heap or following.next_run_at is None or following.next_run_at <= heap[0][0]
+        ):
+            if following.id not in seen:
+                seen.add(following.id)
+                _push_next(heap, following.id, fires(following))
+            following = next(coming, None)
+        if heap:
+            _, _, schedule_id, fire, stream = heappop(heap)
+            yield fire
+            _push_next(heap, schedule_id, stream)
+
+
+def _push_next(heap: list[_Stream], schedule_id: int, stream: Iterator[UpcomingFire]) -> None:
+    fire = next(stream, None)
+    if fire is not None:
+        heappush(heap, (fire.due_at, fire.schedule, schedule_id, fire, stream))
 
 
 def is_moved(schedule: Schedule) -> bool:

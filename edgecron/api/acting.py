@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import os
 from datetime import datetime
+from typing import TYPE_CHECKING
 
 from edgecron.api.opening import TRIES
 from edgecron.api.reading import Reading
 from edgecron.errors import Conflict, SupervisorUnavailable
-from edgecron.model import ACTIVE, Cause, Execution, Status
 from edgecron.paths import state_dir
 from edgecron.timetext import from_ms
+
+if TYPE_CHECKING:
+    from edgecron.model import Execution
 
 
 class Acting(Reading):
@@ -21,6 +24,7 @@ class Acting(Reading):
 
         A row comes back `skipped` where overlap left it out.
         """
+        from edgecron.model import Cause
         from edgecron.planning import Fire
 
         for _ in range(TRIES):
@@ -48,6 +52,7 @@ class Acting(Reading):
         """
         from edgecron.engine.owner import refuse_foreign
         from edgecron.engine.peers import end_run
+        from edgecron.model import ACTIVE, Status
 
         for _ in range(TRIES):
             now_ms = self._clock.now_ms()

@@ -3,48 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING
 
 from edgecron.api.opening import TRIES
 from edgecron.api.reading import Reading
 from edgecron.errors import Conflict, InvalidInput
-from edgecron.model import Schedule
 from edgecron.timetext import format_ms, from_ms, to_ms
 from edgecron.validity import check_aware, check_range
 
 if TYPE_CHECKING:
-    from edgecron.backfilling import PastTimes
+    from edgecron.backfilling import Backfill, PastTimes
+    from edgecron.model import Schedule
     from edgecron.planning import Timing
 
 _ROWS = 250  # of a transaction, at most
 _MOST_PRIORITY = 1_000_000
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PastFire:
-    """A plan time of the past, in one scope, and the trigger that gave it."""
-
-    plan_at: datetime
-    scope: tuple[str, str]
-    source: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Backfill:
-    """What a backfill would take, and what it leaves out and why.
-
-    `undecided_count` plan times are left to the engine; `out_of_bounds_count` lie before or after
-    what the schedule is for.
-    """
-
-    schedule: Schedule
-    wanted: tuple[PastFire, ...]
-    succeeded: tuple[PastFire, ...]
-    active: tuple[PastFire, ...]
-    undecided_count: int
-    out_of_bounds_count: int
 
 
 class Backfilling(Reading):
@@ -146,7 +120,7 @@ class Backfilling(Reading):
             )
 
     def _plan_of(self, schedule: Schedule, timing: Timing, past: PastTimes) -> Backfill:
-        from edgecron.backfilling import times_of
+        from edgecron.backfilling import Backfill, PastFire, times_of
 
         covered = {
             scope: self.store.find_covered(

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 from edgecron.api.reading import Reading
 from edgecron.errors import InvalidInput
-from edgecron.model import Reason, Schedule, Status
 from edgecron.timetext import to_ms
 
 if TYPE_CHECKING:
+    from edgecron.model import Schedule
     from edgecron.outlook import Outlook
     from edgecron.planning import Missed
     from edgecron.upcoming import UpcomingFire
@@ -28,7 +28,9 @@ class LookingAhead(Reading):
 
         Where its triggers can't be read any more, that is the answer.
         """
-        from edgecron.outlook import Outlook, find_idle, judge_active, judge_fire
+        from edgecron.model import Status
+        from edgecron.outlook import Outlook, judge_active, judge_fire
+        from edgecron.standing import find_idle, standing_of
 
         now, store = self.now(), self.store
         schedule = store.get_schedule(name)
@@ -43,7 +45,7 @@ class LookingAhead(Reading):
         )
         return Outlook(
             schedule=schedule,
-            idle=find_idle(schedule, now=now),
+            idle=find_idle(standing_of(schedule), now=now),
             upcoming=tuple(fires),
             changes=tuple(self._changes(schedule, fires, now)),
             held=self._held(schedule, now),
@@ -64,6 +66,7 @@ class LookingAhead(Reading):
 
     def _held(self, schedule: Schedule, now: datetime) -> Missed | None:
         """The times that a pause with an end leaves out, past ones included."""
+        from edgecron.model import Reason
         from edgecron.planning import missed_until
 
         until = schedule.paused_until

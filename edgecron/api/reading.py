@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import heapq
 from collections.abc import Iterator
 from contextlib import suppress
 from datetime import datetime
@@ -10,13 +9,14 @@ from typing import TYPE_CHECKING
 
 from edgecron.api.opening import Opened
 from edgecron.errors import InvalidInput, NotFound
-from edgecron.model import Execution, Output, OutputChunk, Schedule, Status
 from edgecron.paths import state_dir
 from edgecron.timetext import from_ms
 
 if TYPE_CHECKING:
     from edgecron.engine.peers import EngineState
+    from edgecron.model import Execution, Output, OutputChunk, Schedule, Status
     from edgecron.planning import Timing
+    from edgecron.standing import Standing
     from edgecron.triggers import Trigger
     from edgecron.trust import ClockState
     from edgecron.upcoming import UpcomingFire
@@ -28,6 +28,10 @@ class Reading(Opened):
     def schedules(self) -> list[Schedule]:
         """Every schedule, by name."""
         return self.store.find_schedules()
+
+    def standings(self) -> list[Standing]:
+        """How every schedule stands, by name: what a list shows, at a fraction of the cost."""
+        return self.store.find_standings()
 
     def schedule(self, name: str) -> Schedule:
         """The schedule of this name. Raises NotFound, with a suggestion."""
@@ -50,8 +54,9 @@ class Reading(Opened):
         if name is not None:
             yield from self._fires_of(self.store.get_schedule(name))
             return
-        streams = [self._readable_fires_of(schedule) for schedule in self.store.find_schedules()]
-        yield from heapq.merge(*streams, key=lambda fire: (fire.due_at, fire.schedule))
+        from edgecron.upcoming import in_order
+
+        yield from in_order(self.store.coming_schedules(), self._readable_fires_of)
 
     def _readable_fires_of(self, schedule: Schedule) -> Iterator[UpcomingFire]:
         # One that can't be read, such as for a zone that is gone, must not hide the others. The

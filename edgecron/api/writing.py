@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING
 
 from edgecron.api.opening import TRIES
 from edgecron.api.reading import Reading
 from edgecron.errors import Conflict, InvalidInput
-from edgecron.model import Reason, Schedule, ScheduleSpec
 from edgecron.timetext import format_instant, to_ms
 from edgecron.validity import check_name, check_range
 
 if TYPE_CHECKING:
+    from edgecron.model import Schedule, ScheduleSpec
     from edgecron.timing import CompiledSpec
 
 
@@ -31,7 +30,7 @@ class Writing(Reading):
     def add_all(self, specs: Sequence[ScheduleSpec], *, origin: str = "python") -> list[Schedule]:
         """Make several schedules in one transaction: all, or none and an error."""
         from edgecron.planning import fresh_fire
-        from edgecron.store.schedules import Retiming
+        from edgecron.store.changing import Retiming
 
         now_ms = self._clock.now_ms()
         made = []
@@ -103,6 +102,7 @@ class Writing(Reading):
         raise Conflict(f"schedule {name!r} is being changed by others", hint="try again")
 
     def _edit_once(self, schedule: Schedule, spec: ScheduleSpec, origin: str) -> bool:
+        from edgecron.model import Reason
         from edgecron.retiming import keep_triggers, retime
         from edgecron.timing import timing_words, trigger_words
 
@@ -146,6 +146,7 @@ class Writing(Reading):
 
     def remove(self, name: str) -> Schedule:
         """Remove a schedule: what is queued is cancelled, what runs finishes, history stays."""
+        from edgecron.model import Reason
         from edgecron.retiming import missed_of
 
         return self._change(
@@ -204,10 +205,11 @@ class Writing(Reading):
 
     def _need_next(self, schedule: Schedule) -> None:
         """Raise Conflict where a schedule has no next fire that could be moved."""
-        from edgecron.outlook import Idle, find_idle, idle_words
+        from edgecron.standing import Idle, find_idle, idle_words, standing_of
 
         name, now = schedule.name, self.now()
-        idle = find_idle(schedule, now=now)
+        standing = standing_of(schedule)
+        idle = find_idle(standing, now=now)
         until = schedule.paused_until
         if (
             until is not None
@@ -218,7 +220,7 @@ class Writing(Reading):
         elif idle is None:
             return
         else:
-            why = idle_words(schedule, now=now) or ""
+            why = idle_words(standing, now=now) or ""
             hint = {
                 Idle.BROKEN: f"mend it first: edgecron edit {name}",
                 Idle.PAUSED: f"first: edgecron resume {name}",
@@ -227,6 +229,9 @@ class Writing(Reading):
 
     def resume(self, name: str) -> Schedule:
         """Let a schedule fire again; the times that passed meanwhile become one skipped range."""
+        from dataclasses import replace
+
+        from edgecron.model import Reason
         from edgecron.retiming import retime
 
         def resume_once(schedule: Schedule, now_ms: int) -> bool:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from edgecron.cli.session import Session
 
 if TYPE_CHECKING:
-    from edgecron.api.backfill import Backfill, PastFire
+    from edgecron.backfilling import Backfill, PastFire
 
 USAGE = "NAME FROM TO [--dry-run] [--priority low|normal|high|N] [--yes] [--json]"
 _MOST_UNASKED = 100

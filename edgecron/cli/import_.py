@@ -141,14 +141,15 @@ def _import(cli: Session, crontab: Crontab) -> tuple[Comparison, list[Schedule]]
 def _put(cli: Session, added: list[Schedule], comparison: Comparison) -> None:
     from edgecron.cli.phrases import count_words, job_words, next_words, trigger_words
     from edgecron.cli.screen import table
+    from edgecron.standing import standing_of
 
     now, zone = cli.scheduler().now(), cli.zone()
     if added:
         rows = [
             (
                 schedule.name,
-                trigger_words(schedule),
-                next_words(schedule, zone=zone, now=now),
+                trigger_words(standing_of(schedule)),
+                next_words(standing_of(schedule), zone=zone, now=now),
                 job_words(schedule.spec),
             )
             for schedule in added

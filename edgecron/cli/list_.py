@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from edgecron.api import Scheduler
-    from edgecron.model import Schedule
+    from edgecron.standing import Standing
 
 USAGE = "[--json]"
 _EXAMPLE = 'add backup --cron "0 2 * * *" -- tar czf /backup/home.tgz /home/me'
@@ -28,14 +28,16 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def run(cli: Session, args: Namespace) -> int:
     scheduler = cli.find_scheduler()
-    schedules = [] if scheduler is None else scheduler.schedules()
     if cli.is_json:
         from edgecron.cli.objects import schedule_object
 
+        schedules = [] if scheduler is None else scheduler.schedules()
         cli.put_json(schedule_object(schedule) for schedule in schedules)
-    elif scheduler is not None and schedules:
-        _put_table(cli, scheduler, schedules)
-        if any(schedule.trigger_error is not None for schedule in schedules):
+        return 0
+    standings = [] if scheduler is None else scheduler.standings()
+    if scheduler is not None and standings:
+        _put_table(cli, scheduler, standings)
+        if any(standing.trigger_error is not None for standing in standings):
             cli.say(f"what is broken, and how to mend it: {cli.command('doctor')}")
     else:
         say_empty(cli)
@@ -49,28 +51,28 @@ def say_empty(cli: Session) -> None:
     cli.say(f"make one: {cli.command(_EXAMPLE)}")
 
 
-def _put_table(cli: Session, scheduler: Scheduler, schedules: list[Schedule]) -> None:
+def _put_table(cli: Session, scheduler: Scheduler, standings: list[Standing]) -> None:
     from edgecron.cli.phrases import last_words, next_words, trigger_words
     from edgecron.cli.screen import STATUS_STYLES, table
 
     now, zone = scheduler.now(), cli.zone()
     rows, styles = [], []
-    for schedule in schedules:
-        state, style = _state(schedule, now)
-        last = schedule.last_status
+    for standing in standings:
+        state, style = _state(standing, now)
+        last = standing.last_status
         rows.append(
             (
                 state,
-                schedule.name,
-                trigger_words(schedule),
-                next_words(schedule, zone=zone, now=now),
-                last_words(schedule, now=now),
-                str(schedule.run_count),
+                standing.name,
+                trigger_words(standing),
+                next_words(standing, zone=zone, now=now),
+                last_words(standing, now=now),
+                str(standing.run_count),
             )
         )
         next_style = style if style in ("yellow", "red", "dim") else None
         styles.append(
-            (style, "bold", "dim", next_style, STATUS_STYLES[last.value] if last else "dim", None)
+            (style, "bold", "dim", next_style, STATUS_STYLES[last] if last else "dim", None)
         )
     for line in table(
         ("", "NAME", "WHEN", "NEXT", "LAST", "RUNS"),
@@ -82,15 +84,15 @@ def _put_table(cli: Session, scheduler: Scheduler, schedules: list[Schedule]) ->
         cli.put(line)
 
 
-def _state(schedule: Schedule, now: datetime) -> tuple[str, str]:
+def _state(standing: Standing, now: datetime) -> tuple[str, str]:
     """One sign for how a schedule stands, and its style."""
     from edgecron.cli.screen import glyph
-    from edgecron.outlook import Idle, find_idle
+    from edgecron.standing import Idle, find_idle
 
-    if schedule.trigger_error is not None:
+    if standing.trigger_error is not None:
         return glyph("✗", "!"), "red"
-    if not schedule.enabled or (schedule.paused_until is not None and schedule.paused_until > now):
+    if not standing.enabled or (standing.paused_until is not None and standing.paused_until > now):
         return glyph("‖", "="), "yellow"
-    if find_idle(schedule, now=now) in (Idle.MAX_RUNS, Idle.ENDED, Idle.DONE):
+    if find_idle(standing, now=now) in (Idle.MAX_RUNS, Idle.ENDED, Idle.DONE):
         return glyph("·", "."), "dim"
     return glyph("●", "*"), "green"

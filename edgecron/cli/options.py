@@ -10,6 +10,7 @@ from typing import NoReturn
 
 from edgecron.cli.session import Session
 from edgecron.cli.verbs import OTHER_WORDS, VERBS
+from edgecron.cli.width import terminal_columns
 from edgecron.documents.counts import read_choice as read_choice
 from edgecron.documents.counts import read_count as read_count
 from edgecron.errors import UsageError as UsageError
@@ -22,6 +23,10 @@ _ALIKE = 0.65  # of two options without their dashes: jsn is json, foo is not fr
 
 class _HelpFormatter(argparse.HelpFormatter):
     """Prose wrapped to the terminal; examples, the second paragraph, indented and as they are."""
+
+    def __init__(self, prog: str) -> None:
+        # Each parser makes one while it is built: told no width, it would load `shutil`.
+        super().__init__(prog, width=terminal_columns(otherwise=80) - 2)
 
     def _fill_text(self, text: str, width: int, indent: str) -> str:
         from textwrap import dedent, fill

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
     from edgecron.engine.peers import EngineState
     from edgecron.model import Execution, Policies, Schedule, ScheduleSpec
+    from edgecron.standing import Standing
 
 
 _OVERDUE_S = 2.0  # no engine that is alive takes as long
@@ -43,24 +44,26 @@ def is_overdue(instant: datetime, now: datetime) -> bool:
     return (now - instant).total_seconds() >= _OVERDUE_S
 
 
-def next_words(schedule: Schedule, *, zone: tzinfo, now: datetime) -> str:
+def next_words(standing: Standing, *, zone: tzinfo, now: datetime) -> str:
     """When a schedule may start next, or why it will not."""
-    from edgecron.outlook import idle_words
+    from edgecron.standing import idle_words
 
-    why_none = idle_words(schedule, now=now)
-    if why_none is not None or schedule.next_run_at is None:
+    why_none = idle_words(standing, now=now)
+    if why_none is not None or standing.next_run_at is None:
         return why_none or "nothing to come"
-    time = near_time(schedule.next_run_at, zone=zone, now=now)
-    if is_overdue(schedule.next_run_at, now):
+    time = near_time(standing.next_run_at, zone=zone, now=now)
+    if is_overdue(standing.next_run_at, now):
         return f"overdue since {time}"
-    held = "paused, " if schedule.paused_until is not None and schedule.paused_until > now else ""
-    return f"{held}{time}, {distance(schedule.next_run_at, now)}"
+    held = "paused, " if standing.paused_until is not None and standing.paused_until > now else ""
+    return f"{held}{time}, {distance(standing.next_run_at, now)}"
 
 
 def next_sentence(schedule: Schedule, *, zone: tzinfo, now: datetime) -> str:
     """The next time in full, local and how far away."""
     if schedule.next_run_at is None:
-        return f"next: {next_words(schedule, zone=zone, now=now)}"
+        from edgecron.standing import standing_of
+
+        return f"next: {next_words(standing_of(schedule), zone=zone, now=now)}"
     time = full_time(schedule.next_run_at, schedule.spec.timezone, zone=zone)
     word = "overdue since" if is_overdue(schedule.next_run_at, now) else "next"
     return f"{word} {time} ({distance(schedule.next_run_at, now)})"
@@ -84,18 +87,17 @@ def full_time(instant: datetime, timezone: str | None, *, zone: tzinfo) -> str:
     return f"{there.strftime('%Y-%m-%d %H:%M:%S %Z')}, {here} here"
 
 
-def last_words(schedule: Schedule, *, now: datetime) -> str:
+def last_words(standing: Standing, *, now: datetime) -> str:
     """How the last run ended, and how long ago."""
-    if schedule.last_status is None:
+    if standing.last_status is None:
         return "-"
-    status = schedule.last_status.value
-    when = schedule.last_run_at
+    status, when = standing.last_status, standing.last_run_at
     return status if when is None else f"{status} {distance(when, now)}"
 
 
-def trigger_words(schedule: Schedule) -> str:
+def trigger_words(standing: Standing) -> str:
     """The trigger texts, short: the time of an `at` is told where the next time is."""
-    texts = schedule.spec.triggers
+    texts = standing.triggers
     return ", ".join("once" if text.startswith("at ") else text for text in texts)
 
 

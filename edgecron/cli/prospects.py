@@ -49,14 +49,14 @@ def prospect_lines(
 def outlook_object(outlook: Outlook, *, now: datetime) -> dict[str, Any]:
     """The same as fields."""
     from edgecron.cli.objects import execution_object, fire_object
-    from edgecron.outlook import idle_words
+    from edgecron.standing import idle_words, standing_of
     from edgecron.timetext import format_ms
 
     held = outlook.held
     return {
         "next": fire_object(outlook.upcoming[0]) if outlook.upcoming else None,
         "idle": None if outlook.idle is None else outlook.idle.value,
-        "idle_reason": idle_words(outlook.schedule, now=now),
+        "idle_reason": idle_words(standing_of(outlook.schedule), now=now),
         "clock_changes": list(outlook.changes),
         "held_count": 0 if held is None else held.count,
         "held_from_at": None if held is None else format_ms(held.from_ms),
@@ -128,7 +128,7 @@ def _next_lines(
 
 def _idle_sentence(cli: Session, outlook: Outlook, *, zone: tzinfo, now: datetime) -> str:
     """Why nothing is to come, and what to do about it."""
-    from edgecron.outlook import Idle
+    from edgecron.standing import Idle
 
     schedule = outlook.schedule
     spec, name = schedule.spec, schedule.name
@@ -161,15 +161,15 @@ def _until(outlook: Outlook, zone: tzinfo) -> str:
 def _upstream_words(cli: Session, outlook: Outlook, *, zone: tzinfo, now: datetime) -> str:
     """What it follows, and when that comes next."""
     from edgecron.cli.phrases import next_words
-    from edgecron.outlook import upstreams
+    from edgecron.standing import standing_of, upstreams
 
     words = []
-    for name in upstreams(outlook.schedule):
+    for name in upstreams(standing_of(outlook.schedule)):
         upstream = cli.scheduler().store.find_schedule(name)
         if upstream is None:
             words.append(f"it comes after {name}, which is not there any more")
         else:
-            when = next_words(upstream, zone=zone, now=now)
+            when = next_words(standing_of(upstream), zone=zone, now=now)
             words.append(f"it comes after {name} (next {when})")
     return "; ".join(words)
 

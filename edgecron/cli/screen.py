@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-import shutil
 import sys
 import unicodedata
 from collections.abc import Sequence
 from datetime import UTC, datetime, tzinfo
 
+from edgecron.cli.width import terminal_columns
 from edgecron.safetext import clean
 from edgecron.timetext import format_duration_ms
 
@@ -62,7 +62,7 @@ def wrapped(text: str) -> str:
     """A line in as many as the terminal needs, broken between words."""
     from textwrap import fill
 
-    width = shutil.get_terminal_size((100, 24)).columns
+    width = terminal_columns(otherwise=100)
     return fill(text, width, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
 
 
@@ -158,7 +158,7 @@ def seconds_words(seconds: float) -> str:
 def _room() -> int:
     """The width of the terminal; where there is none, nothing need be cut that is then searched."""
     if sys.stdout.isatty() or "COLUMNS" in os.environ:
-        return shutil.get_terminal_size((100, 24)).columns
+        return terminal_columns(otherwise=100)
     return _NO_LIMIT
 
 

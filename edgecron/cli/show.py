@@ -65,6 +65,7 @@ def _lines(cli: Session, scheduler: Scheduler, outlook: Outlook) -> list[tuple[s
     )
     from edgecron.cli.prospects import prospect_lines
     from edgecron.cli.screen import local_time
+    from edgecron.standing import standing_of
 
     now, zone, schedule = scheduler.now(), cli.zone(), outlook.schedule
     spec, job = schedule.spec, schedule.spec.job
@@ -90,7 +91,7 @@ def _lines(cli: Session, scheduler: Scheduler, outlook: Outlook) -> list[tuple[s
         lines.append(("scopes", ", ".join(f"{kind}:{id_}" for kind, id_ in spec.scopes)))
     lines.append(("policies", _policy_words(spec.policies)))
     lines += prospect_lines(cli, outlook, zone=zone, now=now)
-    lines.append(("last", last_words(schedule, now=now)))
+    lines.append(("last", last_words(standing_of(schedule), now=now)))
     if schedule.last_error:
         lines.append(("last error", schedule.last_error))
     counts = [f"{count} {status}" for status, count in schedule.counts.items() if count]

@@ -22,6 +22,7 @@ from edgecron.engine.rescue import Rescue
 from edgecron.engine.telling import Teller
 from edgecron.engine.timekeeping import Timekeeping
 from edgecron.errors import DatabaseUnusable
+from edgecron.hold import Hold
 from edgecron.model import Claim, EngineInfo, Outcome
 from edgecron.runners import Runner
 from edgecron.store.contract import (
@@ -31,7 +32,7 @@ from edgecron.store.contract import (
     Store,
 )
 from edgecron.supervisor.records import Flag
-from edgecron.trust import CLOCK_WAIT_MS, Hold
+from edgecron.trust import CLOCK_WAIT_MS
 
 _BEAT_MS = 600_000  # how often a run says that it lives: for people, and flash is not for writing
 _HOLD_MS = 1_000  # how long nothing is claimed after a start was impossible

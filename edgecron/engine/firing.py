@@ -9,10 +9,10 @@ from edgecron.clock import Clock
 from edgecron.engine.catalogue import Catalogue
 from edgecron.engine.events import EventKind
 from edgecron.engine.telling import Teller
+from edgecron.hold import Hold
 from edgecron.model import Cause
 from edgecron.planning import Due, Fire
 from edgecron.store.contract import BootDecision, ClaimBatch, Decision, Seat, Store
-from edgecron.trust import Hold
 
 FIRST_CHUNK = 16  # small, so that the first starts are early
 CHUNK = 256

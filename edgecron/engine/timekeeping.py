@@ -14,12 +14,12 @@ from edgecron.correcting import KeptTimes, Retimed, plan_rebase, plan_repair, pl
 from edgecron.engine.catalogue import Catalogue
 from edgecron.engine.events import EventKind
 from edgecron.engine.telling import Teller
+from edgecron.hold import Hold
 from edgecron.planning import Timing
 from edgecron.store.contract import ClockMarks, Store
 from edgecron.triggers.zones import local_zone_mark, local_zone_stamp, tzdata_version
 from edgecron.trust import (
     LARGE_MS,
-    Hold,
     is_large,
     is_trusted,
     is_worth_writing,

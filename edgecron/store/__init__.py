@@ -6,50 +6,103 @@ the rest serves people: schedules, history, outputs.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from edgecron.correcting import KeptTimes, Retimed
 from edgecron.errors import DatabaseUnusable, NotFound
-from edgecron.model import EngineInfo, Execution, Outcome, Output, Schedule, Status
-from edgecron.planning import Due, Fire, Missed, NextFire
-from edgecron.store import (
-    asking,
-    backfills,
-    broken,
-    cancelling,
-    claims,
-    damage,
-    ending,
-    engines,
-    history,
-    looking,
-    outputs,
-    prospects,
-    queued,
-    rescheduling,
-    revisions,
-    schedules,
-    upkeep,
-)
+from edgecron.hold import Hold
 from edgecron.store.connection import Database
-from edgecron.store.contract import (
-    BootDecision,
-    ClaimBatch,
-    ClockMarks,
-    Decided,
-    Decision,
-    Ended,
-    RunningRow,
-    Seat,
-    StoredSchedule,
-)
+from edgecron.store.later import Later, later
 from edgecron.store.migrate import migrate, refuse_planted
-from edgecron.store.prospects import Prospects
-from edgecron.store.rows import spec_of
-from edgecron.store.schedules import Retiming
-from edgecron.timing import CompiledSpec
-from edgecron.trust import Hold
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from edgecron.correcting import KeptTimes, Retimed
+    from edgecron.model import EngineInfo, Execution, Outcome, Output, Schedule, Status
+    from edgecron.planning import Due, Fire, Missed, NextFire
+    from edgecron.standing import Standing
+    from edgecron.store import (
+        asking,
+        backfills,
+        broken,
+        cancelling,
+        changing,
+        claims,
+        damage,
+        ending,
+        engines,
+        history,
+        looking,
+        outputs,
+        prospects,
+        queued,
+        rescheduling,
+        revisions,
+        schedules,
+        standings,
+        upkeep,
+    )
+    from edgecron.store.changing import Retiming
+    from edgecron.store.contract import (
+        BootDecision,
+        ClaimBatch,
+        ClockMarks,
+        Decided,
+        Decision,
+        Ended,
+        RunningRow,
+        Seat,
+        StoredSchedule,
+    )
+    from edgecron.store.prospects import Prospects
+    from edgecron.timing import CompiledSpec
+
+    _PARTS: tuple[Later, ...]
+else:
+    _PARTS = later(
+        __name__,
+        "asking",
+        "backfills",
+        "broken",
+        "cancelling",
+        "changing",
+        "claims",
+        "damage",
+        "ending",
+        "engines",
+        "history",
+        "looking",
+        "outputs",
+        "prospects",
+        "queued",
+        "rescheduling",
+        "revisions",
+        "schedules",
+        "standings",
+        "upkeep",
+    )
+    (
+        asking,
+        backfills,
+        broken,
+        cancelling,
+        changing,
+        claims,
+        damage,
+        ending,
+        engines,
+        history,
+        looking,
+        outputs,
+        prospects,
+        queued,
+        rescheduling,
+        revisions,
+        schedules,
+        standings,
+        upkeep,
+    ) = _PARTS
 
 # A megabyte: less is checkpointed too often, more makes reading slow.
 _CHECKPOINT_PAGES = 1000
@@ -114,6 +167,9 @@ class SqliteStore:
     def register_engine(
         self, *, key: str, pid: int, boot_id: str, queues: tuple[str, ...], now_ms: int
     ) -> int:
+        # What its first fire needs is loaded before that is due.
+        for part in _PARTS:
+            part.load()
         return engines.register_engine(
             self._database, key=key, pid=pid, boot_id=boot_id, queues=queues, now_ms=now_ms
         )
@@ -141,17 +197,7 @@ class SqliteStore:
         return looking.upcoming(self._database, queues, limit=limit)
 
     def load_schedules(self, wanted: Sequence[tuple[int, int]]) -> list[StoredSchedule]:
-        return [
-            StoredSchedule(
-                id=schedule_id,
-                revision=revision,
-                spec=spec_of(columns, scopes),
-                compiled=columns["compiled"],
-            )
-            for schedule_id, revision, columns, scopes in revisions.find_compiled(
-                self._database, wanted
-            )
-        ]
+        return revisions.load_schedules(self._database, wanted)
 
     def claim_due(self, decisions: Sequence[Decision], *, seat: Seat, now_ms: int) -> ClaimBatch:
         return claims.claim_due(self._database, decisions, seat=seat, now_ms=now_ms)
@@ -226,7 +272,7 @@ class SqliteStore:
         origin: str,
         now_ms: int,
     ) -> list[int]:
-        return schedules.insert_schedules(
+        return changing.insert_schedules(
             self._database, made, boot_id=boot_id, origin=origin, now_ms=now_ms
         )
 
@@ -240,7 +286,7 @@ class SqliteStore:
         origin: str,
         now_ms: int,
     ) -> bool:
-        return schedules.update_schedule(
+        return changing.update_schedule(
             self._database,
             schedule,
             compiled,
@@ -258,14 +304,14 @@ class SqliteStore:
         following: NextFire | None,
         now_ms: int,
     ) -> bool:
-        return schedules.pause_schedule(
+        return changing.pause_schedule(
             self._database, schedule, until_ms=until_ms, following=following, now_ms=now_ms
         )
 
     def resume_schedule(
         self, schedule: Schedule, *, retiming: Retiming, boot_id: str, now_ms: int
     ) -> bool:
-        return schedules.resume_schedule(
+        return changing.resume_schedule(
             self._database, schedule, retiming=retiming, boot_id=boot_id, now_ms=now_ms
         )
 
@@ -273,13 +319,13 @@ class SqliteStore:
         return rescheduling.reschedule(self._database, schedule, run_ms=run_ms, now_ms=now_ms)
 
     def remove_schedule(self, schedule: Schedule, *, missed: Missed | None, now_ms: int) -> bool:
-        return schedules.remove_schedule(self._database, schedule, missed=missed, now_ms=now_ms)
+        return changing.remove_schedule(self._database, schedule, missed=missed, now_ms=now_ms)
 
     def find_upstreams(self) -> list[tuple[str, str]]:
         return schedules.find_upstreams(self._database)
 
     def set_group_limit(self, name: str, max_running: int | None) -> None:
-        schedules.set_group_limit(self._database, name, max_running)
+        changing.set_group_limit(self._database, name, max_running)
 
     def get_schedule(self, name: str) -> Schedule:
         """The schedule of this name; NotFound suggests one that is spelled like it."""
@@ -302,6 +348,12 @@ class SqliteStore:
 
     def find_names(self) -> list[str]:
         return schedules.find_names(self._database)
+
+    def find_standings(self) -> list[Standing]:
+        return standings.find_standings(self._database)
+
+    def coming_schedules(self) -> Iterator[Schedule]:
+        return schedules.coming_schedules(self._database)
 
     def find_schedules(self) -> list[Schedule]:
         return schedules.find_schedules(self._database)

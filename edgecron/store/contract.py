@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from edgecron.correcting import KeptTimes, Retimed
+from edgecron.hold import Hold
 from edgecron.model import (
     Cause,
     EngineInfo,
@@ -21,7 +22,6 @@ from edgecron.model import (
     WaitsFor,
 )
 from edgecron.planning import Due, Fire, FirePlan
-from edgecron.trust import Hold
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

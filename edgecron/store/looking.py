@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 
+from edgecron.hold import Hold
 from edgecron.planning import Due
 from edgecron.store.connection import Database
 from edgecron.store.inorder import priorities
-from edgecron.trust import Hold
 
 # What is held, as a condition on schedules.
 _HELD = {

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 
 from edgecron.admission import LATE_CAUSES, is_behind, is_full, may_start_queued, running_limit
+from edgecron.hold import Hold
 from edgecron.model import Cause, Overlap
 from edgecron.store.aftermath import follow_up_withdrawn
 from edgecron.store.connection import Database
@@ -20,7 +21,6 @@ from edgecron.store.needs import (
     owe,
 )
 from edgecron.store.replacing import ask_for_place
-from edgecron.trust import Hold
 
 # In sequence, asked for by a person, or begun before: these replace nothing when they start.
 _REPLACE_NOTHING = frozenset({Cause.CATCH_UP, Cause.BACKFILL, Cause.MANUAL, Cause.RETRY})

@@ -7,6 +7,21 @@ from collections.abc import Sequence
 from typing import Any
 
 from edgecron.store.connection import Database
+from edgecron.store.contract import StoredSchedule
+from edgecron.store.rows import spec_of
+
+
+def load_schedules(database: Database, wanted: Sequence[tuple[int, int]]) -> list[StoredSchedule]:
+    """The schedules of these (id, revision) pairs, as an engine needs them."""
+    return [
+        StoredSchedule(
+            id=schedule_id,
+            revision=revision,
+            spec=spec_of(columns, scopes),
+            compiled=columns["compiled"],
+        )
+        for schedule_id, revision, columns, scopes in find_compiled(database, wanted)
+    ]
 
 
 def find_compiled(

@@ -1,162 +1,23 @@
-"""Schedules as people write them: made, changed, paused, removed, read."""
+"""Schedules, read."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator
+from heapq import merge
 from typing import Any
 
-import apsw
-
-from edgecron.errors import AlreadyExists
-from edgecron.model import Schedule, ScheduleSpec
-from edgecron.planning import Missed, NextFire
-from edgecron.store.cancelling import cancel_removed
+from edgecron.model import Schedule
 from edgecron.store.connection import Database
-from edgecron.store.firerows import record_missed
-from edgecron.store.needs import wake_schedule
-from edgecron.store.revisions import repeat_revision, write_revision
-from edgecron.store.rows import KEPT_COLUMNS, SPEC_COLUMNS, schedule_of, spec_columns
+from edgecron.store.rows import KEPT_COLUMNS, SPEC_COLUMNS, schedule_of
 from edgecron.timetext import to_ms
-from edgecron.timing import CompiledSpec
 
 _ALL_COLUMNS = (*SPEC_COLUMNS, *KEPT_COLUMNS, "group_max_running")
+_FIRST_PAGE, _PAGE = 20, 500
+_BEFORE_ALL_MS = -(1 << 62)
 _SELECT = f"""SELECT {", ".join((*SPEC_COLUMNS, *KEPT_COLUMNS))},
     (SELECT g.max_running FROM groups AS g WHERE g.name = schedules.group_name)
     FROM schedules"""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Retiming:
-    """New times for a schedule: what was missed until now, and what comes next."""
-
-    next: NextFire | None
-    decided_until_ms: int
-    missed: Missed | None = None
-
-
-def insert_schedules(
-    database: Database,
-    made: Sequence[tuple[CompiledSpec, Retiming]],
-    *,
-    boot_id: str,
-    origin: str,
-    now_ms: int,
-) -> list[int]:
-    """Make schedules, all or none; their ids. AlreadyExists names the first that is there."""
-    with database.transaction():
-        return [
-            _insert_one(database, compiled, retiming, boot_id, origin, now_ms)
-            for compiled, retiming in made
-        ]
-
-
-def update_schedule(
-    database: Database,
-    schedule: Schedule,
-    compiled: CompiledSpec,
-    *,
-    retiming: Retiming | None,
-    boot_id: str,
-    origin: str,
-    now_ms: int,
-) -> bool:
-    """Change a schedule as it was read; False where somebody changed it meanwhile.
-
-    With `retiming` also where a time of it was decided; without, its next time stays as it is.
-    """
-    columns = _columns(compiled)
-    with database.transaction():
-        _need_group(database, compiled.spec.group)
-        if retiming is not None and _has_fired(database, schedule):
-            return False
-        if not _set_columns(database, schedule, columns, now_ms):
-            return False
-        database.change(
-            """UPDATE schedules SET boot_decided = iif(on_boot, coalesce(boot_decided, :boot),
-                   NULL) WHERE id = :id""",
-            {"id": schedule.id, "boot": boot_id},
-        )
-        if retiming is not None:
-            _retime(database, schedule, compiled.spec, retiming, now_ms)
-        _write_scopes(database, schedule.id, compiled.spec)
-        _write_upstreams(database, schedule.id, compiled)
-        wake_schedule(database, schedule.id)
-        write_revision(database, schedule.id, schedule.revision + 1, columns, origin, now_ms)
-    return True
-
-
-def pause_schedule(
-    database: Database,
-    schedule: Schedule,
-    *,
-    until_ms: int | None,
-    following: NextFire | None,
-    now_ms: int,
-) -> bool:
-    """Hold what has not started: without end, or until an instant whose next fire is given."""
-    columns: dict[str, Any] = {
-        "enabled": 0 if until_ms is None else 1,
-        "paused_until": until_ms,
-        "next_plan_at": following.plan_ms if following else None,
-        "next_run_at": following.due_ms if following else None,
-        "next_source": following.source if following else None,
-    }
-    if following is not None:
-        columns["trigger_error"] = None  # Its times could be read.
-    with database.transaction():
-        return _set_columns(database, schedule, columns, now_ms)
-
-
-def resume_schedule(
-    database: Database, schedule: Schedule, *, retiming: Retiming, boot_id: str, now_ms: int
-) -> bool:
-    """Let a schedule fire again from now on; what passed meanwhile is one skipped range.
-
-    A boot that passed meanwhile is not caught up either.
-    """
-    with database.transaction():
-        if _has_fired(database, schedule):
-            return False
-        if not _set_columns(database, schedule, {"enabled": 1, "paused_until": None}, now_ms):
-            return False
-        database.change(
-            "UPDATE schedules SET boot_decided = :boot WHERE id = :id AND on_boot",
-            {"id": schedule.id, "boot": boot_id},
-        )
-        _retime(database, schedule, schedule.spec, retiming, now_ms)
-    return True
-
-
-def remove_schedule(
-    database: Database, schedule: Schedule, *, missed: Missed | None, now_ms: int
-) -> bool:
-    """Remove a schedule softly: what is queued is cancelled, what runs finishes.
-
-    `missed` is what was due and not decided yet.
-    """
-    with database.transaction():
-        if missed is not None and _has_fired(database, schedule):
-            return False
-        if not _set_columns(
-            database,
-            schedule,
-            {
-                "enabled": 0,
-                "paused_until": None,
-                "next_plan_at": None,
-                "next_run_at": None,
-                "next_source": None,
-                "deleted_at": now_ms,
-            },
-            now_ms,
-        ):
-            return False
-        if missed is not None:
-            _record_missed(database, schedule, schedule.spec, missed, now_ms)
-        cancel_removed(database, schedule.id, now_ms=now_ms)
-    return True
 
 
 def find_upstreams(database: Database) -> list[tuple[str, str]]:
@@ -168,16 +29,6 @@ def find_upstreams(database: Database) -> list[tuple[str, str]]:
     )
 
 
-def set_group_limit(database: Database, name: str, max_running: int | None) -> None:
-    """How many runs of a group there may be at once; None is no limit. Makes the group if new."""
-    with database.transaction():
-        database.change(
-            """INSERT INTO groups (name, max_running) VALUES (:name, :most)
-               ON CONFLICT (name) DO UPDATE SET max_running = excluded.max_running""",
-            {"name": name, "most": max_running},
-        )
-
-
 def find_schedule(database: Database, name: str) -> Schedule | None:
     """The schedule of this name, or None."""
     found = _find(database, " WHERE name = :name AND deleted_at IS NULL", {"name": name})
@@ -187,6 +38,43 @@ def find_schedule(database: Database, name: str) -> Schedule | None:
 def find_schedules(database: Database) -> list[Schedule]:
     """Every schedule, by name."""
     return _find(database, " WHERE deleted_at IS NULL ORDER BY name", {})
+
+
+def coming_schedules(database: Database) -> Iterator[Schedule]:
+    """Every schedule with a next time, the earliest first, read page by page.
+
+    What is changed meanwhile may be seen as it was, or twice.
+    """
+    queues = database.rows(
+        """WITH RECURSIVE each (queue) AS (
+               SELECT min(queue) FROM schedules WHERE next_run_at IS NOT NULL
+               UNION ALL
+               SELECT (SELECT min(queue) FROM schedules
+                       WHERE queue > each.queue AND next_run_at IS NOT NULL)
+               FROM each WHERE each.queue IS NOT NULL)
+           SELECT queue FROM each WHERE queue IS NOT NULL"""
+    )
+    return merge(
+        *(_coming_of(database, queue) for (queue,) in queues),
+        key=lambda schedule: schedule.next_run_at or schedule.decided_until,
+    )
+
+
+def _coming_of(database: Database, queue: str) -> Iterator[Schedule]:
+    run_ms, last_id, size = _BEFORE_ALL_MS, 0, _FIRST_PAGE
+    while True:
+        page = _find(
+            database,
+            """ WHERE queue = :queue AND next_run_at IS NOT NULL
+                    AND (next_run_at, id) > (:run, :id)
+                ORDER BY next_run_at, id LIMIT :size""",
+            {"queue": queue, "run": run_ms, "id": last_id, "size": size},
+        )
+        yield from page
+        if len(page) < size or page[-1].next_run_at is None:
+            return
+        run_ms, last_id = to_ms(page[-1].next_run_at), page[-1].id
+        size = min(2 * size, _PAGE)
 
 
 def find_names(database: Database) -> list[str]:
@@ -240,147 +128,3 @@ def _find(database: Database, where: str, params: dict[str, Any]) -> list[Schedu
     ):
         scopes[schedule_id].append((kind, scope_id))
     return [schedule_of(row, tuple(scopes[row["id"]])) for row in rows]
-
-
-def _insert_one(
-    database: Database,
-    compiled: CompiledSpec,
-    retiming: Retiming,
-    boot_id: str,
-    origin: str,
-    now_ms: int,
-) -> int:
-    spec = compiled.spec
-    columns = _columns(compiled)
-    following = retiming.next
-    kept = {
-        "next_plan_at": following.plan_ms if following else None,
-        "next_run_at": following.due_ms if following else None,
-        "next_source": following.source if following else None,
-        "decided_until": retiming.decided_until_ms,
-        # Made within this boot, it waits for the next one.
-        "boot_decided": boot_id if compiled.on_boot else None,
-        "created_at": now_ms,
-        "updated_at": now_ms,
-    }
-    _need_group(database, spec.group)
-    names = (*columns, *kept)
-    try:
-        row = database.returning(
-            f"""INSERT INTO schedules ({", ".join(names)})
-                VALUES ({", ".join(f":{name}" for name in names)}) RETURNING id""",
-            columns | kept,
-        )
-    except apsw.ConstraintError as error:
-        if "schedules.name" not in str(error):
-            raise
-        raise AlreadyExists(
-            f"schedule {spec.name!r} exists already",
-            hint=f"change it with: edgecron edit {spec.name}",
-        ) from error
-    assert row is not None
-    schedule_id = int(row[0])
-    _write_scopes(database, schedule_id, spec)
-    _write_upstreams(database, schedule_id, compiled)
-    write_revision(database, schedule_id, 1, columns, origin, now_ms)
-    return schedule_id
-
-
-def _has_fired(database: Database, schedule: Schedule) -> bool:
-    """Whether a time was decided since a schedule was read: it is then not among the missed.
-
-    An engine that decides one bumps no revision.
-    """
-    found = database.rows(
-        "SELECT 1 FROM schedules WHERE id = :id AND decided_until != :decided",
-        {"id": schedule.id, "decided": to_ms(schedule.decided_until)},
-    )
-    return bool(found)
-
-
-def _set_columns(
-    database: Database, schedule: Schedule, columns: dict[str, Any], now_ms: int
-) -> bool:
-    """Set columns of a schedule that is still as it was read; every change bumps the revision."""
-    assignments = ", ".join(f"{name} = :{name}" for name in columns)
-    try:
-        changed = database.change(
-            f"""UPDATE schedules SET {assignments}, revision = revision + 1, updated_at = :now_
-                WHERE id = :id_ AND revision = :revision_ AND deleted_at IS NULL""",
-            {**columns, "id_": schedule.id, "revision_": schedule.revision, "now_": now_ms},
-        )
-    except apsw.ConstraintError as error:
-        if "schedules.name" not in str(error):
-            raise
-        raise AlreadyExists(f"schedule {columns['name']!r} exists already") from error
-    if changed == 1 and "triggers" not in columns:
-        repeat_revision(database, schedule.id, schedule.revision, now_ms=now_ms)
-    return changed == 1
-
-
-def _retime(
-    database: Database,
-    schedule: Schedule,
-    spec: ScheduleSpec,
-    retiming: Retiming,
-    now_ms: int,
-) -> None:
-    if retiming.missed is not None:
-        _record_missed(database, schedule, spec, retiming.missed, now_ms)
-    following = retiming.next
-    database.change(
-        """UPDATE schedules SET next_plan_at = :plan, next_run_at = :run, next_source = :source,
-               decided_until = :decided, trigger_error = NULL
-           WHERE id = :id""",
-        {
-            "id": schedule.id,
-            "plan": following.plan_ms if following else None,
-            "run": following.due_ms if following else None,
-            "source": following.source if following else None,
-            "decided": retiming.decided_until_ms,
-        },
-    )
-
-
-def _record_missed(
-    database: Database, schedule: Schedule, spec: ScheduleSpec, missed: Missed, now_ms: int
-) -> None:
-    for scope in schedule.spec.scopes:
-        record_missed(database, schedule.id, schedule.revision + 1, spec, scope, missed, now_ms)
-
-
-def _need_group(database: Database, group: str | None) -> None:
-    if group is not None:
-        database.change(
-            "INSERT INTO groups (name) VALUES (:name) ON CONFLICT DO NOTHING", {"name": group}
-        )
-
-
-def _columns(compiled: CompiledSpec) -> dict[str, Any]:
-    return spec_columns(
-        compiled.spec,
-        compiled=compiled.compiled,
-        on_boot=compiled.on_boot,
-        after_end_ms=compiled.timing.after_end_ms,
-    )
-
-
-def _write_upstreams(database: Database, schedule_id: int, compiled: CompiledSpec) -> None:
-    database.change("DELETE FROM schedule_upstreams WHERE schedule_id = :id", {"id": schedule_id})
-    database.change_many(
-        """INSERT INTO schedule_upstreams (schedule_id, upstream, ends)
-           VALUES (:id, :upstream, :ends)""",
-        [
-            {"id": schedule_id, "upstream": upstream, "ends": ends}
-            for upstream, ends in compiled.upstreams
-        ],
-    )
-
-
-def _write_scopes(database: Database, schedule_id: int, spec: ScheduleSpec) -> None:
-    database.change("DELETE FROM schedule_scopes WHERE schedule_id = :id", {"id": schedule_id})
-    database.change_many(
-        """INSERT INTO schedule_scopes (schedule_id, scope_kind, scope_id)
-           VALUES (:id, :kind, :scope_id)""",
-        [{"id": schedule_id, "kind": kind, "scope_id": id_} for kind, id_ in spec.scopes],
-    )

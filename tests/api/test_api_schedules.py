@@ -29,9 +29,11 @@ from edgecron.model import (
     Status,
 )
 from edgecron.planning import Due
+from edgecron.standing import standing_of
 from edgecron.store.connection import Database
 from edgecron.store.contract import Decision, Seat
 from edgecron.timetext import to_ms
+from edgecron.upcoming import UpcomingFire, in_order
 from support.clock import FakeClock
 from support.specs import make_spec
 
@@ -468,3 +470,45 @@ def test_resume_mends_a_schedule_whose_trigger_can_be_read_again(
     assert resumed.next_plan_at is not None
     [missed] = scheduler.history("mended")
     assert (missed.reason, missed.missed_count) == (Reason.MISFIRE, 2)
+
+
+def test_many_schedules_fires_are_those_of_each_one_merged(scheduler: Scheduler) -> None:
+    for number in range(130):
+        spec = make_spec(f"s{number:03d}", f"every {number % 40 + 1}m", jitter_s=number % 3 * 20)
+        scheduler.add(replace(spec, queue="command" if number % 5 else "py:app"))
+    scheduler.pause("s001", until=at(9))
+    scheduler.reschedule("s002", at(8, 25))
+    each = [list(islice(scheduler.next_fires(one.name), 100)) for one in scheduler.schedules()]
+
+    shown = list(islice(scheduler.next_fires(), 300))
+
+    merged = sorted(
+        (fire for fires in each for fire in fires), key=lambda fire: (fire.due_at, fire.schedule)
+    )
+    assert shown == merged[:300]
+
+
+def test_what_comes_next_is_found_without_looking_at_what_comes_later(
+    scheduler: Scheduler,
+) -> None:
+    scheduler.add_all([make_spec(f"s{number}", f"every {number + 1}m") for number in range(200)])
+    seen: list[str] = []
+
+    def fires(schedule: Schedule) -> Iterator[UpcomingFire]:
+        seen.append(schedule.name)
+        return scheduler.next_fires(schedule.name)
+
+    first = next(in_order(scheduler.store.coming_schedules(), fires))
+
+    assert (first.schedule, seen) == ("s0", ["s0"])
+
+
+def test_how_a_schedule_stands_in_a_list_is_how_it_stands_by_itself(scheduler: Scheduler) -> None:
+    scheduler.add(make_spec("b", "30 * * * *", "every 2h", max_runs=3))
+    scheduler.add(replace(make_spec("a", "on boot"), until_at=at(12)))
+    scheduler.pause("b", until=at(9))
+
+    listed = scheduler.standings()
+
+    assert listed == [standing_of(schedule) for schedule in scheduler.schedules()]
+    assert [standing.name for standing in listed] == ["a", "b"]

@@ -8,8 +8,8 @@ from edgecron.catchup import plan_fire
 from edgecron.model import Cause, Execution, Outcome, Reason, Schedule, ScheduleSpec, Status
 from edgecron.planning import Due, Fire, FirePlan, next_fire
 from edgecron.store import SqliteStore
+from edgecron.store.changing import Retiming
 from edgecron.store.contract import BootDecision, ClaimBatch, Decision, Granted, Seat
-from edgecron.store.schedules import Retiming
 from edgecron.timetext import from_ms
 from edgecron.timing import compile_spec, load_timing
 from support.clock import FakeClock

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from itertools import islice
 
 import pytest
 from store_bench import Bench, OpenStore
@@ -70,6 +71,7 @@ HOT: dict[str, Callable[[SqliteStore, Bench], object]] = {
         bench.store.get_schedule("s1").id
     ),
     "output": lambda store, bench: store.find_output(5),
+    "coming": lambda store, bench: list(islice(store.coming_schedules(), 100)),
 }
 
 # What looks at every schedule, at a start or when clocks and zones change; at no history.

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 from store_bench import Bench, OpenStore
 
+from edgecron.hold import Hold
 from edgecron.model import Cause, Execution, Overlap, Reason, Schedule, Status, WaitsFor
 from edgecron.planning import Fire
 from edgecron.store.contract import Seat
 from edgecron.timetext import from_ms, to_ms
 from edgecron.timing import compile_spec
-from edgecron.trust import Hold
 from support.clock import FakeClock
 from support.specs import make_spec
 

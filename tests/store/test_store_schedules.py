@@ -20,7 +20,7 @@ from edgecron.model import (
     Status,
 )
 from edgecron.planning import Missed, NextFire, next_fire
-from edgecron.store.schedules import Retiming
+from edgecron.store.changing import Retiming
 from edgecron.timetext import from_ms
 from edgecron.timing import compile_spec
 from support.clock import FakeClock

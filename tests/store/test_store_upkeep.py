@@ -7,10 +7,11 @@ from datetime import timedelta
 from store_bench import Bench, OpenStore
 
 from edgecron.correcting import KeptTimes, Retimed
+from edgecron.hold import Hold
 from edgecron.planning import NextFire
 from edgecron.store.contract import ClockMarks
 from edgecron.timetext import from_ms, to_ms
-from edgecron.trust import HOUR_MS, Hold
+from edgecron.trust import HOUR_MS
 from support.clock import FakeClock
 from support.specs import make_spec
 

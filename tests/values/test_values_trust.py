@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from edgecron.hold import Hold
 from edgecron.trust import (
     BUILT_MS,
     HOUR_MS,
-    Hold,
     is_large,
     is_trusted,
     is_worth_writing,

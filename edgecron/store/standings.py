@@ -1,0 +1,35 @@
+"""Schedules as lists show them: a few columns of each, in values that cost little."""
+
+from __future__ import annotations
+
+import json
+
+from edgecron.standing import Standing
+from edgecron.store.connection import Database
+from edgecron.timetext import from_ms
+
+
+def find_standings(database: Database) -> list[Standing]:
+    """How every schedule stands, by name."""
+    rows = database.rows(
+        """SELECT name, triggers, enabled, paused_until, next_run_at, trigger_error, last_status,
+               last_run_at, run_count, planned_count, max_runs, until_at
+           FROM schedules WHERE deleted_at IS NULL ORDER BY name"""
+    )
+    return [
+        Standing(
+            name=row[0],
+            triggers=tuple(json.loads(row[1])),
+            enabled=bool(row[2]),
+            paused_until=None if row[3] is None else from_ms(row[3]),
+            next_run_at=None if row[4] is None else from_ms(row[4]),
+            trigger_error=row[5],
+            last_status=row[6],
+            last_run_at=None if row[7] is None else from_ms(row[7]),
+            run_count=row[8],
+            planned_count=row[9],
+            max_runs=row[10],
+            until_at=None if row[11] is None else from_ms(row[11]),
+        )
+        for row in rows
+    ]
