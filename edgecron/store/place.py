@@ -1,0 +1,102 @@
+"""Where a database lies: what is refused before SQLite sees the file, and how a new one is made."""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from pathlib import Path
+
+from edgecron.errors import DatabaseUnusable, NotFound
+
+_OCTAL = re.compile(r"\\([0-7]{3})")  # how a blank or a backslash stands in the table of mounts
+_NETWORK_FS = frozenset(
+    (
+        *("nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "afs", "ceph", "glusterfs", "lustre"),
+        *("ocfs2", "gfs2", "davfs", "fuse.davfs2", "fuse.sshfs", "fuse.glusterfs"),
+        *("fuse.rclone", "fuse.s3fs"),
+    )
+)
+
+MOUNTS = Path("/proc/self/mountinfo")
+
+
+def prepare_file(path: Path, *, must_exist: bool, mounts: Path) -> bool:
+    """Check the file and its folder, creating both where they are missing; True where created."""
+    try:
+        found = path.lstat()
+    except FileNotFoundError:
+        if must_exist:
+            raise NotFound(
+                f"database {path} does not exist", hint="edgecron add makes it"
+            ) from None
+        _check_file_system(path, mounts)
+        _create_file(path)
+        return True
+    except OSError as error:
+        raise DatabaseUnusable(f"database {path} can't be reached ({error.strerror})") from error
+    if stat.S_ISLNK(found.st_mode):
+        raise DatabaseUnusable(
+            f"database {path} is a symbolic link", hint="name the file it points to"
+        )
+    if not stat.S_ISREG(found.st_mode):
+        raise DatabaseUnusable(f"database {path} is not a regular file")
+    if found.st_nlink > 1:
+        raise DatabaseUnusable(
+            f"database {path} has {found.st_nlink} hard links",
+            hint="a second name breaks SQLite's locks; remove one",
+        )
+    if os.statvfs(path).f_flag & os.ST_RDONLY:
+        raise DatabaseUnusable(
+            f"database {path} lies on a read-only file system",
+            hint="mount it for writing, or look into a copy",
+        )
+    if not os.access(path, os.R_OK | os.W_OK):
+        raise DatabaseUnusable(
+            f"database {path} can't be read and written by this user",
+            hint="check its owner and mode",
+        )
+    _check_file_system(path, mounts)
+    return False
+
+
+def _create_file(path: Path) -> None:
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
+    except FileExistsError:
+        return  # Another process made it between our look and now; it is as good as ours.
+    except OSError as error:
+        raise DatabaseUnusable(
+            f"database {path} can't be made ({error.strerror})",
+            hint="name another place with --db or EDGECRON_DB",
+        ) from error
+    # A umask may have taken the owner's own bits too.
+    os.fchmod(descriptor, 0o600)
+    os.close(descriptor)
+
+
+def _check_file_system(path: Path, mounts: Path) -> None:
+    kind = _file_system_of(path.parent, mounts)
+    if kind in _NETWORK_FS:
+        raise DatabaseUnusable(
+            f"database {path} lies on a network file system ({kind})",
+            hint="SQLite's locks are not safe there; use a local disk",
+        )
+
+
+def _file_system_of(folder: Path, mounts: Path) -> str | None:
+    """The type of the file system that holds a folder, or None where the system does not say."""
+    try:
+        table = mounts.read_text(encoding="utf-8", errors="surrogateescape")
+    except OSError:
+        return None
+    place = str(folder.resolve())
+    best, kind = -1, None
+    for line in table.splitlines():
+        left, _, right = line.partition(" - ")
+        mount = _OCTAL.sub(lambda found: chr(int(found[1], 8)), left.split(" ")[4])
+        inside = mount == "/" or place == mount or place.startswith(mount + "/")
+        if inside and len(mount) >= best:
+            best, kind = len(mount), right.split(" ")[0]
+    return kind
