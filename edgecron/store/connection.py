@@ -17,7 +17,7 @@ from typing import Any
 
 import apsw
 
-from edgecron.errors import DatabaseBusy, DatabaseGone, DatabaseUnusable
+from edgecron.errors import DatabaseBusy, DatabaseGone, DatabaseUnusable, SchemaTooNew
 from edgecron.store.place import MOUNTS, prepare_file
 
 APPLICATION_ID = 0x65646763  # 'edgc'
@@ -179,6 +179,33 @@ class Database:
                     self._connection.execute("ROLLBACK")
                 raise
 
+    @contextmanager
+    def foreign_keys_off(self) -> Iterator[None]:
+        """Let tables be rebuilt that others refer to, in a transaction that begins in here.
+
+        They can't be switched within one; whoever does this looks for what then dangles.
+        """
+        self._connection.config(apsw.SQLITE_DBCONFIG_ENABLE_FKEY, 0)
+        try:
+            yield
+        finally:
+            self._connection.config(apsw.SQLITE_DBCONFIG_ENABLE_FKEY, 1)
+
+    def copy_to(self, target: Path) -> None:
+        """Copy all that is committed, page by page, into an empty file that is there.
+
+        Raises apsw's errors as they are: they are of either of the two files.
+        """
+        copy = apsw.Connection(
+            str(target), flags=apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_NOFOLLOW
+        )
+        try:
+            copy.execute("PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF")
+            with copy.backup("main", self._connection, "main") as backup:
+                backup.step()
+        finally:
+            copy.close()
+
     def checkpoint(self) -> None:
         """Move what the log holds into the database as far as readers allow; never waits."""
         self._check_process()
@@ -244,11 +271,18 @@ def translated_errors(path: Path) -> Iterator[None]:
     except (apsw.SQLError, apsw.SchemaChangeError) as error:
         raise DatabaseUnusable(
             f"database {path} does not have the tables of this edgecron ({error})",
-            hint="made by an edgecron before the first release, or changed by somebody:"
-            " set it aside and add the schedules anew, or restore a backup",
+            hint="somebody changed them; restore a backup",
         ) from error
     except (apsw.IOError, apsw.ProtocolError, apsw.NoMemError, apsw.LockedError) as error:
         raise DatabaseUnusable(f"database {path} can't be used ({error})") from error
+
+
+def too_new(path: Path, version: int, *, known: int) -> SchemaTooNew:
+    """The error for a database that a newer edgecron has made or migrated."""
+    return SchemaTooNew(
+        f"database {path} is version {version}, this edgecron knows up to {known}",
+        hint="upgrade edgecron",
+    )
 
 
 def _identity_of(path: Path) -> tuple[int, int] | None:

@@ -1,43 +1,49 @@
-"""Bringing a database to the schema this edgecron knows, inside one `BEGIN IMMEDIATE`."""
+"""Bringing a database to the schema this edgecron knows, inside one `BEGIN IMMEDIATE`.
+
+A script that has landed never changes, since databases have run it: what is new takes a new one.
+"""
 
 from __future__ import annotations
 
 import os
-import uuid
-from importlib import resources
+from typing import Any
 
-import edgecron
-from edgecron.errors import DatabaseUnusable, SchemaTooNew
-from edgecron.store.connection import APPLICATION_ID, Database
+import apsw
 
-SCHEMA_VERSION = 1
+from edgecron.errors import DatabaseUnusable
+from edgecron.store.connection import APPLICATION_ID, Database, too_new
+
+SCRIPTS = (
+    "0001_foundation.sql",
+    "0002_needs_upstreams.sql",
+)
+SCHEMA_VERSION = len(SCRIPTS)
+
+# What the second script brings, and what databases of version 1 have where a state of edgecron
+# that was never released has made them.
+_BROUGHT_BY_2 = """
+    SELECT 'meta.local_timezone', count(*) FROM pragma_table_info('meta')
+    WHERE name = 'local_timezone' UNION ALL
+    SELECT 'engines.supervisor_id', count(*) FROM pragma_table_info('engines')
+    WHERE name = 'supervisor_id' UNION ALL
+    SELECT 'schedules.after_end_ms', count(*) FROM pragma_table_info('schedules')
+    WHERE name = 'after_end_ms' UNION ALL
+    SELECT 'schedules.trusted_until', count(*) FROM pragma_table_info('schedules')
+    WHERE name = 'trusted_until' UNION ALL
+    SELECT 'schedule_upstreams', count(*) FROM sqlite_schema
+    WHERE name = 'schedule_upstreams' UNION ALL
+    SELECT 'executions_owed', count(*) FROM sqlite_schema WHERE name = 'executions_owed'"""
 
 
 def migrate(database: Database, *, now_ms: int) -> None:
     """Create the schema in an empty database, or bring an older one up to date.
 
-    Raises SchemaTooNew where a newer edgecron wrote it.
+    An older one is copied beforehand, beside it. Raises SchemaTooNew where a newer edgecron wrote
+    it, and DatabaseUnusable where it can't be copied or brought up to date: it is then as before.
     """
-    if _version_of(database) == SCHEMA_VERSION:
-        return
-    with database.transaction():
-        # Read again under the lock: another process may have migrated it meanwhile.
-        version = _version_of(database)
-        for step in range(version + 1, SCHEMA_VERSION + 1):
-            database.change(_script(step))
-        if version == 0:
-            database.change(f"PRAGMA application_id = {APPLICATION_ID}")
-            database.change(
-                """INSERT INTO meta (id, uuid, seed, created_at, created_by)
-                   VALUES (1, :uuid, :seed, :now, :version)""",
-                {
-                    "uuid": str(uuid.uuid4()),
-                    "seed": os.urandom(16),
-                    "now": now_ms,
-                    "version": edgecron.__version__,
-                },
-            )
-        database.change(f"PRAGMA user_version = {SCHEMA_VERSION}")
+    if _version_of(database) != SCHEMA_VERSION:
+        with database.foreign_keys_off(), database.transaction():
+            _bring_up(database, now_ms=now_ms)
 
 
 def refuse_planted(database: Database) -> None:
@@ -53,19 +59,90 @@ def refuse_planted(database: Database) -> None:
         )
 
 
+def _bring_up(database: Database, *, now_ms: int) -> None:
+    # Read again under the lock: another process may have migrated it meanwhile.
+    version = _version_of(database)
+    if version == SCHEMA_VERSION:
+        return
+    if version > 0:
+        from edgecron.store.copies import keep_copy
+
+        refuse_planted(database)
+        first_step = _first_step(database, version)
+        keep_copy(database, suffix=f".v{version}-backup")
+    else:
+        first_step = 1
+    try:
+        for step in range(first_step, SCHEMA_VERSION + 1):
+            database.change(_script(step))
+    except apsw.ConstraintError as error:
+        raise _refused(database, str(error)) from error
+    if version == 0:
+        _write_meta(database, now_ms=now_ms)
+    dangling = database.rows("PRAGMA foreign_key_check")
+    if dangling:
+        table, row, parent, _ = dangling[0]
+        raise _refused(
+            database, f"row {row} of {table} refers to a row of {parent} that is missing"
+        )
+    database.change(f"PRAGMA user_version = {SCHEMA_VERSION}")
+
+
+def _write_meta(database: Database, *, now_ms: int) -> None:
+    import uuid
+
+    import edgecron
+
+    database.change(f"PRAGMA application_id = {APPLICATION_ID}")
+    database.change(
+        """INSERT INTO meta (id, uuid, seed, created_at, created_by)
+           VALUES (1, :uuid, :seed, :now, :version)""",
+        {
+            "uuid": str(uuid.uuid4()),
+            "seed": os.urandom(16),
+            "now": now_ms,
+            "version": edgecron.__version__,
+        },
+    )
+
+
 def _version_of(database: Database) -> int:
     """The schema version, 0 for an empty file."""
     [(version,)] = database.rows("PRAGMA user_version")
     if version > SCHEMA_VERSION:
-        raise SchemaTooNew(
-            f"database {database.path} is version {version},"
-            f" this edgecron knows up to {SCHEMA_VERSION}",
-            hint="upgrade edgecron",
-        )
+        raise too_new(database.path, version, known=SCHEMA_VERSION)
     return int(version)
 
 
+def _first_step(database: Database, version: int) -> int:
+    """The first script that an older database lacks.
+
+    Raises DatabaseUnusable where it has only part of what one brings.
+    """
+    if version != 1:
+        return version + 1
+    brought = dict(database.rows(_BROUGHT_BY_2))
+    if not any(brought.values()):
+        return 2
+    lacking = [name for name, count in brought.items() if not count]
+    if lacking:
+        raise _refused(
+            database, f"it is of a state between two versions, and lacks {', '.join(lacking)}"
+        )
+    return 3
+
+
+def _refused(database: Database, why: str) -> DatabaseUnusable:
+    return DatabaseUnusable(
+        f"database {database.path} can't be brought to version {SCHEMA_VERSION}: {why}",
+        hint="it was left as it is; set it aside and add the schedules anew, or restore a backup",
+    )
+
+
 def _script(step: int) -> str:
-    folder = resources.files("edgecron.store") / "migrations"
-    [script] = [file for file in folder.iterdir() if file.name.startswith(f"{step:04d}_")]
-    return script.read_text(encoding="utf-8")
+    # `importlib.resources` would cost four megabytes.
+    assert __spec__ is not None
+    loader: Any = __spec__.loader
+    folder = os.path.join(os.path.dirname(__file__), "migrations")
+    content: bytes = loader.get_data(os.path.join(folder, SCRIPTS[step - 1]))
+    return content.decode("utf-8")

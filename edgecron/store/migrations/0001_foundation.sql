@@ -6,7 +6,6 @@ CREATE TABLE meta (
     seed BLOB NOT NULL CHECK (length(seed) = 16),
     trusted_high_at INTEGER,
     tzdata_version TEXT,
-    local_timezone TEXT,
     created_at INTEGER NOT NULL,
     created_by TEXT NOT NULL
 ) STRICT;
@@ -37,7 +36,6 @@ CREATE TABLE schedules (
     from_at INTEGER,
     until_at INTEGER,
     max_runs INTEGER CHECK (max_runs >= 1),
-    after_end_ms INTEGER CHECK (after_end_ms >= 1),
 
     queue TEXT NOT NULL,
     priority INTEGER NOT NULL DEFAULT 0,
@@ -59,7 +57,7 @@ CREATE TABLE schedules (
     on_interrupt TEXT NOT NULL DEFAULT 'leave' CHECK (on_interrupt IN ('leave', 'retry')),
     jitter_s REAL NOT NULL DEFAULT 0 CHECK (jitter_s >= 0),
     needs TEXT NOT NULL DEFAULT '[]' CHECK (json_valid(needs)),
-    needs_deadline_s REAL NOT NULL DEFAULT 86400 CHECK (needs_deadline_s >= 0),
+    needs_deadline_s REAL CHECK (needs_deadline_s > 0),
 
     enabled INTEGER NOT NULL DEFAULT 1 CHECK (enabled IN (0, 1)),
     paused_until INTEGER,
@@ -68,8 +66,6 @@ CREATE TABLE schedules (
     next_run_at INTEGER,
     next_source TEXT,
     decided_until INTEGER NOT NULL,
-    -- Where it stood, while the schedule goes by a clock that can't be trusted; else NULL.
-    trusted_until INTEGER,
     trigger_error TEXT,
     boot_decided TEXT,
     planned_count INTEGER NOT NULL DEFAULT 0,
@@ -108,16 +104,6 @@ CREATE TABLE schedule_scopes (
     PRIMARY KEY (schedule_id, scope_kind, scope_id)
 ) STRICT, WITHOUT ROWID;
 
--- Whose ends a schedule follows, by the name that its trigger says.
-CREATE TABLE schedule_upstreams (
-    schedule_id INTEGER NOT NULL REFERENCES schedules (id) ON DELETE CASCADE,
-    upstream TEXT NOT NULL,
-    ends TEXT NOT NULL CHECK (ends IN ('success', 'failure', 'any')),
-    PRIMARY KEY (schedule_id, upstream)
-) STRICT, WITHOUT ROWID;
-
-CREATE INDEX schedule_upstreams_by_name ON schedule_upstreams (upstream, schedule_id);
-
 CREATE TABLE schedule_revisions (
     schedule_id INTEGER NOT NULL REFERENCES schedules (id) ON DELETE CASCADE,
     revision INTEGER NOT NULL,
@@ -134,7 +120,6 @@ CREATE TABLE engines (
     boot_id TEXT NOT NULL,
     queues TEXT NOT NULL CHECK (json_valid(queues)),
     version TEXT NOT NULL,
-    supervisor_id TEXT,
     started_at INTEGER NOT NULL,
     stopped_at INTEGER
 ) STRICT;
@@ -196,21 +181,14 @@ CREATE TABLE executions (
     CHECK (status IN ('queued', 'running', 'success') OR reason IS NOT NULL),
     CHECK (status != 'success' OR (reason IS NULL AND started_at IS NOT NULL)),
     CHECK (status != 'skipped' OR (claimed_at IS NULL AND started_at IS NULL)),
-    -- What waits for a condition has a deadline, and waits for nothing once it is decided.
-    CHECK ((waiting_for IS NULL) = (wait_until IS NULL)),
-    CHECK (waiting_for IS NULL OR status = 'queued'),
     CHECK ((missed_count IS NULL) = (missed_from_at IS NULL)),
     CHECK ((missed_count IS NULL) = (missed_to_at IS NULL)),
     CHECK (missed_count IS NULL OR (status = 'skipped' AND missed_from_at <= missed_to_at))
 ) STRICT;
 
 CREATE INDEX executions_by_schedule ON executions (schedule_id, id);
-CREATE INDEX executions_queued ON executions (queue, waiting_for, priority DESC, due_at, id)
+CREATE INDEX executions_queued ON executions (queue, priority DESC, due_at, id)
     WHERE status = 'queued';
--- What waits for a condition is woken by it, or by its deadline.
-CREATE INDEX executions_owed ON executions (waiting_for) WHERE waiting_for IS NOT NULL;
-CREATE INDEX executions_wait_until ON executions (queue, wait_until)
-    WHERE wait_until IS NOT NULL;
 CREATE INDEX executions_running ON executions (engine_id, id) WHERE status = 'running';
 CREATE INDEX executions_active ON executions (schedule_id, scope_kind, scope_id, status, cause)
     WHERE status IN ('queued', 'running');

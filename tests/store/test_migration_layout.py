@@ -1,0 +1,152 @@
+"""The layout that the migrations make: of a new database, of an old one, and as it was meant."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from importlib import import_module
+from pathlib import Path
+
+import apsw
+import pytest
+
+from edgecron.store import open_store
+from support.olddatabases import make_unreleased, make_version_1, script
+
+NOW_MS = 1_795_200_000_000
+migrate = import_module("edgecron.store.migrate")
+
+# Never edited: databases have run these. What is new takes a new file, and a line here.
+LANDED = {
+    "0001_foundation.sql": "cf05af8f14dc0cf470a3e769619b9627dbdca443d7d536d8c33a87b4c7784715",
+    "0002_needs_upstreams.sql": "dcd78e0c34c4ae954d438919ee29106302b240682052c865aab6a41393044afb",
+}
+
+
+def test_no_migration_changes_once_it_has_landed() -> None:
+    folder = Path(migrate.__file__).parent / "migrations"
+
+    found = {
+        path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in folder.glob("*.sql")
+    }
+
+    assert found == LANDED, "add a new file instead"
+
+
+def test_every_migration_has_its_number() -> None:
+    assert tuple(LANDED) == migrate.SCRIPTS
+    assert [int(name[:4]) for name in LANDED] == list(range(1, migrate.SCHEMA_VERSION + 1))
+
+
+def layout_of(path: Path) -> dict[str, object]:
+    """What a database holds, whatever the order of columns, blanks and comments."""
+    connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE)
+    found: dict[str, object] = {}
+    for kind, name, table, sql in connection.execute(
+        "SELECT type, name, tbl_name, sql FROM sqlite_schema"
+    ).fetchall():
+        if kind == "table" and not str(name).startswith("sqlite_"):
+            found[f"columns of {name}"] = {
+                tuple(row[1:])
+                for row in connection.execute(f"PRAGMA table_xinfo({name})").fetchall()
+            }
+            found[f"references of {name}"] = {
+                tuple(row[2:])
+                for row in connection.execute(f"PRAGMA foreign_key_list({name})").fetchall()
+            }
+            found[f"table {name}"] = sorted(definitions(str(sql)))
+        elif not str(name).startswith("sqlite_autoindex_"):
+            found[f"{kind} {name} of {table}"] = plain(str(sql))
+    connection.close()
+    return found
+
+
+def plain(sql: str) -> str:
+    return re.sub(r"\s+", " ", re.sub(r"--[^\n]*", "", sql)).strip()
+
+
+def definitions(sql: str) -> list[str]:
+    """The columns and constraints of a CREATE TABLE, and what comes after them."""
+    text = plain(sql)
+    body, after = text[text.index("(") + 1 : text.rindex(")")], text[text.rindex(")") + 1 :]
+    parts, depth = [""], 0
+    for letter in body:
+        depth += (letter == "(") - (letter == ")")
+        if letter == "," and depth == 0:
+            parts.append("")
+        else:
+            parts[-1] += letter
+    return [*(part.strip() for part in parts), after.strip()]
+
+
+@pytest.fixture
+def expected(tmp_path: Path) -> dict[str, object]:
+    path = tmp_path / "expected.db"
+    make_unreleased(path)
+    return layout_of(path)
+
+
+def test_a_new_database_has_the_layout_that_was_meant(
+    tmp_path: Path, expected: dict[str, object]
+) -> None:
+    path = tmp_path / "new.db"
+
+    open_store(path, now_ms=NOW_MS).close()
+
+    assert layout_of(path) == expected
+
+
+@pytest.mark.failure(68)
+def test_an_old_database_gets_the_layout_of_a_new_one(
+    tmp_path: Path, expected: dict[str, object]
+) -> None:
+    path = tmp_path / "old.db"
+    make_version_1(path)
+
+    open_store(path, now_ms=NOW_MS).close()
+
+    assert layout_of(path) == expected
+
+
+def test_a_layout_that_lacks_a_check_is_told_apart(tmp_path: Path) -> None:
+    one, other = tmp_path / "one.db", tmp_path / "other.db"
+    for path, check in ((one, "x >= 0"), (other, "x > 0")):
+        connection = apsw.Connection(str(path))
+        connection.execute(f"CREATE TABLE t (y TEXT, x INTEGER CHECK ({check}))")
+        connection.close()
+
+    assert layout_of(one) != layout_of(other)
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "UPDATE schedules SET needs_deadline_s = NULL",
+        "UPDATE schedules SET needs_deadline_s = -1",
+        "UPDATE schedules SET after_end_ms = 0",
+        "UPDATE executions SET waiting_for = 'success:x:1h' WHERE status = 'running'",
+        "UPDATE executions SET waiting_for = 'x', wait_until = 1 WHERE status = 'running'",
+        "UPDATE executions SET wait_until = 1 WHERE status = 'running'",
+        "UPDATE executions SET lease_token = NULL WHERE status = 'running'",
+        "UPDATE executions SET error_msg = 'x' WHERE status = 'success'",
+        "INSERT INTO schedule_upstreams (schedule_id, upstream, ends) VALUES (1, 'x', 'never')",
+        "INSERT INTO schedule_upstreams (schedule_id, upstream, ends) VALUES (999, 'x', 'any')",
+        "INSERT INTO schedules SELECT * FROM schedules WHERE id = 1",
+        "DELETE FROM schedules WHERE id = 4",
+    ],
+)
+def test_what_may_not_be_is_refused_after_a_migration(tmp_path: Path, statement: str) -> None:
+    path = tmp_path / "old.db"
+    make_version_1(path)
+    open_store(path, now_ms=NOW_MS).close()
+    connection = apsw.Connection(str(path))
+    connection.execute("PRAGMA foreign_keys = ON")
+
+    with pytest.raises(apsw.ConstraintError):
+        connection.execute(statement)
+
+    connection.close()
+
+
+def test_the_scripts_are_what_is_run() -> None:
+    assert [migrate._script(step) for step in (1, 2)] == [script(1), script(2)]

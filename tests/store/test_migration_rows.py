@@ -1,0 +1,248 @@
+"""An old database is brought up to date whole, at once or not at all, and works."""
+
+from __future__ import annotations
+
+import json
+from contextlib import suppress
+from importlib import import_module
+from pathlib import Path
+
+import apsw
+import pytest
+
+from edgecron.api import Scheduler
+from edgecron.errors import DatabaseUnusable
+from edgecron.model import Status
+from edgecron.store import open_store
+from edgecron.store.connection import Database
+from edgecron.timing import load_triggers
+from support.clock import FakeClock
+from support.olddatabases import everything, make_unreleased, make_version_1, version_of
+
+NOW_MS = 1_795_200_000_000
+migrate = import_module("edgecron.store.migrate")
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "edgecron.db"
+
+
+def migrated(path: Path) -> None:
+    open_store(path, now_ms=NOW_MS).close()
+
+
+@pytest.mark.failure(68)
+def test_no_row_and_no_value_is_lost(path: Path) -> None:
+    make_version_1(path)
+    before = everything(path)
+
+    migrated(path)
+
+    after = everything(path)
+    assert version_of(path) == migrate.SCHEMA_VERSION
+    for table, rows in before.items():
+        kept = [
+            {name: new[name] for name in old} for old, new in zip(rows, after[table], strict=True)
+        ]
+        if table == "schedules":
+            rows = [{**row, "needs_deadline_s": 86_400.0} for row in rows]
+        if table == "schedule_revisions":
+            for row in kept:
+                row["snapshot"] = without_new_words(str(row["snapshot"]))
+            rows = [{**row, "snapshot": json.loads(str(row["snapshot"]))} for row in rows]
+        assert kept == rows, table
+
+
+def without_new_words(snapshot: str) -> object:
+    """A snapshot without what version 2 has added, which is as nobody had said anything."""
+    words = json.loads(snapshot)
+    assert words.pop("needs") == "[]"
+    assert words.pop("needs_deadline_s") == 86_400.0
+    assert words.pop("after_end_ms") == (3_600_000 if words["name"] == "again" else None)
+    return words
+
+
+@pytest.mark.failure(68)
+def test_old_schedules_and_runs_are_read_and_changed(path: Path) -> None:
+    make_version_1(path)
+
+    with Scheduler(path, clock=FakeClock(NOW_MS)) as scheduler:
+        names = {schedule.name for schedule in scheduler.schedules()}
+        runs = scheduler.history(limit=100)
+        [asked] = scheduler.run_now("again")
+        scheduler.resume("second")
+        scheduler.pause("scoped")
+        scheduler.remove("boots")
+
+    assert names == {
+        *("first", "follows", "again", "second", "fails", "boots", "once", "scoped"),
+        *("paused", "long"),
+    }
+    assert [run.id for run in runs] == list(range(11, 0, -1))
+    assert {run.status for run in runs} == {
+        *(Status.SUCCESS, Status.FAILED, Status.SKIPPED, Status.CANCELLED, Status.RUNNING),
+    }
+    # A number is never given twice.
+    assert asked.id == 12
+
+
+@pytest.mark.failure(68)
+def test_every_old_revision_can_be_carried_out(path: Path) -> None:
+    make_version_1(path)
+    store = open_store(path, now_ms=NOW_MS)
+    wanted = [
+        (row["schedule_id"], row["revision"]) for row in everything(path)["schedule_revisions"]
+    ]
+
+    stored = store.load_schedules(wanted)  # type: ignore[arg-type]
+
+    store.close()
+    assert len(stored) == len(wanted) == 16
+    assert all(load_triggers(one.compiled) for one in stored)
+    assert {one.spec.policies.needs for one in stored} == {()}
+
+
+def test_who_followed_another_schedule_follows_it(path: Path) -> None:
+    make_version_1(path)
+
+    migrated(path)
+
+    rows = everything(path)
+    assert rows["schedule_upstreams"] == [
+        {"schedule_id": 2, "upstream": "first", "ends": "success"}
+    ]
+    assert [row["name"] for row in rows["schedules"] if row["after_end_ms"] == 3_600_000] == [
+        "again"
+    ]
+
+
+@pytest.mark.failure(68)
+def test_a_number_of_a_run_is_not_given_again_where_the_last_rows_are_gone(path: Path) -> None:
+    make_version_1(path)
+    connection = apsw.Connection(str(path))
+    connection.execute("DELETE FROM outputs; DELETE FROM executions")
+    connection.close()
+
+    with Scheduler(path, clock=FakeClock(NOW_MS)) as scheduler:
+        [run] = scheduler.run_now("again")
+
+    assert run.id == 12
+
+
+def test_what_can_not_be_read_of_a_schedule_does_not_hold_up_the_others(path: Path) -> None:
+    make_version_1(path)
+    connection = apsw.Connection(str(path))
+    connection.execute("""UPDATE schedules SET compiled = '["x", 1]' WHERE id = 1""")
+    connection.execute("UPDATE schedule_revisions SET snapshot = '[]' WHERE schedule_id = 1")
+    connection.execute(
+        """UPDATE schedule_revisions SET snapshot = '{"compiled": "[{"}' WHERE schedule_id = 2"""
+    )
+    connection.close()
+
+    migrated(path)
+
+    assert version_of(path) == migrate.SCHEMA_VERSION
+
+
+@pytest.mark.failure(68)
+def test_a_database_that_is_of_version_2_but_for_its_number_gets_the_number(path: Path) -> None:
+    make_unreleased(path)
+    before = everything(path)
+
+    migrated(path)
+
+    assert version_of(path) == migrate.SCHEMA_VERSION
+    assert everything(path) == before
+
+
+@pytest.mark.failure(68)
+def test_a_database_of_a_state_between_two_versions_is_refused_and_left(path: Path) -> None:
+    make_version_1(path)
+    connection = apsw.Connection(str(path))
+    connection.execute("ALTER TABLE engines ADD COLUMN supervisor_id TEXT")
+    connection.close()
+    before = everything(path)
+
+    with pytest.raises(DatabaseUnusable, match=r"lacks meta\.local_timezone") as caught:
+        migrated(path)
+
+    assert "left as it is" in str(caught.value.hint)
+    assert everything(path) == before
+    assert version_of(path) == 1
+    assert [file.name for file in path.parent.iterdir()] == [path.name]
+
+
+@pytest.mark.failure(68)
+def test_an_old_database_with_a_row_that_points_nowhere_is_refused_and_left(path: Path) -> None:
+    make_version_1(path)
+    connection = apsw.Connection(str(path))
+    connection.execute("UPDATE executions SET schedule_id = 99 WHERE status = 'running'")
+    connection.close()
+    before = everything(path)
+
+    with pytest.raises(DatabaseUnusable, match="refers to a row of schedules that is missing"):
+        migrated(path)
+
+    assert everything(path) == before
+
+
+@pytest.mark.failure(66)
+def test_a_trigger_that_was_planted_is_not_run_by_a_migration(path: Path) -> None:
+    make_version_1(path)
+    connection = apsw.Connection(str(path))
+    connection.execute(
+        """CREATE TRIGGER evil AFTER UPDATE ON schedule_revisions BEGIN
+               UPDATE schedules SET job = 'evil'; END"""
+    )
+    connection.close()
+    before = everything(path)
+
+    with pytest.raises(DatabaseUnusable, match="holds the trigger 'evil'"):
+        migrated(path)
+
+    assert everything(path) == before
+
+
+class Crash(Exception):
+    """What a process that is killed would not come back from."""
+
+
+def crash_at(database: Database, number: int) -> None:
+    """Raise before the statement of this number that this connection runs from now on."""
+    left = number
+
+    def trace(_cursor: object, _sql: str, _bindings: object) -> bool:
+        nonlocal left
+        left -= 1
+        if left < 0:
+            raise Crash
+        return True
+
+    database._connection.exec_trace = trace
+
+
+@pytest.mark.failure(68)
+@pytest.mark.failure(15)
+def test_a_migration_that_ends_before_any_of_its_statements_leaves_all_as_it_was(
+    path: Path,
+) -> None:
+    make_version_1(path)
+    before = everything(path)
+    number, is_through = 0, False
+
+    while not is_through:
+        database = Database(path)
+        crash_at(database, number)
+        with suppress(Crash):
+            migrate.migrate(database, now_ms=NOW_MS)
+            is_through = True
+        database._connection.exec_trace = None
+        database.close()
+        if not is_through:
+            assert (version_of(path), everything(path)) == (1, before), number
+        number += 1
+
+    assert number > 30
+    migrated(path)
+    assert version_of(path) == migrate.SCHEMA_VERSION

@@ -1,0 +1,273 @@
+-- The layout of databases that said version 1 when they were of version 2 already: of a state of
+-- edgecron that was never released.
+-- Instants are integer milliseconds since 1970. JSON columns hold what `json_valid` accepts.
+
+CREATE TABLE meta (
+    id INTEGER PRIMARY KEY CHECK (id = 1),
+    uuid TEXT NOT NULL,
+    seed BLOB NOT NULL CHECK (length(seed) = 16),
+    trusted_high_at INTEGER,
+    tzdata_version TEXT,
+    local_timezone TEXT,
+    created_at INTEGER NOT NULL,
+    created_by TEXT NOT NULL
+) STRICT;
+
+CREATE TABLE groups (
+    name TEXT PRIMARY KEY,
+    max_running INTEGER CHECK (max_running >= 1)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE schedules (
+    id INTEGER PRIMARY KEY,
+    name TEXT NOT NULL CHECK (length(name) BETWEEN 1 AND 128),
+
+    kind TEXT NOT NULL CHECK (kind IN ('command', 'shell', 'callable')),
+    job TEXT NOT NULL,
+    payload TEXT,
+    stdin TEXT,
+    env TEXT NOT NULL DEFAULT '{}' CHECK (json_valid(env)),
+    env_file TEXT,
+    cwd TEXT,
+    user TEXT,
+
+    -- `compiled` holds the expanded form of each text of `triggers`, in the same order.
+    triggers TEXT NOT NULL CHECK (json_valid(triggers)),
+    compiled TEXT NOT NULL CHECK (json_valid(compiled)),
+    on_boot INTEGER NOT NULL DEFAULT 0 CHECK (on_boot IN (0, 1)),
+    timezone TEXT,
+    from_at INTEGER,
+    until_at INTEGER,
+    max_runs INTEGER CHECK (max_runs >= 1),
+    after_end_ms INTEGER CHECK (after_end_ms >= 1),
+
+    queue TEXT NOT NULL,
+    priority INTEGER NOT NULL DEFAULT 0,
+    group_name TEXT REFERENCES groups (name),
+    description TEXT,
+
+    catch_up TEXT NOT NULL DEFAULT 'once' CHECK (catch_up IN ('once', 'skip', 'all')),
+    grace_s REAL CHECK (grace_s >= 0),
+    overlap TEXT NOT NULL DEFAULT 'skip'
+        CHECK (overlap IN ('skip', 'queue', 'allow', 'replace')),
+    max_running INTEGER CHECK (max_running >= 1),
+    timeout_s REAL CHECK (timeout_s > 0),
+    kill_grace_s REAL NOT NULL DEFAULT 10 CHECK (kill_grace_s >= 0),
+    retries INTEGER NOT NULL DEFAULT 0 CHECK (retries >= 0),
+    retry_delay_s REAL NOT NULL DEFAULT 10 CHECK (retry_delay_s >= 0),
+    retry_factor REAL NOT NULL DEFAULT 2 CHECK (retry_factor >= 1),
+    retry_max_delay_s REAL NOT NULL DEFAULT 3600 CHECK (retry_max_delay_s >= 0),
+    ok_codes TEXT NOT NULL DEFAULT '[0]' CHECK (json_valid(ok_codes)),
+    on_interrupt TEXT NOT NULL DEFAULT 'leave' CHECK (on_interrupt IN ('leave', 'retry')),
+    jitter_s REAL NOT NULL DEFAULT 0 CHECK (jitter_s >= 0),
+    needs TEXT NOT NULL DEFAULT '[]' CHECK (json_valid(needs)),
+    needs_deadline_s REAL NOT NULL DEFAULT 86400 CHECK (needs_deadline_s >= 0),
+
+    enabled INTEGER NOT NULL DEFAULT 1 CHECK (enabled IN (0, 1)),
+    paused_until INTEGER,
+    revision INTEGER NOT NULL DEFAULT 1 CHECK (revision >= 1),
+    next_plan_at INTEGER,
+    next_run_at INTEGER,
+    next_source TEXT,
+    decided_until INTEGER NOT NULL,
+    -- Where it stood, while the schedule goes by a clock that can't be trusted; else NULL.
+    trusted_until INTEGER,
+    trigger_error TEXT,
+    boot_decided TEXT,
+    planned_count INTEGER NOT NULL DEFAULT 0,
+
+    last_execution_id INTEGER,
+    last_status TEXT,
+    last_run_at INTEGER,
+    last_enqueued_at INTEGER,
+    last_success_at INTEGER,
+    last_error TEXT,
+    run_count INTEGER NOT NULL DEFAULT 0,
+    success_count INTEGER NOT NULL DEFAULT 0,
+    failed_count INTEGER NOT NULL DEFAULT 0,
+    skipped_count INTEGER NOT NULL DEFAULT 0,
+    cancelled_count INTEGER NOT NULL DEFAULT 0,
+    interrupted_count INTEGER NOT NULL DEFAULT 0,
+
+    created_at INTEGER NOT NULL,
+    updated_at INTEGER NOT NULL,
+    deleted_at INTEGER,
+
+    CHECK ((next_plan_at IS NULL) = (next_run_at IS NULL)),
+    CHECK (next_run_at IS NULL OR (enabled AND deleted_at IS NULL AND trigger_error IS NULL))
+) STRICT;
+
+CREATE UNIQUE INDEX schedules_by_name ON schedules (name) WHERE deleted_at IS NULL;
+CREATE INDEX schedules_due ON schedules (queue, next_run_at) WHERE next_run_at IS NOT NULL;
+CREATE INDEX schedules_paused ON schedules (queue, paused_until) WHERE paused_until IS NOT NULL;
+CREATE INDEX schedules_boot ON schedules (queue, boot_decided)
+    WHERE on_boot AND enabled AND deleted_at IS NULL;
+
+CREATE TABLE schedule_scopes (
+    schedule_id INTEGER NOT NULL REFERENCES schedules (id) ON DELETE CASCADE,
+    scope_kind TEXT NOT NULL,
+    scope_id TEXT NOT NULL,
+    PRIMARY KEY (schedule_id, scope_kind, scope_id)
+) STRICT, WITHOUT ROWID;
+
+-- Whose ends a schedule follows, by the name that its trigger says.
+CREATE TABLE schedule_upstreams (
+    schedule_id INTEGER NOT NULL REFERENCES schedules (id) ON DELETE CASCADE,
+    upstream TEXT NOT NULL,
+    ends TEXT NOT NULL CHECK (ends IN ('success', 'failure', 'any')),
+    PRIMARY KEY (schedule_id, upstream)
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX schedule_upstreams_by_name ON schedule_upstreams (upstream, schedule_id);
+
+CREATE TABLE schedule_revisions (
+    schedule_id INTEGER NOT NULL REFERENCES schedules (id) ON DELETE CASCADE,
+    revision INTEGER NOT NULL,
+    at INTEGER NOT NULL,
+    origin TEXT NOT NULL,
+    snapshot TEXT NOT NULL CHECK (json_valid(snapshot)),
+    PRIMARY KEY (schedule_id, revision)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE engines (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    key TEXT NOT NULL UNIQUE,
+    pid INTEGER NOT NULL,
+    boot_id TEXT NOT NULL,
+    queues TEXT NOT NULL CHECK (json_valid(queues)),
+    version TEXT NOT NULL,
+    supervisor_id TEXT,
+    started_at INTEGER NOT NULL,
+    stopped_at INTEGER
+) STRICT;
+
+CREATE TABLE executions (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    schedule_id INTEGER NOT NULL REFERENCES schedules (id),
+    revision INTEGER NOT NULL,
+    scope_kind TEXT NOT NULL DEFAULT 'global',
+    scope_id TEXT NOT NULL DEFAULT '',
+    plan_at INTEGER NOT NULL,
+    fire_key TEXT NOT NULL DEFAULT '',
+    cause TEXT NOT NULL CHECK (cause IN
+        ('schedule', 'catch_up', 'manual', 'retry', 'boot', 'after', 'backfill')),
+    trigger_text TEXT,
+    due_at INTEGER NOT NULL,
+    attempt INTEGER NOT NULL DEFAULT 1 CHECK (attempt >= 1),
+    max_attempts INTEGER NOT NULL DEFAULT 1,
+    queue TEXT NOT NULL,
+    priority INTEGER NOT NULL DEFAULT 0,
+
+    status TEXT NOT NULL CHECK (status IN
+        ('queued', 'running', 'success', 'failed', 'skipped', 'cancelled', 'interrupted')),
+    reason TEXT,
+    flags TEXT CHECK (flags IS NULL OR json_valid(flags)),
+    waiting_for TEXT,
+    wait_until INTEGER,
+
+    queued_at INTEGER,
+    claimed_at INTEGER,
+    engine_id INTEGER,
+    supervisor_id TEXT,
+    lease_token TEXT,
+    heartbeat_at INTEGER,
+    stale_after INTEGER,
+    cancel_requested_at INTEGER,
+    progress TEXT,
+
+    started_at INTEGER,
+    finished_at INTEGER,
+    duration_ms INTEGER CHECK (duration_ms >= 0),
+    exit_code INTEGER,
+    rows_affected INTEGER,
+    result TEXT,
+    error_code TEXT,
+    error_msg TEXT,
+    missed_from_at INTEGER,
+    missed_to_at INTEGER,
+    missed_count INTEGER CHECK (missed_count >= 1),
+
+    UNIQUE (schedule_id, scope_kind, scope_id, plan_at, fire_key, attempt),
+    CHECK (attempt <= max_attempts),
+    -- A status and its columns go together.
+    CHECK (status != 'queued' OR (queued_at IS NOT NULL AND claimed_at IS NULL
+        AND lease_token IS NULL AND started_at IS NULL AND finished_at IS NULL)),
+    CHECK (status != 'running' OR (claimed_at IS NOT NULL AND lease_token IS NOT NULL
+        AND engine_id IS NOT NULL AND finished_at IS NULL AND reason IS NULL)),
+    CHECK (status IN ('queued', 'running') OR finished_at IS NOT NULL),
+    CHECK (status IN ('queued', 'running', 'success') OR reason IS NOT NULL),
+    CHECK (status != 'success' OR (reason IS NULL AND started_at IS NOT NULL)),
+    CHECK (status != 'skipped' OR (claimed_at IS NULL AND started_at IS NULL)),
+    -- What waits for a condition has a deadline, and waits for nothing once it is decided.
+    CHECK ((waiting_for IS NULL) = (wait_until IS NULL)),
+    CHECK (waiting_for IS NULL OR status = 'queued'),
+    CHECK ((missed_count IS NULL) = (missed_from_at IS NULL)),
+    CHECK ((missed_count IS NULL) = (missed_to_at IS NULL)),
+    CHECK (missed_count IS NULL OR (status = 'skipped' AND missed_from_at <= missed_to_at))
+) STRICT;
+
+CREATE INDEX executions_by_schedule ON executions (schedule_id, id);
+CREATE INDEX executions_queued ON executions (queue, waiting_for, priority DESC, due_at, id)
+    WHERE status = 'queued';
+-- What waits for a condition is woken by it, or by its deadline.
+CREATE INDEX executions_owed ON executions (waiting_for) WHERE waiting_for IS NOT NULL;
+CREATE INDEX executions_wait_until ON executions (queue, wait_until)
+    WHERE wait_until IS NOT NULL;
+CREATE INDEX executions_running ON executions (engine_id, id) WHERE status = 'running';
+CREATE INDEX executions_active ON executions (schedule_id, scope_kind, scope_id, status, cause)
+    WHERE status IN ('queued', 'running');
+-- What went otherwise than well is rare, and looked for.
+CREATE INDEX executions_unwell ON executions (status, id)
+    WHERE status IN ('failed', 'skipped', 'cancelled', 'interrupted');
+CREATE INDEX executions_unwell_by_schedule ON executions (schedule_id, status, id)
+    WHERE status IN ('failed', 'skipped', 'cancelled', 'interrupted');
+
+CREATE TABLE outputs (
+    execution_id INTEGER PRIMARY KEY REFERENCES executions (id) ON DELETE CASCADE,
+    encoding TEXT NOT NULL CHECK (encoding IN ('raw', 'zlib')),
+    chunks BLOB NOT NULL,
+    stdout_bytes INTEGER NOT NULL CHECK (stdout_bytes >= 0),
+    stderr_bytes INTEGER NOT NULL CHECK (stderr_bytes >= 0),
+    dropped_bytes INTEGER NOT NULL CHECK (dropped_bytes >= 0),
+    dropped_after INTEGER NOT NULL CHECK (dropped_after >= 0)
+) STRICT;
+
+CREATE TABLE state (
+    schedule_id INTEGER NOT NULL REFERENCES schedules (id) ON DELETE CASCADE,
+    key TEXT NOT NULL,
+    value TEXT NOT NULL CHECK (json_valid(value)),
+    PRIMARY KEY (schedule_id, key)
+) STRICT, WITHOUT ROWID;
+
+-- A terminal row is final; only the newest `skipped` row of a schedule may grow.
+CREATE TRIGGER executions_final BEFORE UPDATE ON executions
+WHEN OLD.status NOT IN ('queued', 'running') AND (
+    OLD.status = 'skipped' AND NEW.status = 'skipped' AND NEW.reason = OLD.reason
+    AND NEW.plan_at = OLD.plan_at AND NEW.fire_key = OLD.fire_key
+    AND NEW.missed_count > OLD.missed_count AND NEW.missed_to_at > OLD.missed_to_at) IS NOT TRUE
+BEGIN
+    SELECT RAISE(ABORT, 'a terminal execution does not change');
+END;
+
+CREATE VIEW schedules_view AS
+SELECT id, name, kind, job, triggers, coalesce(timezone, 'UTC') AS timezone, enabled,
+    strftime('%Y-%m-%dT%H:%M:%fZ', paused_until / 1000.0, 'unixepoch') AS paused_until,
+    strftime('%Y-%m-%dT%H:%M:%fZ', next_plan_at / 1000.0, 'unixepoch') AS next_plan_at,
+    strftime('%Y-%m-%dT%H:%M:%fZ', next_run_at / 1000.0, 'unixepoch') AS next_run_at,
+    last_status,
+    strftime('%Y-%m-%dT%H:%M:%fZ', last_run_at / 1000.0, 'unixepoch') AS last_run_at,
+    run_count, success_count, failed_count, skipped_count, cancelled_count, interrupted_count
+FROM schedules WHERE deleted_at IS NULL;
+
+CREATE VIEW executions_view AS
+SELECT e.id, s.name AS schedule, e.scope_kind, e.scope_id,
+    strftime('%Y-%m-%dT%H:%M:%fZ', e.plan_at / 1000.0, 'unixepoch') AS plan_at,
+    strftime('%Y-%m-%dT%H:%M:%fZ', e.due_at / 1000.0, 'unixepoch') AS due_at,
+    e.fire_key, e.cause, e.attempt, e.max_attempts, e.status, e.reason, e.exit_code,
+    strftime('%Y-%m-%dT%H:%M:%fZ', e.started_at / 1000.0, 'unixepoch') AS started_at,
+    strftime('%Y-%m-%dT%H:%M:%fZ', e.finished_at / 1000.0, 'unixepoch') AS finished_at,
+    e.duration_ms, e.error_msg,
+    strftime('%Y-%m-%dT%H:%M:%fZ', e.missed_from_at / 1000.0, 'unixepoch') AS missed_from_at,
+    strftime('%Y-%m-%dT%H:%M:%fZ', e.missed_to_at / 1000.0, 'unixepoch') AS missed_to_at,
+    e.missed_count
+FROM executions AS e JOIN schedules AS s ON s.id = e.schedule_id;

@@ -1,0 +1,61 @@
+"""Databases as earlier versions of edgecron have left them."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from pathlib import Path
+
+import apsw
+
+from edgecron.store.connection import APPLICATION_ID
+
+migrate = import_module("edgecron.store.migrate")
+_ROWS = Path(__file__).parent.parent / "store"
+
+
+def make_version_1(path: Path) -> None:
+    """A database of version 1, with rows as that version wrote them."""
+    _make(path, layout=script(1), rows=(_ROWS / "version_1.sql").read_text("utf-8"))
+
+
+def make_unreleased(path: Path) -> None:
+    """A database of version 2, as it says of version 1: of a state that was never released."""
+    layout = (_ROWS / "version_1_of_2.sql").read_text("utf-8")
+    rows = (_ROWS / "version_1.sql").read_text("utf-8")
+    _make(path, layout=layout, rows=rows)
+
+
+def script(step: int) -> str:
+    """A migration as it is in the package."""
+    folder = Path(migrate.__file__).parent / "migrations"
+    return (folder / migrate.SCRIPTS[step - 1]).read_text("utf-8")
+
+
+def everything(path: Path) -> dict[str, list[dict[str, object]]]:
+    """Every row of every table, by the names of its columns."""
+    connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE)
+    found = {}
+    for (table,) in connection.execute(
+        "SELECT name FROM sqlite_schema WHERE type = 'table' ORDER BY name"
+    ).fetchall():
+        names = [row[1] for row in connection.execute(f"PRAGMA table_info({table})")]
+        rows = connection.execute(f"SELECT * FROM {table} ORDER BY 1, 2").fetchall()
+        found[str(table)] = [dict(zip(names, row, strict=True)) for row in rows]
+    connection.close()
+    return found
+
+
+def version_of(path: Path) -> int:
+    connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE)
+    [(version,)] = connection.execute("PRAGMA user_version").fetchall()
+    connection.close()
+    return int(str(version))
+
+
+def _make(path: Path, *, layout: str, rows: str) -> None:
+    path.touch(mode=0o600)
+    connection = apsw.Connection(str(path))
+    connection.execute("PRAGMA page_size = 1024; PRAGMA journal_mode = WAL")
+    connection.execute(f"BEGIN; {layout}; {rows}")
+    connection.execute(f"PRAGMA application_id = {APPLICATION_ID}; PRAGMA user_version = 1; COMMIT")
+    connection.close()
