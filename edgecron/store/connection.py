@@ -48,6 +48,8 @@ class Database:
         """
         self.path = path
         self.wal_pages = 0  # of the log, after our latest commit
+        self._version: int | None = None  # of the schema, that what we do is made for
+        self._data_version = -1
         self._pid = os.getpid()
         self._busy_tries = max(1, round(busy_wait_s * 1000))
         _check_sqlite_version()
@@ -132,7 +134,11 @@ class Database:
         """All rows of a statement, read to its end so that no read lock lingers."""
         self._check_process()
         with translated_errors(self.path):
-            return self._connection.execute(sql, params).fetchall()
+            try:
+                return self._connection.execute(sql, params).fetchall()
+            except (apsw.SQLError, apsw.SchemaChangeError):
+                self._check_version()  # Another version may have other tables, and then says it.
+                raise
 
     def row(self, sql: str, params: Params | None = None) -> tuple[Any, ...] | None:
         """The first row of a statement, or None."""
@@ -159,19 +165,26 @@ class Database:
         self._check_file()
         found = self.row("PRAGMA data_version")
         assert found is not None
-        return int(found[0])
+        if found[0] != self._data_version:
+            with translated_errors(self.path):
+                self._check_version()
+            self._data_version = int(found[0])
+        return self._data_version
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
         """One `BEGIN IMMEDIATE`, committed at the end and rolled back by any exception.
 
-        When COMMIT itself raises, whether it happened is unknown to the caller.
+        Raises SchemaTooNew where a newer edgecron has migrated the database meanwhile. When COMMIT
+        itself raises, whether it happened is unknown to the caller.
         """
         self._check_process()
         self._check_file()
         with translated_errors(self.path):
             self._connection.execute("BEGIN IMMEDIATE")
             try:
+                # Under the lock: what is written is of the schema that it is written to.
+                self._check_version()
                 yield
                 self._connection.execute("COMMIT")
             except BaseException:
@@ -190,6 +203,10 @@ class Database:
             yield
         finally:
             self._connection.config(apsw.SQLITE_DBCONFIG_ENABLE_FKEY, 1)
+
+    def expect_version(self, version: int) -> None:
+        """Write nothing any more once the schema is of another version than this."""
+        self._version = version
 
     def copy_to(self, target: Path) -> None:
         """Copy all that is committed, page by page, into an empty file that is there.
@@ -230,6 +247,19 @@ class Database:
             raise DatabaseGone(
                 f"database {self.path} was deleted, moved or replaced while it was open",
                 hint="put it back, or start anew",
+            )
+
+    def _check_version(self) -> None:
+        known = self._version
+        if known is None:
+            return
+        found: Any = self._connection.execute("PRAGMA user_version").fetchall()[0][0]
+        if found > known:
+            raise too_new(self.path, found, known=known)
+        if found < known:
+            raise DatabaseUnusable(
+                f"database {self.path} has become version {found} while it was open as {known}",
+                hint="start edgecron anew: it is brought up to date when it is opened",
             )
 
     def _check_process(self) -> None:

@@ -44,6 +44,7 @@ def migrate(database: Database, *, now_ms: int) -> None:
     if _version_of(database) != SCHEMA_VERSION:
         with database.foreign_keys_off(), database.transaction():
             _bring_up(database, now_ms=now_ms)
+    database.expect_version(SCHEMA_VERSION)
 
 
 def refuse_planted(database: Database) -> None:

@@ -11,7 +11,7 @@ import apsw
 import pytest
 
 from edgecron.api import Scheduler
-from edgecron.errors import DatabaseUnusable
+from edgecron.errors import DatabaseUnusable, SchemaTooNew
 from edgecron.model import Status
 from edgecron.store import open_store
 from edgecron.store.connection import Database
@@ -246,3 +246,23 @@ def test_a_migration_that_ends_before_any_of_its_statements_leaves_all_as_it_was
     assert number > 30
     migrated(path)
     assert version_of(path) == migrate.SCHEMA_VERSION
+
+
+@pytest.mark.failure(69)
+def test_a_database_that_becomes_newer_while_it_is_open_is_written_no_more(path: Path) -> None:
+    store = open_store(path, now_ms=NOW_MS)
+    store.register_engine(key="a", pid=1, boot_id="b", queues=(), now_ms=NOW_MS)
+    newer = apsw.Connection(str(path))
+    newer.execute("PRAGMA user_version = 99")
+
+    with pytest.raises(SchemaTooNew, match="is version 99, this edgecron knows up to"):
+        store.register_engine(key="b", pid=1, boot_id="b", queues=(), now_ms=NOW_MS)
+    with pytest.raises(SchemaTooNew):
+        _ = store.change_mark
+    newer.execute("DROP VIEW executions_view; ALTER TABLE engines RENAME TO others")
+    with pytest.raises(SchemaTooNew):
+        store.find_engines()
+
+    assert newer.execute("SELECT key FROM others").fetchall() == [("a",)]
+    newer.close()
+    store.close()
