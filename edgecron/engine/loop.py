@@ -12,7 +12,12 @@ from edgecron.engine.events import Event, EventKind, Report
 from edgecron.engine.sleep import Sleeper
 from edgecron.engine.wake import Doorbell
 from edgecron.engine.watch import PeerWatch
-from edgecron.errors import DatabaseGone, DatabaseUnusable, SupervisorUnavailable
+from edgecron.errors import (
+    DatabaseGone,
+    DatabaseUnusable,
+    SchemaTooNew,
+    SupervisorUnavailable,
+)
 from edgecron.model import OnShutdown
 
 GROUP_MS = 25  # ends that come within it are written in one transaction
@@ -79,7 +84,8 @@ class Loop:
         """Step and sleep until `stop`.
 
         Trouble with the database, the state folder, or to start another supervisor is reported,
-        and outlived. Raises DatabaseGone where the file was deleted or replaced.
+        and outlived. Raises DatabaseGone where the file was deleted or replaced, and SchemaTooNew
+        where a newer edgecron has brought it up to date.
         """
         self._tell(EventKind.ENGINE_STARTED)
         while not self._stopping.is_set():
@@ -92,8 +98,9 @@ class Loop:
                     self._troubles = 0
                     self._tell(EventKind.DATABASE_WELL)
                 self._sleep(step.wake_ms)
-            except DatabaseGone as error:
-                # To wait would be to wait for a file that nobody else writes to.
+            except (DatabaseGone, SchemaTooNew) as error:
+                # To wait would be to wait for a file that nobody else writes to, or for an older
+                # edgecron: a newer one is to be started instead of this one.
                 self._tell(EventKind.DATABASE_TROUBLE, {"error": str(error)})
                 self._leave_database()
                 raise
