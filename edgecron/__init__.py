@@ -29,6 +29,7 @@ in this list, never from below; `tests/test_house.py` holds it.
     engine                step(): one pass; run(): sleeping and waking
     following             what a run prints, while it prints it
     documents             schedules as TOML text, and the texts of their options
+    copies                backups, and a backup in the place of the database
     api                   Scheduler: the embedding face, and the only wiring
     checkup               what is wrong with a database and around it; the end of what stalls
     crontab               crontabs in

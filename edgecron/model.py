@@ -67,6 +67,7 @@ class Reason(StrEnum):
     REMOVED = "removed"  # its schedule was removed: cancelled if queued, skipped if undecided
     SHUTDOWN = "shutdown"  # cancelled: stopped with the engine, as asked
     LOST = "lost"  # interrupted: engine and supervisor died, and its end is not on record
+    RESTORED = "restored"  # cancelled, interrupted: it was active in the backup that was restored
     REBOOT = "reboot"  # interrupted: the machine started anew while it ran
 
 

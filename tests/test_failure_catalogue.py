@@ -111,7 +111,6 @@ ROWS = {
 NOT_CARRIED = {
     30: "comes with doctor, which compares the database's uuid and place",
     53: "comes with the watch over the database file",
-    55: "comes with the verb backup",
     67: "comes with Python callables",
     71: "comes with the single binary",
     74: "comes with the dashboard",

@@ -194,6 +194,16 @@ def count_words(count: int, what: str) -> str:
     return f"{count} {what}" if count == 1 else f"{count} {what}s"
 
 
+def size_words(size_bytes: int) -> str:
+    """`512 bytes`, `40 KiB`, `1.2 GiB`."""
+    size = float(size_bytes)
+    for unit in ("bytes", "KiB", "MiB"):
+        if size < 1024:
+            return f"{size:.0f} {unit}"
+        size /= 1024
+    return f"{size:.1f} GiB"
+
+
 def os_words(error: Exception, *, is_named: bool = False) -> str:
     """What the system says of an error, without its number; `is_named`: its file is known."""
     if not isinstance(error, OSError) or error.strerror is None:

@@ -50,6 +50,7 @@ def _put(cli: Session, scheduler: Scheduler) -> None:
         is_overdue,
         near_time,
         note_words,
+        size_words,
         status_words,
     )
     from edgecron.cli.screen import distance, paint
@@ -64,7 +65,7 @@ def _put(cli: Session, scheduler: Scheduler) -> None:
         shown = paint(text, style, is_on=is_colored)
         lines.append(f"{paint(f'{label:<13}', 'dim', is_on=is_colored)}{shown}")
 
-    line("database", f"{scheduler.path}, {_size_words(scheduler.path)}")
+    line("database", f"{scheduler.path}, {size_words(_size_bytes(scheduler.path))}")
     states = scheduler.engines()
     alive = [state for state in states if state.is_alive]
     if not alive:
@@ -219,12 +220,3 @@ def _size_bytes(path: Path) -> int:
     # stat only: opening the file here would drop SQLite's locks when it is closed.
     parts = (path, path.with_name(f"{path.name}-wal"))
     return sum(part.stat().st_size for part in parts if part.exists())
-
-
-def _size_words(path: Path) -> str:
-    size = float(_size_bytes(path))
-    for unit in ("bytes", "KiB", "MiB"):
-        if size < 1024:
-            return f"{size:.0f} {unit}"
-        size /= 1024
-    return f"{size:.1f} GiB"

@@ -174,6 +174,7 @@ def _reason_words(reason: str, details: Mapping[str, object]) -> str:
         "request": "asked for",
         "lost": "its end is not on record",
         "reboot": "the machine started anew",
+        "restored": "its database was restored from a backup",
         "removed": "its schedule was removed",
         "replaced": "a newer one took its place",
         "never_started": "it had been claimed, and not started",

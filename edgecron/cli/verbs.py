@@ -32,6 +32,8 @@ VERBS: dict[str, Verb] = {
     "daemon": Verb("daemon", "the engine, in the foreground", "Engine"),
     "status": Verb("status", "engines alive, runs in progress", "Engine"),
     "doctor": Verb("doctor", "what is wrong, and what to do about it", "Engine"),
+    "backup": Verb("backup", "a safe copy of the database, while it is in use", "Engine"),
+    "restore": Verb("restore", "put a backup in the place of the database", "Engine"),
     "check": Verb("check", "a trigger in plain words, with its next times", "Help"),
     "demo": Verb("demo", "see it work, in a throw-away database", "Help"),
 }
@@ -41,5 +43,6 @@ OTHER_WORDS = {
     "remove": "rm", "delete": "rm", "del": "rm", "ls": "list", "log": "logs", "output": "logs",
     "start": "daemon", "serve": "daemon", "engine": "daemon", "create": "add", "new": "add",
     "change": "edit", "stop": "pause", "unpause": "resume", "trigger": "run", "info": "show",
+    "dump": "backup", "save": "backup", "recover": "restore", "explain": "why",
     "postpone": "reschedule", "defer": "reschedule",
 }  # fmt: skip

@@ -142,6 +142,11 @@ class SqliteStore:
         return self._database.path
 
     @property
+    def database(self) -> Database:
+        """The connection, for what is asked too rarely to be a method here."""
+        return self._database
+
+    @property
     def seed(self) -> bytes:
         return self._seed
 

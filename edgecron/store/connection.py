@@ -213,15 +213,55 @@ class Database:
 
         Raises apsw's errors as they are: they are of either of the two files.
         """
-        copy = apsw.Connection(
-            str(target), flags=apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_NOFOLLOW
-        )
+        for _ in self.copy_pages(target, pages=-1):
+            pass
+
+    @contextmanager
+    def snapshot(self) -> Iterator[None]:
+        """What is read within it is one state of the database; writers go on meanwhile."""
+        self._check_process()
+        with translated_errors(self.path):
+            self._connection.execute("BEGIN")
+            try:
+                self._connection.execute("SELECT 1 FROM sqlite_schema LIMIT 1").fetchall()
+                yield
+            finally:
+                self._connection.execute("ROLLBACK")
+
+    def copy_pages(self, target: Path, *, pages: int) -> Iterator[tuple[int, int]]:
+        """Copy the database into an empty file, so many pages at a time; how many of how many.
+
+        Within a `snapshot`: without one each commit of others makes the copy begin anew. Raises
+        apsw's errors as they are: they are of either file.
+        """
+        copy = open_alone(target)
         try:
-            copy.execute("PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF")
-            with copy.backup("main", self._connection, "main") as backup:
-                backup.step()
+            copy.execute("PRAGMA journal_mode = OFF")
+            copy.execute("PRAGMA synchronous = OFF")
+            with copy.backup("main", self._connection, "main") as copying:
+                while not copying.done:
+                    copying.step(pages)
+                    yield copying.page_count - copying.remaining, copying.page_count
         finally:
             copy.close()
+
+    def leave_wal(self) -> bool:
+        """Make it one plain file that nobody else can open until `close`.
+
+        False where somebody else has it open; nothing has changed then.
+        """
+        self._check_process()
+        self._check_file()
+        with translated_errors(self.path):
+            self._connection.execute("PRAGMA locking_mode = EXCLUSIVE")
+            try:
+                mode = self._connection.execute("PRAGMA journal_mode = DELETE").fetchone()
+                if mode is None or mode[0] != "delete":
+                    return False
+                self._connection.execute("BEGIN EXCLUSIVE")
+            except apsw.BusyError:
+                return False
+            return True
 
     def checkpoint(self) -> None:
         """Move what the log holds into the database as far as readers allow; never waits."""
@@ -268,6 +308,20 @@ class Database:
                 f"database {self.path} was opened before a fork",
                 hint="open it after the fork, in the child",
             )
+
+
+def open_alone(path: Path) -> apsw.Connection:
+    """A file that nobody else uses: no locks, which a network file system may not have."""
+    connection = apsw.Connection(
+        str(path.parent.resolve() / path.name),
+        flags=apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_NOFOLLOW,
+        vfs="unix-none",
+    )
+    connection.config(apsw.SQLITE_DBCONFIG_DEFENSIVE, 1)
+    connection.config(apsw.SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0)
+    # Before it is read: then a log, where it has one, needs no shared memory.
+    connection.execute("PRAGMA locking_mode = EXCLUSIVE")
+    return connection
 
 
 @contextmanager

@@ -1,0 +1,89 @@
+"""A safe copy of the database, made while engines run and schedules fire.
+
+    edgecron backup /mnt/usb/edgecron.db
+    edgecron backup /var/backups/edgecron/        a folder: edgecron-20261120T080000Z.db in it
+    edgecron backup - | ssh nas 'cat > edgecron.db'
+    edgecron add backup --cron "0 3 * * *" -- edgecron backup /var/backups/edgecron/
+
+The backup is one plain file. It gets its name only when it is whole, on the disk, and looked
+through for damage; until then, and where anything goes wrong, an earlier one of that name stays
+as it is. Nobody waits for it: what is written meanwhile is not part of it. Copying the database
+with cp is no backup, because its newest part lies in another file.
+
+{date} in the name is the time, in UTC. A file that exists is replaced with --force alone.
+The way back is edgecron restore.
+"""
+
+from __future__ import annotations
+
+import sys
+from argparse import ArgumentParser, Namespace
+from typing import TYPE_CHECKING, Any
+
+from edgecron.cli.session import Session
+
+if TYPE_CHECKING:
+    from edgecron.copies import Backup
+
+USAGE = "FILE|FOLDER|- [--force] [--json]"
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("file", metavar="FILE|FOLDER|-", help="where it goes; - is stdout")
+    parser.add_argument("--force", action="store_true", help="replace a file that is there")
+
+
+def run(cli: Session, args: Namespace) -> int:
+    from edgecron.cli.copywords import progress_of
+
+    scheduler = cli.scheduler(must_exist=True)
+    progress = progress_of(cli, "copied")
+    if args.file == "-":
+        _refuse_stdout(cli, args)
+        done = scheduler.write_backup(sys.stdout.buffer.write, on_progress=progress)
+        sys.stdout.flush()
+        cli.say(_words(done))
+        return 0
+    done = scheduler.backup(args.file, replace=args.force, on_progress=progress)
+    if cli.is_json:
+        cli.put_json([_object(done)])
+    else:
+        cli.put(_words(done))
+    return 0
+
+
+def _refuse_stdout(cli: Session, args: Namespace) -> None:
+    from edgecron.cli.options import UsageError
+
+    if cli.is_json or args.force:
+        option = "--json" if cli.is_json else "--force"
+        raise UsageError(f"{option} has no meaning where the backup itself goes to stdout")
+    if sys.stdout.isatty():
+        raise UsageError(
+            "a backup is no text for a terminal", hint="send it into a pipe, or name a file"
+        )
+
+
+def _words(done: Backup) -> str:
+    from edgecron.cli.copywords import contents_words
+    from edgecron.cli.phrases import size_words
+
+    where = "stdout" if done.path is None else str(done.path)
+    size = size_words(done.size_bytes)
+    return f"backed up {contents_words(done.contents)} to {where}, {size}; nothing is damaged"
+
+
+def _object(done: Backup) -> dict[str, Any]:
+    from edgecron.cli.objects import instant
+
+    return {
+        "file": None if done.path is None else str(done.path),
+        "database": str(done.database),
+        "taken_at": instant(done.taken_at),
+        "size_bytes": done.size_bytes,
+        "version": done.contents.version,
+        "schedules": done.contents.schedules,
+        "runs": done.contents.runs,
+        "running": done.contents.running,
+        "queued": done.contents.queued,
+    }

@@ -1,0 +1,127 @@
+"""Put a backup in the place of the database, which is kept aside under a dated name.
+
+    edgecron restore /mnt/usb/edgecron.db
+    edgecron --db /var/lib/edgecron/edgecron.db restore edgecron.db --yes
+    edgecron restore edgecron.db --skip-missed
+
+The backup is looked through for damage first. Every engine must be stopped, and what they run
+have ended. An older backup is brought up to date, one of a newer edgecron is refused.
+
+Runs that were queued or going on when the backup was made are not started again, for what became
+of them since is not known: they are cancelled or interrupted, on record, and only --on-interrupt
+retry runs one again. Times that came since then are missed ones: each schedule's --catch-up decides
+(once runs the latest). --skip-missed leaves them all out, on record.
+
+The restored database is one of its own, with another seed: jitter moves, plan times do not. It
+asks before it replaces anything; --yes answers.
+"""
+
+from __future__ import annotations
+
+import sys
+from argparse import ArgumentParser, Namespace
+from typing import TYPE_CHECKING, Any
+
+from edgecron.cli.session import Session
+
+if TYPE_CHECKING:
+    from edgecron.copies import Restoration, Restored
+
+USAGE = "FILE [--skip-missed] [--yes] [--json]"
+_MOST_NAMED = 5
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("file", metavar="FILE", help="a backup, as edgecron backup makes it")
+    parser.add_argument(
+        "--skip-missed", action="store_true", help="leave out what was missed since the backup"
+    )
+    parser.add_argument("--yes", action="store_true", help="replace the database and do not ask")
+
+
+def run(cli: Session, args: Namespace) -> int:
+    from edgecron.cli.copywords import progress_of
+
+    scheduler = cli.scheduler(must_exist=True)
+    with scheduler.restoring(args.file, on_progress=progress_of(cli, "read")) as restoration:
+        if restoration.has_present and not args.yes and not _agrees(cli, restoration):
+            cli.say("nothing was done")
+            return 1
+        done = restoration.carry_out(skip_missed=args.skip_missed)
+    if cli.is_json:
+        cli.put_json([_object(restoration, done)])
+        return 0
+    for line in _lines(cli, restoration, done):
+        cli.put(line)
+    cli.say(f"start an engine: {cli.command('daemon')}")
+    return 0
+
+
+def _agrees(cli: Session, restoration: Restoration) -> bool:
+    """Say what would replace what, and ask."""
+    from edgecron.cli.copywords import contents_words
+    from edgecron.cli.options import UsageError
+
+    if cli.is_json or not (sys.stdin.isatty() and sys.stderr.isatty()):
+        raise UsageError(
+            f"database {restoration.database} would be replaced,"
+            " and there is no terminal to ask on",
+            hint="repeat with --yes; what is there now is kept aside",
+        )
+    present = restoration.present
+    there = restoration.present_error if present is None else contents_words(present)
+    cli.say(f"the backup has {contents_words(restoration.contents)}")
+    cli.say(f"the database has {there}" if present is not None else f"the database: {there}")
+    cli.say("It is kept aside, and nothing of it is deleted.")
+    return cli.ask(f"replace {restoration.database}? [y/N] ")
+
+
+def _lines(cli: Session, restoration: Restoration, done: Restored) -> list[str]:
+    from edgecron.cli.copywords import contents_words
+    from edgecron.cli.phrases import count_words
+
+    lines = [f"restored {contents_words(done.contents)} to {done.database}"]
+    if done.aside is not None:
+        lines.append(f"the former database is kept: {done.aside}")
+    if done.interrupted:
+        was = "was going on" if done.interrupted == 1 else "were going on"
+        lines.append(
+            f"{count_words(done.interrupted, 'run')} {was} when the backup was made:"
+            f" interrupted; see: {cli.command('history --status interrupted')}"
+        )
+    if done.cancelled:
+        was = "was queued" if done.cancelled == 1 else "were queued"
+        lines.append(
+            f"{count_words(done.cancelled, 'run')} {was} when the backup was made:"
+            f" cancelled; see: {cli.command('history --status cancelled')}"
+        )
+    if done.skipped:
+        lines.append(f"what was missed since is left out, of {_names(done.skipped)}")
+    if done.due:
+        verb = "is" if len(done.due) == 1 else "are"
+        lines.append(
+            f"{count_words(len(done.due), 'schedule')} {verb} due since the backup was made,"
+            f" and the catch-up of each decides: {_names(done.due)}"
+        )
+    return lines
+
+
+def _names(names: tuple[str, ...]) -> str:
+    more = len(names) - _MOST_NAMED
+    shown = ", ".join(names[:_MOST_NAMED])
+    return shown if more <= 0 else f"{shown} and {more} more"
+
+
+def _object(restoration: Restoration, done: Restored) -> dict[str, Any]:
+    return {
+        "database": str(done.database),
+        "file": str(restoration.source),
+        "kept_aside": None if done.aside is None else str(done.aside),
+        "version": done.contents.version,
+        "schedules": done.contents.schedules,
+        "runs": done.contents.runs,
+        "interrupted": done.interrupted,
+        "cancelled": done.cancelled,
+        "due": list(done.due),
+        "skipped": list(done.skipped),
+    }

@@ -1,0 +1,20 @@
+"""Copies of a database: backups, and the way back.
+
+places.py    where a backup may go, and how a file gets its name
+backup.py    a safe copy of a database that is in use
+restore.py   a backup in the place of the database
+"""
+
+from __future__ import annotations
+
+from edgecron.copies.backup import Backup, make_backup, write_backup
+from edgecron.copies.restore import Restoration, Restored, prepare_restore
+
+__all__ = [
+    "Backup",
+    "Restoration",
+    "Restored",
+    "make_backup",
+    "prepare_restore",
+    "write_backup",
+]

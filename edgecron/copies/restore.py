@@ -1,0 +1,270 @@
+"""A backup in the place of a database: looked through first, and what was there is kept aside.
+
+What was `running` or `queued` in the backup has gone on since, in the database that it replaces:
+nothing of it is started again unless its schedule asks for that after an interruption. Times that
+came since are missed ones, to be decided by each schedule's catch-up like any other.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from datetime import datetime
+from pathlib import Path
+
+from edgecron.clock import Clock
+from edgecron.copies.places import (
+    date_words,
+    partial_file,
+    refuse_in_use,
+    sync_file,
+    sync_folder,
+)
+from edgecron.engine.health import find_holder
+from edgecron.engine.owner import find_stranger
+from edgecron.errors import Conflict, DatabaseUnusable, EdgecronError, InvalidInput, NotFound
+from edgecron.model import Reason
+from edgecron.paths import state_dir
+from edgecron.retiming import retime, timing_of_stored
+from edgecron.store import SqliteStore, open_store, restoring
+from edgecron.store.copying import Contents, Progress, hold_alone, read_contents, read_copy
+from edgecron.supervisor.files import lock_is_held
+from edgecron.timetext import from_ms
+
+_CHUNK_BYTES = 1024 * 1024
+_BESIDE = ("-wal", "-shm", "-journal")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Restored:
+    """What a restore did.
+
+    `aside` is where the former database lies, None where there was none. `interrupted` runs were
+    going on when the backup was made, and `cancelled` ones queued. Of `due` schedules a time came
+    since; of `skipped` it was left out, as asked.
+    """
+
+    database: Path
+    aside: Path | None
+    contents: Contents
+    interrupted: int
+    cancelled: int
+    due: tuple[str, ...]
+    skipped: tuple[str, ...]
+
+
+class Restoration:
+    """A backup that was looked through, beside the database that it is to replace.
+
+    `present` is what that holds now: None where there is none, or it can't be read, and then
+    `present_error` says why.
+    """
+
+    def __init__(
+        self, database: Path, partial: Path, *, source: Path, contents: Contents, clock: Clock
+    ) -> None:
+        self.database = database
+        self.source = source
+        self.contents = contents
+        self.present: Contents | None = None
+        self.present_error: str | None = None
+        self._partial = partial
+        self._clock = clock
+        if os.path.lexists(database):
+            try:
+                self.present = read_contents(database)
+            except DatabaseUnusable as error:
+                self.present_error = error.message
+
+    @property
+    def has_present(self) -> bool:
+        """Whether something would be set aside."""
+        return self.present is not None or self.present_error is not None
+
+    def carry_out(self, *, skip_missed: bool) -> Restored:
+        """Put the backup in the place of the database, which is kept aside.
+
+        With `skip_missed` the times that came since the backup are left out, on record, and every
+        schedule counts from now. Raises Conflict where somebody has the database open; it is as
+        it was then.
+        """
+        refuse_alive(self.database)
+        now = from_ms(self._clock.now_ms())
+        done = self._make_own(now=now, skip_missed=skip_missed)
+        sync_file(self._partial)
+        aside = None
+        with _held(self.database, is_readable=self.present is not None):
+            if self.has_present:
+                aside = _set_aside(self.database, now=now)
+            self._partial.replace(self.database)
+            if aside is not None:
+                with suppress(FileNotFoundError):
+                    state_dir(self.database).rename(state_dir(aside))
+            sync_folder(self.database.parent)
+        return replace(done, aside=aside)
+
+    def _make_own(self, *, now: datetime, skip_missed: bool) -> Restored:
+        """Give the copy an identity of its own, and end what it believes to go on."""
+        now_ms = self._clock.now_ms()
+        boot_id = self._clock.boot_id()
+        with _named(self._partial, shown=self.source):
+            self._renew_identity(boot_id=boot_id, now_ms=now_ms)
+            # Opened anew: what follows goes by the new seed.
+            store = open_store(self._partial, now_ms=now_ms, must_exist=True)
+            try:
+                cancelled = restoring.cancel_all_queued(store.database, now_ms=now_ms)
+                interrupted = restoring.interrupt_all_running(store.database, now_ms=now_ms)
+                due = restoring.find_due_names(store.database, now_ms=now_ms)
+                skipped = []
+                if skip_missed:
+                    skipped = [
+                        name
+                        for name in due
+                        if _skip_missed(store, name, boot_id=boot_id, now_ms=now_ms)
+                    ]
+            finally:
+                store.close()
+        return Restored(
+            database=self.database,
+            aside=None,
+            contents=self.contents,
+            interrupted=interrupted,
+            cancelled=cancelled,
+            due=tuple(name for name in due if name not in skipped),
+            skipped=tuple(skipped),
+        )
+
+    def _renew_identity(self, *, boot_id: str, now_ms: int) -> None:
+        store = open_store(self._partial, now_ms=now_ms, must_exist=True)
+        try:
+            restoring.renew_identity(store.database, boot_id=boot_id, now_ms=now_ms)
+        finally:
+            store.close()
+
+
+@contextmanager
+def prepare_restore(
+    database: Path, source: Path, *, clock: Clock, on_progress: Progress
+) -> Iterator[Restoration]:
+    """Copy a backup beside the database, and look it through; nothing is replaced yet.
+
+    Raises NotFound, InvalidInput or DatabaseUnusable for the backup, Conflict where an engine or
+    a supervisor of the database lives, EdgecronError where it is another user's.
+    """
+    source = Path(os.path.abspath(source.expanduser()))
+    _refuse_source(database, source)
+    stranger = find_stranger(database)
+    if stranger is not None:
+        raise EdgecronError(
+            f"database {database} belongs to user {stranger}, and you are user {os.geteuid()}",
+            hint="repeat as that user",
+        )
+    refuse_alive(database)
+    database.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with partial_file(database.parent) as partial:
+        _copy_file(source, partial, on_progress=on_progress)
+        contents = read_copy(partial, shown=source)
+        yield Restoration(database, partial, source=source, contents=contents, clock=clock)
+
+
+def refuse_alive(database: Path) -> None:
+    """Raise Conflict where an engine or a supervisor of a database lives."""
+    folder = state_dir(database)
+    for kind, hint in (
+        ("engine", "stop it first, and start it again afterwards"),
+        ("supervisor", "wait until what it runs has ended, or cancel that: edgecron status"),
+    ):
+        for lock in sorted(folder.glob(f"{kind}-*.lock")):
+            if lock_is_held(lock):
+                pid = find_holder(lock)
+                who = "" if pid is None else f", pid {pid},"
+                raise Conflict(f"{_an(kind)}{who} of database {database} is alive", hint=hint)
+
+
+def _an(kind: str) -> str:
+    return f"an {kind}" if kind == "engine" else f"a {kind}"
+
+
+def _refuse_source(database: Path, source: Path) -> None:
+    try:
+        is_file = source.is_file()
+        is_same = is_file and database.exists() and source.samefile(database)
+    except OSError as error:
+        raise InvalidInput(f"{source} can't be read ({error.strerror})") from error
+    if not os.path.lexists(source):
+        raise NotFound(f"there is no file {source}", hint="give the path of a backup")
+    if not is_file:
+        raise InvalidInput(f"{source} is not a regular file")
+    if is_same:
+        raise InvalidInput(f"{source} is the database itself", hint="give the path of a backup")
+    refuse_in_use(source, is_folder_in_use=False)
+    refuse_alive(source)
+
+
+def _copy_file(source: Path, partial: Path, *, on_progress: Progress) -> None:
+    size = max(1, source.stat().st_size)
+    done = 0
+    with source.open("rb") as reading, partial.open("r+b") as writing:
+        while chunk := reading.read(_CHUNK_BYTES):
+            writing.write(chunk)
+            done += len(chunk)
+            on_progress(min(done, size), size)
+
+
+def _skip_missed(store: SqliteStore, name: str, *, boot_id: str, now_ms: int) -> bool:
+    """Leave out what a schedule has missed, on record, and let it count from now.
+
+    False where its triggers can't be read: the engine says so.
+    """
+    schedule = store.get_schedule(name)
+    free = replace(schedule, paused_until=None)
+    try:
+        timing = timing_of_stored(store, schedule)
+    except InvalidInput:
+        return False
+    retiming = retime(store, free, timing, now_ms=now_ms, reason=Reason.MISFIRE)
+    return store.resume_schedule(schedule, retiming=retiming, boot_id=boot_id, now_ms=now_ms)
+
+
+@contextmanager
+def _held(database: Path, *, is_readable: bool) -> Iterator[None]:
+    """Keep everybody else out of a database, and make it one plain file; as it is where it can't
+    be read."""
+    if not is_readable:
+        yield
+        return
+    with hold_alone(database):
+        yield
+
+
+def _set_aside(database: Path, *, now: datetime) -> Path:
+    """Give the database a second name, with what lies beside it where it can't be read."""
+    number = 1
+    while True:
+        more = "" if number == 1 else f"-{number}"
+        name = f"{database.stem}-replaced-{date_words(now)}{more}{database.suffix}"
+        aside = database.with_name(name)
+        if not os.path.lexists(aside) and not os.path.lexists(state_dir(aside)):
+            break
+        number += 1
+    for beside in _BESIDE:
+        with suppress(FileNotFoundError):
+            database.with_name(database.name + beside).rename(aside.with_name(name + beside))
+    try:
+        # Both names for a moment: so that there is no moment without the database.
+        os.link(database, aside, follow_symlinks=False)
+    except OSError:
+        database.rename(aside)
+    return aside
+
+
+@contextmanager
+def _named(partial: Path, *, shown: Path) -> Iterator[None]:
+    """Let errors name the backup, and not the copy of it that is worked on."""
+    try:
+        yield
+    except DatabaseUnusable as error:
+        message = error.message.replace(f"database {partial}", str(shown))
+        raise type(error)(message, hint=error.hint) from error

@@ -1,0 +1,161 @@
+"""Copies of a database file: made while others write, and looked through.
+
+Measured over 160 MB, beside a process that commits every 2 ms: 1000 pages at a time within one
+snapshot take 0.4 s, no step longer than 4 ms, and its commits take what they took before; the same
+without the snapshot begins anew with each commit and never ends; VACUUM INTO takes 0.7 s.
+What the snapshot holds back is the log, which grows by what is written meanwhile.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import apsw
+
+from edgecron.errors import Conflict, DatabaseUnusable, EdgecronError, SchemaTooNew
+from edgecron.store.connection import APPLICATION_ID, Database, open_alone
+from edgecron.store.migrate import SCHEMA_VERSION
+
+_STEP_PAGES = 1000
+_PATIENCE_S = 2.0  # with a program that has it open, as a verb that is about to end
+_MOST = 5  # one damage usually shows in many places
+
+Progress = Callable[[int, int], object]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Contents:
+    """What a database file holds."""
+
+    version: int
+    schedules: int
+    runs: int
+    running: int
+    queued: int
+
+
+def copy_database(path: Path, target: Path, *, on_progress: Progress) -> Contents:
+    """Copy a database that may be in use into an empty file, as one plain file; what it holds.
+
+    The copy is not synced to the disk yet. `on_progress` is told how many pages of how many.
+    Raises NotFound or DatabaseUnusable for the database, EdgecronError for the copy.
+    """
+    database = Database(path, must_exist=True)
+    try:
+        with database.snapshot():
+            for done, count in _pages(database, target):
+                on_progress(done, count)
+            wanted = _contents(database.rows)
+    finally:
+        database.close()
+    found = read_copy(target, shown=target, is_ours=True)
+    if found != wanted:
+        raise EdgecronError(f"the copy of {path} holds {found}, expected {wanted}; it is not kept")
+    return found
+
+
+def read_copy(path: Path, *, shown: Path, is_ours: bool = False) -> Contents:
+    """Look a database file through that nobody else uses, make it one plain file; what it holds.
+
+    Messages call it `shown`; `is_ours`: it was copied from a database just now. Raises
+    SchemaTooNew for one of a newer edgecron, DatabaseUnusable for a damaged one or none at all.
+    """
+    connection = open_alone(path)
+
+    def rows(sql: str) -> list[tuple[Any, ...]]:
+        return connection.execute(sql).fetchall()
+
+    try:
+        with _copy_errors(shown):
+            [(application_id,)] = rows("PRAGMA application_id")
+            [(version,)] = rows("PRAGMA user_version")
+            if application_id != APPLICATION_ID or not isinstance(version, int) or version < 1:
+                raise DatabaseUnusable(f"{shown} is not a database of edgecron")
+            if version > SCHEMA_VERSION and not is_ours:
+                raise SchemaTooNew(
+                    f"{shown} is version {version}, this edgecron knows up to {SCHEMA_VERSION}",
+                    hint="upgrade edgecron",
+                )
+            damage = [str(row[0]) for row in rows(f"PRAGMA integrity_check({_MOST})")]
+            if damage != ["ok"]:
+                raise _damaged(shown, damage[0], is_ours=is_ours)
+            broken = rows('SELECT "table", rowid, parent FROM pragma_foreign_key_check LIMIT 1')
+            if broken:
+                words = "row {1} of {0} refers to a row of {2} that is missing".format(*broken[0])
+                raise _damaged(shown, words, is_ours=is_ours)
+            connection.execute("PRAGMA journal_mode = DELETE")
+            return _contents(rows)
+    finally:
+        connection.close()
+
+
+def read_contents(path: Path) -> Contents:
+    """What a database holds that may be in use. Raises DatabaseUnusable."""
+    database = Database(path, must_exist=True)
+    try:
+        return _contents(database.rows)
+    finally:
+        database.close()
+
+
+@contextmanager
+def hold_alone(path: Path) -> Iterator[None]:
+    """Keep everybody else out of a database, which is one plain file from then on.
+
+    Raises Conflict where another program has it open.
+    """
+    database = Database(path, must_exist=True, busy_wait_s=_PATIENCE_S)
+    try:
+        if not database.leave_wal():
+            raise Conflict(
+                f"another program has database {path} open",
+                hint=f"end it first; which one says: fuser {path}",
+            )
+        # Empty, and kept by SQLite while it holds the lock: what comes in the place of the
+        # database must not find it there.
+        path.with_name(f"{path.name}-journal").unlink(missing_ok=True)
+        yield
+    finally:
+        database.close()
+
+
+def _damaged(shown: Path, words: str, *, is_ours: bool) -> DatabaseUnusable:
+    if is_ours:
+        return DatabaseUnusable(
+            f"the database is damaged, and so would be its backup ({words}); none was made",
+            hint="earlier backups are as they were; what is wrong says: edgecron doctor --deep",
+        )
+    return DatabaseUnusable(f"{shown} is damaged ({words})", hint="take another backup")
+
+
+def _contents(rows: Callable[[str], list[tuple[Any, ...]]]) -> Contents:
+    [(version, schedules, runs, running, queued)] = rows(
+        """SELECT user_version, (SELECT count(*) FROM schedules WHERE deleted_at IS NULL),
+               (SELECT count(*) FROM executions),
+               (SELECT count(*) FROM executions WHERE status = 'running'),
+               (SELECT count(*) FROM executions WHERE status = 'queued')
+           FROM pragma_user_version"""
+    )
+    return Contents(version=version, schedules=schedules, runs=runs, running=running, queued=queued)
+
+
+def _pages(database: Database, target: Path) -> Iterator[tuple[int, int]]:
+    try:
+        yield from database.copy_pages(target, pages=_STEP_PAGES)
+    except (apsw.FullError, apsw.IOError, apsw.CantOpenError, apsw.ReadOnlyError) as error:
+        raise EdgecronError(
+            f"the backup can't be written in {target.parent} ({error})",
+            hint="free some space there, or name another place",
+        ) from error
+
+
+@contextmanager
+def _copy_errors(shown: Path) -> Iterator[None]:
+    try:
+        yield
+    except apsw.Error as error:
+        raise DatabaseUnusable(f"{shown} is damaged or not a database ({error})") from error

@@ -1,0 +1,314 @@
+"""Backups: whole, of one moment, made while others write; and nothing else gets the name."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import stat
+import subprocess
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+import apsw
+import pytest
+
+from edgecron.api import Scheduler
+from edgecron.errors import (
+    AlreadyExists,
+    DatabaseUnusable,
+    EdgecronError,
+    InvalidInput,
+    NotFound,
+)
+from edgecron.model import Job, JobKind, ScheduleSpec
+from edgecron.store.copying import read_copy
+from support.clock import FakeClock
+from support.places import fill, small_disk
+from support.specs import make_spec
+
+
+@pytest.fixture
+def clock() -> FakeClock:
+    return FakeClock(datetime(2026, 11, 20, 8, 0, tzinfo=UTC))
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    folder = tmp_path / "home"
+    folder.mkdir()
+    return folder / "edgecron.db"
+
+
+@pytest.fixture
+def target(tmp_path: Path) -> Path:
+    return tmp_path / "backup.db"
+
+
+@pytest.fixture
+def scheduler(path: Path, clock: FakeClock) -> Iterator[Scheduler]:
+    with Scheduler(path, clock=clock) as scheduler:
+        scheduler.add(make_spec("first"))
+        yield scheduler
+
+
+def grow(scheduler: Scheduler) -> None:
+    """Make the database some megabytes large: more than one step copies."""
+    job = Job(kind=JobKind.COMMAND, argv=("/bin/true",), payload="x" * 20_000)
+    scheduler.add_all(
+        [ScheduleSpec(name=f"big{n}", triggers=("0 0 * * *",), job=job) for n in range(200)]
+    )
+
+
+def names(path: Path) -> list[str]:
+    """The schedules in a file that nobody uses."""
+    connection = apsw.Connection(str(path))
+    found = [str(row[0]) for row in connection.execute("SELECT name FROM schedules ORDER BY id")]
+    connection.close()
+    return found
+
+
+def test_a_backup_is_one_plain_private_file(
+    scheduler: Scheduler, target: Path, tmp_path: Path
+) -> None:
+    before = os.umask(0o000)
+    try:
+        done = scheduler.backup(target)
+    finally:
+        os.umask(before)
+
+    assert sorted(tmp_path.iterdir()) == [target, tmp_path / "home"]
+    assert stat.S_IMODE(target.stat().st_mode) == 0o600
+    assert done.path == target
+    assert done.size_bytes == target.stat().st_size
+    assert (done.contents.schedules, done.contents.runs) == (1, 0)
+    assert target.read_bytes()[18:20] == b"\x01\x01"  # no write-ahead log is needed to read it
+    assert names(target) == ["first"]
+
+
+@pytest.mark.failure(55)
+def test_a_copy_of_the_file_alone_lacks_what_the_backup_has(
+    scheduler: Scheduler, path: Path, target: Path, tmp_path: Path
+) -> None:
+    reader = apsw.Connection(str(path))
+    reader.execute("BEGIN")
+    reader.execute("SELECT * FROM meta").fetchall()
+    scheduler.add(make_spec("second"))
+    # By another process: to open and close the file here would drop SQLite's locks.
+    subprocess.run(["cp", str(path), str(tmp_path / "copy.db")], check=True)
+
+    scheduler.backup(target)
+
+    reader.close()
+    assert names(target) == ["first", "second"]
+    with pytest.raises((AssertionError, apsw.Error)):
+        assert names(tmp_path / "copy.db") == ["first", "second"]
+
+
+def test_who_writes_meanwhile_is_not_held_up_and_not_in_it(
+    scheduler: Scheduler, path: Path, target: Path, clock: FakeClock
+) -> None:
+    grow(scheduler)
+    steps: list[tuple[int, int]] = []
+
+    def write(done: int, count: int) -> None:
+        steps.append((done, count))
+        with Scheduler(path, clock=clock) as other:
+            other.add(make_spec(f"meanwhile{len(steps)}"))
+
+    done = scheduler.backup(target, on_progress=write)
+
+    assert len(steps) > 3
+    assert [done for done, _ in steps] == sorted({done for done, _ in steps})
+    assert steps[-1][0] == steps[-1][1]
+    assert done.contents.schedules == 201
+    assert not [name for name in names(target) if name.startswith("meanwhile")]
+    assert len(scheduler.schedules()) == 201 + len(steps)
+
+
+def test_a_folder_gets_a_dated_name_and_a_name_the_date(
+    scheduler: Scheduler, tmp_path: Path
+) -> None:
+    (tmp_path / "kept").mkdir()
+
+    in_folder = scheduler.backup(tmp_path / "kept")
+    dated = scheduler.backup(tmp_path / "kept" / "b-{date}.sqlite")
+
+    assert in_folder.path == tmp_path / "kept" / "edgecron-20261120T080000Z.db"
+    assert dated.path == tmp_path / "kept" / "b-20261120T080000Z.sqlite"
+
+
+def test_a_file_that_is_there_is_replaced_only_where_that_is_said(
+    scheduler: Scheduler, target: Path
+) -> None:
+    target.write_text("precious")
+
+    with pytest.raises(AlreadyExists):
+        scheduler.backup(target)
+    assert target.read_text() == "precious"
+
+    scheduler.backup(target, replace=True)
+    assert names(target) == ["first"]
+
+
+@pytest.mark.parametrize("name", ["edgecron.db", "edgecron.db-wal", "edgecron.db-shm"])
+def test_the_database_is_never_its_own_backup(
+    scheduler: Scheduler, path: Path, name: str, tmp_path: Path
+) -> None:
+    around = tmp_path / "around"
+    around.symlink_to(path.parent)
+
+    for target in (path.with_name(name), around / name):
+        with pytest.raises(InvalidInput, match="is the database itself"):
+            scheduler.backup(target, replace=True)
+
+    assert [schedule.name for schedule in scheduler.schedules()] == ["first"]
+
+
+@pytest.mark.failure(63)
+def test_links_to_the_database_and_elsewhere_are_refused(
+    scheduler: Scheduler, path: Path, tmp_path: Path
+) -> None:
+    scheduler.close()  # A second name would be refused when it is opened.
+    link, symlink, other = tmp_path / "hard.db", tmp_path / "soft.db", tmp_path / "other.db"
+    symlink.symlink_to(path)
+    other.symlink_to(tmp_path / "elsewhere")
+    os.link(path, link)
+
+    for target, words in (
+        (link, "is the database itself"),
+        (symlink, "is the database itself"),
+        (other, "is a symbolic link"),
+    ):
+        with pytest.raises(InvalidInput, match=words):
+            scheduler.backup(target, replace=True)
+
+
+def test_what_looks_like_a_database_in_use_is_not_replaced(
+    scheduler: Scheduler, target: Path
+) -> None:
+    with Scheduler(target) as other:
+        other.add(make_spec("theirs"))
+
+        with pytest.raises(InvalidInput, match="lies beside it"):
+            scheduler.backup(target, replace=True)
+
+    target.with_name(f"{target.name}.state").mkdir()
+    with pytest.raises(InvalidInput, match="is the database of engines"):
+        scheduler.backup(target, replace=True)
+    assert names(target) == ["theirs"]
+
+
+def test_a_folder_that_is_not_there_is_said(scheduler: Scheduler, tmp_path: Path) -> None:
+    with pytest.raises(NotFound, match="does not exist"):
+        scheduler.backup(tmp_path / "nowhere" / "b.db")
+
+
+@pytest.mark.failure(52)
+def test_of_a_damaged_database_no_backup_is_made_and_the_earlier_one_stays(
+    scheduler: Scheduler, path: Path, target: Path, tmp_path: Path
+) -> None:
+    grow(scheduler)
+    scheduler.backup(target)
+    scheduler.close()
+    with path.open("r+b") as file:  # Nobody has it open.
+        file.seek(path.stat().st_size // 2)
+        file.write(b"\xff" * 4096)
+
+    with pytest.raises(DatabaseUnusable, match="damaged"):
+        scheduler.backup(target, replace=True)
+
+    assert names(target)[0] == "first"
+    assert sorted(tmp_path.iterdir()) == [target, tmp_path / "home"]
+
+
+@pytest.mark.failure(51)
+def test_a_full_disk_keeps_the_earlier_backup(scheduler: Scheduler, tmp_path: Path) -> None:
+    with small_disk(tmp_path / "disk", kib=2048) as disk:
+        scheduler.backup(disk / "b.db")
+        grow(scheduler)
+        fill(disk)
+
+        with pytest.raises(EdgecronError, match="can't be written"):
+            scheduler.backup(disk / "b.db", replace=True)
+
+        assert sorted(path.name for path in disk.iterdir()) == ["b.db", "filler"]
+        assert names(disk / "b.db") == ["first"]
+
+
+def test_an_interrupted_backup_leaves_nothing(
+    scheduler: Scheduler, target: Path, tmp_path: Path
+) -> None:
+    def interrupt(done: int, count: int) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        scheduler.backup(target, on_progress=interrupt)
+
+    assert list(tmp_path.iterdir()) == [tmp_path / "home"]
+
+
+def test_what_a_killed_backup_left_is_cleared_away_and_one_at_work_is_not(
+    scheduler: Scheduler, target: Path, tmp_path: Path
+) -> None:
+    dead, alive = tmp_path / ".edgecron-1.partial", tmp_path / ".edgecron-2.partial"
+    dead.write_text("half")
+    with alive.open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+
+        scheduler.backup(target)
+
+        assert not dead.exists()
+        assert alive.exists()
+
+
+def test_a_backup_can_be_sent_elsewhere(scheduler: Scheduler, path: Path, target: Path) -> None:
+    with target.open("wb") as file:
+        done = scheduler.write_backup(file.write)
+
+    assert done.path is None
+    assert read_copy(target, shown=target) == done.contents
+    assert [path.name for path in path.parent.iterdir() if path.suffix == ".partial"] == []
+
+
+def test_a_backup_of_a_newer_schema_is_made_as_it_is(
+    scheduler: Scheduler, path: Path, target: Path
+) -> None:
+    scheduler.close()
+    connection = apsw.Connection(str(path))
+    connection.execute("PRAGMA user_version = 999")
+    connection.close()
+
+    done = scheduler.backup(target)
+
+    assert done.contents.version == 999
+
+
+def test_a_database_of_another_program_is_not_backed_up(target: Path, tmp_path: Path) -> None:
+    other = tmp_path / "other.db"
+    connection = apsw.Connection(str(other))
+    connection.execute("CREATE TABLE t (a)")
+    connection.close()
+
+    with pytest.raises(DatabaseUnusable, match="belongs to another program"):
+        Scheduler(other, must_exist=True).backup(target)
+
+
+def test_a_missing_database_is_not_made_by_its_backup(tmp_path: Path, target: Path) -> None:
+    with pytest.raises(NotFound):
+        Scheduler(tmp_path / "none.db", must_exist=True).backup(target)
+
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_file_system_without_links_does_as_well(
+    scheduler: Scheduler, target: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise PermissionError(1, "Operation not permitted")
+
+    monkeypatch.setattr(os, "link", refuse)
+
+    scheduler.backup(target)
+
+    assert names(target) == ["first"]
