@@ -26,6 +26,7 @@ USAGE = "TEXT [--tz ZONE] [-n N] [--from TIME] [--name NAME] [--json]"
 _MOST = 10_000
 _NOTES_AHEAD_MS = 366 * 86_400_000
 _MOST_NOTES = 6
+_WIDE = 76  # columns that a time takes with the same in UTC
 _STAND_IN = "example"  # H needs a name
 
 
@@ -134,20 +135,22 @@ def _has_hash(text: str) -> bool:
 def _put(cli: Session, reading: _Reading, *, now: datetime) -> None:
     from datetime import UTC
 
-    from edgecron.cli.screen import distance, glyph, paint
+    from edgecron.cli.screen import distance, glyph, paint, room_on_screen
     from edgecron.triggers import load_zone
 
     is_colored = cli.use_color(sys.stdout)
     cli.put(f"{paint(reading.trigger.text, 'bold', is_on=is_colored)}")
     cli.put(f"  {reading.description}")
     zone = load_zone(reading.trigger.timezone)
+    is_wide = room_on_screen() >= _WIDE
     for number, time in enumerate(reading.times):
         label = "next" if number == 0 else ""
         local = time.astimezone(zone).strftime("%a %Y-%m-%d %H:%M:%S %z")
         utc = time.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%SZ")
         away = paint(distance(time, now), "cyan", is_on=is_colored)
         label = paint(f"{label:<5}", "dim", is_on=is_colored)
-        cli.put(f"  {label} {local}  {paint(utc, 'dim', is_on=is_colored)}  {away}")
+        also = f"  {paint(utc, 'dim', is_on=is_colored)}" if is_wide else ""
+        cli.put(f"  {label} {local}{also}  {away}")
     sign = glyph("•", "-")
     for note in reading.notes:
         cli.put(f"  {paint(sign, 'cyan', is_on=is_colored)} {note}")

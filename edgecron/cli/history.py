@@ -106,7 +106,8 @@ def put_executions(cli: Session, scheduler: Scheduler, executions: list[Executio
         rows,
         is_colored=cli.use_color(sys.stdout),
         styles=styles,
-        flexible=(5, 1),
+        flexible=((5, 30), (1, 24), (5, 20), (1, 10), (5, 12)),
+        title=1,
     ):
         cli.put(line)
 

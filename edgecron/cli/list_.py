@@ -79,7 +79,8 @@ def _put_table(cli: Session, scheduler: Scheduler, standings: list[Standing]) ->
         rows,
         is_colored=cli.use_color(sys.stdout),
         styles=styles,
-        flexible=(2, 1, 3),
+        flexible=((1, 24), (2, 12), (1, 16), (4, 8), (3, 20), (1, 12), 2, (1, 10), (3, 13)),
+        title=1,
     ):
         cli.put(line)
 

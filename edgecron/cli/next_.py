@@ -71,7 +71,8 @@ def _put_table(cli: Session, scheduler: Scheduler, fires: list[UpcomingFire]) ->
         rows,
         is_colored=cli.use_color(sys.stdout),
         styles=[(None, "cyan", "bold", "dim", "dim")] * len(rows),
-        flexible=(3, 4, 2),
+        flexible=((2, 24), (3, 12), (4, 12), (2, 12), 3, 4),
+        title=1,
     ):
         cli.put(line)
 

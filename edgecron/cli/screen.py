@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, tzinfo
 
 from edgecron.cli.width import terminal_columns
@@ -72,43 +72,53 @@ def table(
     *,
     is_colored: bool,
     styles: Sequence[Sequence[str | None]] | None = None,
-    flexible: Sequence[int] = (),
+    flexible: Sequence[int | tuple[int, int]] = (),
+    title: int = 0,
     width: int | None = None,
 ) -> list[str]:
     """Aligned lines. `flexible` columns give way, the first one first, where there is no room.
 
+    (column, least) says how far it does; a column may come again. Where that is not enough, each
+    row becomes a block of lines: its cells up to the column `title`, then one to a line.
     `styles` has a style or None for each cell. Cells are cleaned here.
     """
     cleaned = [[clean(cell.translate(_BLANKS)) for cell in row] for row in rows]
+    styles = styles or [[None] * len(headings)] * len(rows)
+    room = width or room_on_screen()
     columns = [
         max(display_width(cell) for cell in column)
         for column in zip(headings, *cleaned, strict=True)
     ]
-    room = width or _room()
-    for column in flexible:
-        over = sum(columns) + 2 * (len(columns) - 1) - room
+    for each in flexible:
+        column, least = (each, _NARROWEST) if isinstance(each, int) else each
+        over = _line_width(columns) - room
         if over > 0:
-            columns[column] = min(columns[column], max(_NARROWEST, columns[column] - over))
+            columns[column] = min(columns[column], max(least, columns[column] - over))
+    if _line_width(columns) > room:
+        blocks = (
+            _block(headings, cells, styles[number], title=title, room=room, is_colored=is_colored)
+            for number, cells in enumerate(cleaned)
+        )
+        return [line for block in blocks for line in block]
     lines = [paint(_line(headings, columns), "bold", is_on=is_colored)]
-    for number, row in enumerate(cleaned):
-        cells = [_fit(cell, columns[at]) for at, cell in enumerate(row)]
-        if styles is not None:
-            cells = [
-                paint(cell, style, is_on=is_colored)
-                for cell, style in zip(cells, styles[number], strict=True)
-            ]
-        lines.append("  ".join(cells).rstrip())
+    for number, cells in enumerate(cleaned):
+        fitted = [_fit(cell, columns[at]) for at, cell in enumerate(cells)]
+        lines.append("  ".join(_painted(fitted, styles[number], is_colored=is_colored)).rstrip())
     return lines
 
 
+def room_on_screen() -> int:
+    """The width of the terminal; where there is none, nothing need be cut that is then searched."""
+    if sys.stdout.isatty() or "COLUMNS" in os.environ:
+        return terminal_columns(otherwise=100)
+    return _NO_LIMIT
+
+
 def display_width(text: str) -> int:
-    """Columns that a text takes: wide letters two, combining ones none."""
+    """Columns that a text takes: wide letters two, marks on other letters none."""
     if text.isascii():
         return len(text)
-    return sum(
-        0 if unicodedata.combining(c) else 2 if unicodedata.east_asian_width(c) in "WF" else 1
-        for c in text
-    )
+    return sum(_letter_width(letter) for letter in text)
 
 
 def local_time(instant: datetime | None, *, zone: tzinfo | None, absent: str = "-") -> str:
@@ -155,24 +165,76 @@ def seconds_words(seconds: float) -> str:
     return format_duration_ms(round(seconds * 1000))
 
 
-def _room() -> int:
-    """The width of the terminal; where there is none, nothing need be cut that is then searched."""
-    if sys.stdout.isatty() or "COLUMNS" in os.environ:
-        return terminal_columns(otherwise=100)
-    return _NO_LIMIT
+def _line_width(columns: Sequence[int]) -> int:
+    return sum(columns) + 2 * (len(columns) - 1)
 
 
 def _line(cells: Sequence[str], columns: Sequence[int]) -> str:
     return "  ".join(_fit(cell, columns[at]) for at, cell in enumerate(cells)).rstrip()
 
 
+def _painted(
+    cells: Sequence[str], styles: Sequence[str | None], *, is_colored: bool
+) -> Iterator[str]:
+    for cell, style in zip(cells, styles, strict=True):
+        yield paint(cell, style, is_on=is_colored)
+
+
+def _block(
+    headings: Sequence[str],
+    cells: Sequence[str],
+    styles: Sequence[str | None],
+    *,
+    title: int,
+    room: int,
+    is_colored: bool,
+) -> list[str]:
+    """A row as lines: what it is called, then what has something to tell."""
+    first = " ".join(cell for cell in cells[: title + 1] if cell)
+    lines = [paint(part, "bold", is_on=is_colored) for part in _folded(first, room)]
+    labels = max(display_width(heading) for heading in headings[title + 1 :]) + 4
+    for heading, cell, style in zip(
+        headings[title + 1 :], cells[title + 1 :], styles[title + 1 :], strict=True
+    ):
+        label = heading.lower()
+        for part in _folded(cell, max(room - labels, _NARROWEST)) if cell else ():
+            start = paint(f"  {label}".ljust(labels), "dim", is_on=is_colored)
+            lines.append(f"{start}{paint(part, style, is_on=is_colored)}")
+            label = ""
+    return lines
+
+
+def _folded(text: str, width: int) -> Iterator[str]:
+    """A text in parts that fit, broken between words where that is possible."""
+    while display_width(text) > width:
+        end = len(_beginning(text, width)) or 1
+        # A word that begins in the first half would leave more than half of the line empty.
+        at = text.rfind(" ", end // 2, end + 1)
+        yield text[: at if at > 0 else end].rstrip()
+        text = text[at if at > 0 else end :].lstrip()
+    yield text
+
+
+def _beginning(text: str, width: int) -> str:
+    """As much of a text as fits into so many columns."""
+    taken = 0
+    for number, letter in enumerate(text):
+        taken += _letter_width(letter)
+        if taken > width:
+            return text[:number]
+    return text
+
+
 def _fit(text: str, width: int) -> str:
     size = display_width(text)
     if size <= width:
         return text + " " * (width - size)
-    kept = ""
-    for letter in text:
-        if display_width(kept + letter) > width - 1:
-            break
-        kept += letter
+    kept = _beginning(text, width - 1)
     return kept + glyph("…", "~") + " " * (width - 1 - display_width(kept))
+
+
+def _letter_width(letter: str) -> int:
+    # The second and third part of a Hangul syllable are joined to the first one.
+    if unicodedata.category(letter) in ("Mn", "Me") or "\u1160" <= letter <= "\u11ff":
+        return 0
+    return 2 if unicodedata.east_asian_width(letter) in "WF" else 1
