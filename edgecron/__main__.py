@@ -5,13 +5,30 @@ from __future__ import annotations
 import os
 import sys
 
+TYPE_CHECKING = False  # As type checkers read it; `typing` would cost more than all the rest.
+if TYPE_CHECKING:
+    from types import TracebackType
+
 
 def main() -> None:
     """Run the command line and exit with its code."""
-    from edgecron.cli import run
-
     _fill_streams()
-    sys.exit(run(sys.argv[1:]))
+    sys.excepthook = _show_crash
+    try:
+        from edgecron.cli import run
+
+        code = run(sys.argv[1:])
+    except KeyboardInterrupt:
+        code = 130  # Before or after all else: 128 + SIGINT, as shells have it.
+    sys.exit(code)
+
+
+def _show_crash(
+    kind: type[BaseException], error: BaseException, trace: TracebackType | None
+) -> None:
+    from edgecron.cli.streams import show_crash
+
+    show_crash(kind, error, trace)
 
 
 def _fill_streams() -> None:

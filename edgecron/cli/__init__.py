@@ -5,6 +5,7 @@ examples first.
 
     options.py   the parser                        session.py      what a verb is given
     verbs.py     the table of verbs                screen.py       text for people
+    streams.py   closed pipes, full disks
     objects.py   values as JSON objects            phrases.py      values in a few words
     wanted.py    a schedule's options, read        transitions.py  an engine's events as lines
     wantedjob.py those of its job                  prospects.py    what will happen next, and why
@@ -12,7 +13,6 @@ examples first.
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -34,14 +34,15 @@ def run(argv: Sequence[str]) -> int:
     session = Session()
     try:
         code = _run(session, list(argv))
-        sys.stdout.flush()
+        session.flush()
         return code
     except EdgecronError as error:
         session.show_error(error)
         return error.exit_code if session.error_exit is None else session.error_exit
     except BrokenPipeError:
-        # Whoever read our output has seen enough. Nothing more may be written to it at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        from edgecron.cli.streams import drop
+
+        drop(sys.stdout)  # Whoever read our output has seen enough.
         return 0
     except OSError as error:
         from edgecron.cli.phrases import os_words
@@ -52,6 +53,17 @@ def run(argv: Sequence[str]) -> int:
         return _INTERRUPTED
     finally:
         session.close()
+        _settle_stdout()
+
+
+def _settle_stdout() -> None:
+    """See that nothing is left which the interpreter would fail to write when it exits."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        from edgecron.cli.streams import drop
+
+        drop(sys.stdout)
 
 
 def _run(session: Session, argv: list[str]) -> int:

@@ -80,13 +80,15 @@ def _agrees(cli: Session, plan: Backfill) -> bool:
 
 def _progress_of(cli: Session) -> Any:
     """What tells a person at a terminal how far it is, where that takes a while."""
+    from edgecron.cli.streams import tell
+
     if cli.is_json or not sys.stderr.isatty():
         return lambda done, count: None
 
     def show(done: int, count: int) -> None:
         if count > _MOST_UNASKED * 10:
             end = "\n" if done == count else ""
-            print(f"\rqueued {done} of {count}", end=end, file=sys.stderr, flush=True)
+            tell(f"\rqueued {done} of {count}", end=end)
 
     return show
 

@@ -24,7 +24,6 @@ import signal
 import sys
 from argparse import ArgumentParser, Namespace
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -114,7 +113,7 @@ def run(cli: Session, args: Namespace) -> int:
         shutdown_timeout_ms=timeout_ms,
         clock_wait_ms=clock_wait_ms,
     )
-    tell = _teller(host.loop)
+    tell = _teller(cli, host.loop)
     try:
         if not is_json:
             _say_start(cli, database, is_new=is_new)
@@ -241,9 +240,7 @@ def _has_said_stopping(cli: Session, event: Event) -> bool:
     if event.kind is not EventKind.ENGINE_STOPPING or not isinstance(count, int):
         return False
     runs = count_words(count, "run")
-    # Where the terminal has gone there is nobody to tell, and the runs are to be seen to.
-    with suppress(OSError):
-        cli.say(_STOPPING[str(event.details["on_shutdown"])].format(runs=runs))
+    cli.say(_STOPPING[str(event.details["on_shutdown"])].format(runs=runs))
     # A log that goes elsewhere has its own line of it.
     return sys.stdout.isatty()
 
@@ -288,7 +285,7 @@ def _say_start_in_words(
     )
 
 
-def _teller(loop: Loop) -> Callable[[str], None]:
+def _teller(cli: Session, loop: Loop) -> Callable[[str], None]:
     """Prints lines as long as somebody takes them."""
 
     def tell(text: str) -> None:
@@ -296,8 +293,7 @@ def _teller(loop: Loop) -> Callable[[str], None]:
             print(text, flush=True)
         except BrokenPipeError:
             # Whoever read us has gone, and so do we, in good order.
-            with suppress(OSError):
-                print("edgecron: nobody reads the log any more: stopping", file=sys.stderr)
+            cli.say("edgecron: nobody reads the log any more: stopping")
             loop.stop()
         except OSError:
             # A log that can't be written is no reason to leave undone what is due.

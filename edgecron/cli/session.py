@@ -86,23 +86,42 @@ class Session:
 
             is_colored = self.use_color(sys.stdout)
             text = clean_painted(text) if is_colored else clean(text, keep="\n")
-        print(text)
+        self._print(text)
 
     def put_json(self, objects: Iterable[Mapping[str, Any]]) -> None:
         """An array of objects on stdout, `[]` when empty."""
-        print(_json_text(list(objects), sys.stdout, indent=2))
+        self._print(_json_text(list(objects), sys.stdout, indent=2))
+
+    def flush(self) -> None:
+        """Hand on what stdout holds back. Raises BrokenPipeError, or EdgecronError."""
+        try:
+            sys.stdout.flush()
+        except OSError as error:
+            from edgecron.cli.streams import raise_lost
+
+            raise_lost(error)
+
+    def _print(self, text: str) -> None:
+        try:
+            print(text)
+        except OSError as error:
+            from edgecron.cli.streams import raise_lost
+
+            raise_lost(error)
 
     def say(self, text: str) -> None:
         """Words for a person, on stderr, cleaned here."""
+        from edgecron.cli.streams import tell
         from edgecron.safetext import clean
 
-        print(clean(text, keep="\n"), file=sys.stderr)
+        tell(clean(text, keep="\n"))
 
     def ask(self, question: str) -> bool:
         """Whether a person at the terminal says yes."""
+        from edgecron.cli.streams import tell
         from edgecron.safetext import clean
 
-        print(clean(question), end="", file=sys.stderr, flush=True)
+        tell(clean(question), end="")
         return sys.stdin.readline().strip().lower() in ("y", "yes")
 
     def warn(self, text: str) -> None:
@@ -119,7 +138,9 @@ class Session:
         if self.is_json:
             body = {"code": error.code, "message": error.message, "hint": error.hint}
             body |= error.details
-            print(_json_text({"error": body}, sys.stderr), file=sys.stderr)
+            from edgecron.cli.streams import tell
+
+            tell(_json_text({"error": body}, sys.stderr))
             return
         hint = f" ({error.hint})" if error.hint else ""
         if error.message.endswith(")"):
