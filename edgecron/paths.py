@@ -24,9 +24,18 @@ def database_path(given: str | None = None, *, environ: Mapping[str, str] | None
         if "\0" in named:
             raise InvalidInput(f"database path {named[:60]!a} holds a NUL character")
         try:
-            return Path(named).expanduser().absolute()
+            path = Path(named).expanduser().absolute()
         except RuntimeError as error:
             raise InvalidInput(f"database path {named!r}: {error}") from error
+        try:
+            str(path).encode()
+        except UnicodeEncodeError:
+            # SQLite takes no other names, and a locale that is not UTF-8 makes some of them so.
+            raise InvalidInput(
+                f"database path {str(path)!a} is not valid UTF-8",
+                hint="take another name, or a UTF-8 locale",
+            ) from None
+        return path
     if os.name == "posix" and os.geteuid() == 0:
         return Path("/var/lib/edgecron") / DATABASE_NAME
     from platformdirs import user_data_path

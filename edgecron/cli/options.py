@@ -93,10 +93,10 @@ def parse(session: Session, argv: list[str]) -> tuple[ModuleType, argparse.Names
 
     What follows `--` is `args.argv`, untouched; None where there is no `--`.
     """
-    _check_encoding(argv)
     before, after = _split(argv)
     # First, so that every error of what follows is told in JSON too.
     session.is_json = "--json" in before
+    _check_encoding(argv)
     rest = _take_globals(session, before)
     if not rest:
         # With no verb: status. On a terminal the dashboard comes here when there is one.

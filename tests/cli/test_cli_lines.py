@@ -50,6 +50,43 @@ def test_a_table_gives_way_in_its_flexible_columns() -> None:
     assert lines[1].endswith("…")
 
 
+def test_a_column_gives_way_as_far_as_it_may_and_the_next_one_then() -> None:
+    lines = table(
+        ("NAME", "WHEN"),
+        [("n" * 30, "w" * 30)],
+        is_colored=False,
+        flexible=((0, 20), (1, 12), (0, 10)),
+        width=30,
+    )
+
+    assert lines[1].split() == ["n" * 15 + "…", "w" * 11 + "…"]
+
+
+def test_where_there_is_no_room_a_row_is_a_block() -> None:
+    lines = table(
+        ("", "NAME", "JOB", "NOTE", ""),
+        [("+", "backup", "tar czf -v -f /b/home.tgz", "", "日本語日本語日本語日本")],
+        is_colored=False,
+        flexible=(2,),
+        title=1,
+        width=24,
+    )
+
+    assert lines == [
+        "+ backup",
+        "  job   tar czf -v -f",
+        "        /b/home.tgz",
+        "        日本語日本語日本",
+        "        語日本",
+    ]
+
+
+def test_marks_on_letters_take_no_column() -> None:
+    assert display_width("e\u0301") == 1
+    assert display_width("ที่นี่") == 2
+    assert display_width("\u1112\u1161\u11ab") == 2
+
+
 @pytest.mark.failure(72)
 def test_a_table_cleans_its_cells_before_it_colours_them() -> None:
     [_, line] = table(("N",), [("\x1b[31mred",)], is_colored=True, styles=[("green",)])

@@ -15,7 +15,7 @@ from support.terminal import PROGRAM, on_terminal, read_until
 @pytest.fixture
 def environment(tmp_path: Path) -> dict[str, str]:
     return {
-        **os.environ,
+        **{key: value for key, value in os.environ.items() if key != "NO_COLOR"},
         "EDGECRON_DB": str(tmp_path / "edgecron.db"),
         "TZ": "UTC",
         "TERM": "xterm-256color",

@@ -17,10 +17,19 @@ PROGRAM = (sys.executable, "-m", "edgecron")
 @contextmanager
 def on_terminal(environment: dict[str, str], *words: str) -> Iterator[int]:
     """The program on a terminal of its own; its other end."""
+    with process_on_terminal(environment, *words) as (outer, _):
+        yield outer
+
+
+@contextmanager
+def process_on_terminal(
+    environment: dict[str, str], *words: str
+) -> Iterator[tuple[int, subprocess.Popen[bytes]]]:
+    """The same, with the process beside it."""
     outer, inner = pty.openpty()
     process = subprocess.Popen(
         [*PROGRAM, *words],
-        env={key: value for key, value in environment.items() if key != "NO_COLOR"},
+        env=environment,
         stdin=inner,
         stdout=inner,
         stderr=inner,
@@ -28,7 +37,7 @@ def on_terminal(environment: dict[str, str], *words: str) -> Iterator[int]:
     )
     os.close(inner)
     try:
-        yield outer
+        yield outer, process
         process.wait(timeout=BOUND_S)
     finally:
         process.kill()

@@ -24,6 +24,11 @@ def test_a_relative_path_is_of_the_folder_we_are_in(
     assert database_path("x.db", environ={}) == tmp_path / "x.db"
 
 
+def test_a_name_that_sqlite_could_not_take_is_refused() -> None:
+    with pytest.raises(InvalidInput, match=r"'/a/x\\udcff.db' is not valid UTF-8"):
+        database_path("/a/x\udcff.db", environ={})
+
+
 def test_a_tilde_is_the_home_folder(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", "/home/somebody")
 

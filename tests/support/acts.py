@@ -1,0 +1,91 @@
+"""Every verb at work, in a world whose text was written by somebody who means no good."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import apsw
+
+EVIL = "\x1b]52;c;aGk=\x07\x1b[2J\x9b31m\u202e\u2028\x7f" + "\u0301" * 9
+PROGRAM = (sys.executable, "-m", "edgecron")
+_RESULT = r"""printf '%s' '"\u001b[2J\u009b31m\u202e"' > "$EDGECRON_RESULT" """
+_PRINTS = r"printf 'a\033]52;c;aGk=\007\033[2J\302\2331m\2331m\342\200\256\rb\n\tc'"
+
+# Each verb with a command line that does something; `{crontab}` is a file of the world. A verb that
+# is new here gets one too, so that what holds for all verbs is asked of it.
+ACTS: dict[str, tuple[str, ...]] = {
+    "add": ("add", "more", "--every", "1h", "--description", "Grüße 日本", "--", "true"),
+    "edit": ("edit", "evil", "--timeout", "5m"),
+    "rm": ("rm", "evil"),
+    "list": ("list",),
+    "show": ("show", "evil"),
+    "pause": ("pause", "evil"),
+    "resume": ("resume", "evil"),
+    "reschedule": ("reschedule", "evil", "in 20m"),
+    "import": ("import", "crontab", "{crontab}"),
+    "next": ("next",),
+    "run": ("run", "missing"),
+    "backfill": ("backfill", "evil", "2021-03-01", "2021-03-02", "--dry-run"),
+    "history": ("history",),
+    "logs": ("logs", "evil"),
+    "cancel": ("cancel", "3"),
+    "status": ("status",),
+    "doctor": ("doctor",),
+    "check": ("check", "30 2 * * *"),
+}
+# They go on until they are told to end, and have tests of their own.
+LASTING = {"daemon", "demo"}
+
+
+class World:
+    """A database with runs, one of them queued, beside a crontab; all in one folder."""
+
+    def __init__(self, folder: Path) -> None:
+        # The path is shown as well, and is somebody's word.
+        self.folder = folder / "w\x1b[2J\u202e"
+        self.database = self.folder / "edgecron.db"
+        self.crontab = self.folder / "cron\x1b]0;tab\x07"
+
+    def copy_to(self, folder: Path) -> World:
+        """A world just like this one, for an act of its own."""
+        world = World(folder)
+        shutil.copytree(self.folder, world.folder)
+        return world
+
+    def words(self, verb: str) -> tuple[str, ...]:
+        """The act of a verb in this world."""
+        return tuple(word.replace("{crontab}", str(self.crontab)) for word in ACTS[verb])
+
+    def build(self, environment: dict[str, str]) -> None:
+        """Make it: three schedules; a run that printed, one that failed, and one queued."""
+        self.folder.mkdir(mode=0o700)
+        self.crontab.write_text(f"0 5 * * * echo {EVIL[:20]} # {EVIL[:20]}\n", encoding="utf-8")
+        evil = (
+            "--description",
+            f"a{EVIL[-9:]}\u3164",
+            "--env",
+            f"X={EVIL}",
+            "--stdin",
+            EVIL,
+            "--shell",
+            f"{_RESULT}; {_PRINTS}",
+        )
+        for words in (
+            ("add", "evil", "--every", "1h", *evil),
+            ("add", "missing", "--every", "2h", "--", f"/no/{EVIL}"),
+            ("add", "plain", "--cron", "0 3 * * *", "--", "true", EVIL),
+            ("run", "evil", "--wait"),
+            ("run", "missing", "--wait"),
+            ("run", "plain"),
+        ):
+            subprocess.run([*PROGRAM, *words], env=environment, capture_output=True, check=False)
+        self._go_behind_every_check()
+
+    def _go_behind_every_check(self) -> None:
+        """Write what no verb would have written, as whoever has the file can."""
+        connection = apsw.Connection(str(self.database))
+        connection.execute("UPDATE schedules SET last_error = ?", (EVIL,))
+        connection.close()
