@@ -1,22 +1,22 @@
 """Scheduler: the embedding face, and the only wiring of store, clock and engine.
 
 The command line and the dashboard see a database through this and nothing else. Its parts:
-`opening`, `reading`, `prospects`, `writing` (schedules), `acting` (runs), `backfill` and
-`copying` (backups).
+`opening`, `reading`, `prospects`, `writing` (schedules), `applying` (several of them at once),
+`acting` (runs), `backfill` and `copying` (backups).
 """
 
 from __future__ import annotations
 
 from edgecron.api.acting import Acting
+from edgecron.api.applying import Applying
 from edgecron.api.backfill import Backfilling
 from edgecron.api.copying import Copying
 from edgecron.api.prospects import LookingAhead
-from edgecron.api.writing import Writing
 
 __all__ = ["Scheduler"]
 
 
-class Scheduler(Writing, Acting, Backfilling, LookingAhead, Copying):
+class Scheduler(Applying, Acting, Backfilling, LookingAhead, Copying):
     """A database of schedules and runs. For one thread; the file is opened on first use.
 
     `database` None means EDGECRON_DB, else the default of this user. With `must_exist`, a missing

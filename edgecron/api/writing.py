@@ -14,6 +14,7 @@ from edgecron.validity import check_name, check_range
 
 if TYPE_CHECKING:
     from edgecron.model import Schedule, ScheduleSpec
+    from edgecron.store.changing import Retiming
     from edgecron.timing import CompiledSpec
 
 
@@ -102,30 +103,18 @@ class Writing(Reading):
         raise Conflict(f"schedule {name!r} is being changed by others", hint="try again")
 
     def _edit_once(self, schedule: Schedule, spec: ScheduleSpec, origin: str) -> bool:
-        from edgecron.model import Reason
-        from edgecron.retiming import keep_triggers, retime
-        from edgecron.timing import timing_words, trigger_words
+        from edgecron.timing import trigger_words
 
         now_ms = self._clock.now_ms()
-        retiming = None
         is_renamed = spec.name != schedule.name
         if is_renamed:
             self._need_no_dependents(schedule.name)
-        if schedule.trigger_error is None and trigger_words(spec) == trigger_words(schedule.spec):
-            # Kept as they were expanded: a bare `every` would get another anchor.
-            compiled = keep_triggers(self.store, schedule, spec)
-        else:
-            compiled = self.compile(spec)
-            self._check_upstreams([compiled])
-        if is_renamed:
+        compiled, retiming = self._prepare_edit(schedule, spec, now_ms=now_ms)
+        is_same = trigger_words(spec) == trigger_words(schedule.spec)
+        if is_renamed or not is_same or schedule.trigger_error is not None:
             self._check_upstreams([compiled])
         if is_renamed or spec.policies.needs != schedule.spec.policies.needs:
             self._check_needs([spec])
-        is_mended = schedule.trigger_error is not None
-        if is_mended or timing_words(spec) != timing_words(schedule.spec):
-            retiming = retime(
-                self.store, schedule, compiled.timing, now_ms=now_ms, reason=Reason.EDITED
-            )
         return self.store.update_schedule(
             schedule,
             compiled,
@@ -133,6 +122,26 @@ class Writing(Reading):
             boot_id=self._clock.boot_id(),
             origin=origin,
             now_ms=now_ms,
+        )
+
+    def _prepare_edit(
+        self, schedule: Schedule, spec: ScheduleSpec, *, now_ms: int
+    ) -> tuple[CompiledSpec, Retiming | None]:
+        """A changed specification compiled, with its new times; None where they do not move."""
+        from edgecron.model import Reason
+        from edgecron.retiming import keep_triggers, retime
+        from edgecron.timing import timing_words, trigger_words
+
+        is_mended = schedule.trigger_error is not None
+        if not is_mended and trigger_words(spec) == trigger_words(schedule.spec):
+            # Kept as they were expanded: a bare `every` would get another anchor.
+            compiled = keep_triggers(self.store, schedule, spec)
+        else:
+            compiled = self.compile(spec)
+        if not is_mended and timing_words(spec) == timing_words(schedule.spec):
+            return compiled, None
+        return compiled, retime(
+            self.store, schedule, compiled.timing, now_ms=now_ms, reason=Reason.EDITED
         )
 
     def _need_no_dependents(self, name: str) -> None:

@@ -22,6 +22,8 @@ VERBS: dict[str, Verb] = {
     "pause": Verb("pause", "hold a schedule", "Schedules"),
     "resume": Verb("resume", "let a paused schedule fire again", "Schedules"),
     "reschedule": Verb("reschedule", "move the next run to another time", "Schedules"),
+    "apply": Verb("apply", "make schedules as a TOML file says", "Schedules"),
+    "export": Verb("export", "write schedules as a TOML file", "Schedules"),
     "import": Verb("import_", "take over a crontab", "Schedules"),
     "next": Verb("next_", "what runs next", "Runs"),
     "run": Verb("run_", "run a schedule now", "Runs"),

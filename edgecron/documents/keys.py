@@ -23,6 +23,14 @@ LOCAL = "local"  # the time zone of what names none
 TRIGGERS = ("cron", "every", "at", "on_boot", "after")
 JOBS = {kind.value: kind for kind in JobKind}
 _DEFAULTS = Policies()
+_OTHER_DEFAULTS: Table = {
+    "timezone": LOCAL,
+    "scope": [GLOBAL_SCOPE[0]],
+    "queue": COMMAND_QUEUE,
+    "enabled": True,
+    "grace": "24h",
+    "max_running": 1,
+}
 _TRIGGER_KEYS = {"every": "every", "at": "at", "on": "on_boot", "after": "after"}
 _PRIORITY_NAMES = {number: name for name, number in PRIORITIES.items()}
 
@@ -79,6 +87,16 @@ KEYS: Mapping[str, Key] = {
         example="false", words="false: paused without end; left as it is where not said"
     ),
 }
+
+
+def default_of(key: str) -> object:
+    """What holds where a document does not name a key; None is nothing."""
+    if key in _OTHER_DEFAULTS:
+        return _OTHER_DEFAULTS[key]
+    if key in POLICIES:
+        name, _ = POLICIES[key]
+        return _policy(key, name, getattr(_DEFAULTS, name))
+    return None
 
 
 def trigger_key(text: str) -> str:

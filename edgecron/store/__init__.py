@@ -17,6 +17,7 @@ from edgecron.store.migrate import migrate, refuse_planted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+    from contextlib import AbstractContextManager
 
     from edgecron.correcting import KeptTimes, Retimed
     from edgecron.model import EngineInfo, Execution, Outcome, Output, Schedule, Status
@@ -325,6 +326,13 @@ class SqliteStore:
 
     def remove_schedule(self, schedule: Schedule, *, missed: Missed | None, now_ms: int) -> bool:
         return changing.remove_schedule(self._database, schedule, missed=missed, now_ms=now_ms)
+
+    def together(self) -> AbstractContextManager[None]:
+        """Let all that is written within be one transaction: all of it or nothing."""
+        return self._database.together()
+
+    def find_origins(self) -> dict[str, str]:
+        return revisions.find_origins(self._database)
 
     def find_upstreams(self) -> list[tuple[str, str]]:
         return schedules.find_upstreams(self._database)

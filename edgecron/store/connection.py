@@ -50,6 +50,7 @@ class Database:
         self.wal_pages = 0  # of the log, after our latest commit
         self._version: int | None = None  # of the schema, that what we do is made for
         self._data_version = -1
+        self._is_together = False
         self._pid = os.getpid()
         self._busy_tries = max(1, round(busy_wait_s * 1000))
         _check_sqlite_version()
@@ -178,6 +179,9 @@ class Database:
         Raises SchemaTooNew where a newer edgecron has migrated the database meanwhile. When COMMIT
         itself raises, whether it happened is unknown to the caller.
         """
+        if self._is_together:
+            yield
+            return
         self._check_process()
         self._check_file()
         with translated_errors(self.path):
@@ -262,6 +266,16 @@ class Database:
             except apsw.BusyError:
                 return False
             return True
+
+    @contextmanager
+    def together(self) -> Iterator[None]:
+        """Let the transactions within be one: committed at the end, all of them or none."""
+        with self.transaction():
+            self._is_together = True
+            try:
+                yield
+            finally:
+                self._is_together = False
 
     def checkpoint(self) -> None:
         """Move what the log holds into the database as far as readers allow; never waits."""

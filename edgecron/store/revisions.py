@@ -44,6 +44,17 @@ def find_compiled(
     ]
 
 
+def find_origins(database: Database) -> dict[str, str]:
+    """What made each schedule say what it says now, by name: `cli`, `crontab` and the like."""
+    return dict(
+        database.rows(
+            """SELECT s.name, r.origin FROM schedules AS s JOIN schedule_revisions AS r
+                   ON r.schedule_id = s.id AND r.revision = s.revision
+               WHERE s.deleted_at IS NULL"""
+        )
+    )
+
+
 def repeat_revision(database: Database, schedule_id: int, revision: int, *, now_ms: int) -> None:
     """Keep under the next revision what a schedule said at this one: its words did not change."""
     database.change(

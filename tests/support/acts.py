@@ -14,8 +14,8 @@ PROGRAM = (sys.executable, "-m", "edgecron")
 _RESULT = r"""printf '%s' '"\u001b[2J\u009b31m\u202e"' > "$EDGECRON_RESULT" """
 _PRINTS = r"printf 'a\033]52;c;aGk=\007\033[2J\302\2331m\2331m\342\200\256\rb\n\tc'"
 
-# Each verb with a command line that does something; `{crontab}` is a file of the world. A verb that
-# is new here gets one too, so that what holds for all verbs is asked of it.
+# Each verb with a command line that does something; `{crontab}` and `{schedules}` are files of the
+# world. A verb that is new here gets one too, so that what holds for all verbs is asked of it.
 ACTS: dict[str, tuple[str, ...]] = {
     "add": ("add", "more", "--every", "1h", "--description", "Grüße 日本", "--", "true"),
     "edit": ("edit", "evil", "--timeout", "5m"),
@@ -25,6 +25,8 @@ ACTS: dict[str, tuple[str, ...]] = {
     "pause": ("pause", "evil"),
     "resume": ("resume", "evil"),
     "reschedule": ("reschedule", "evil", "in 20m"),
+    "apply": ("apply", "{schedules}"),
+    "export": ("export",),
     "import": ("import", "crontab", "{crontab}"),
     "next": ("next",),
     "run": ("run", "missing"),
@@ -47,6 +49,7 @@ class World:
         # The path is shown as well, and is somebody's word.
         self.folder = folder / "w\x1b[2J\u202e"
         self.database = self.folder / "edgecron.db"
+        self.schedules = self.folder / "schedules\x1b]0;tab\x07.toml"
         self.crontab = self.folder / "cron\x1b]0;tab\x07"
 
     def copy_to(self, folder: Path) -> World:
@@ -57,12 +60,19 @@ class World:
 
     def words(self, verb: str) -> tuple[str, ...]:
         """The act of a verb in this world."""
-        return tuple(word.replace("{crontab}", str(self.crontab)) for word in ACTS[verb])
+        files = {"{crontab}": str(self.crontab), "{schedules}": str(self.schedules)}
+        return tuple(files.get(word, word) for word in ACTS[verb])
 
     def build(self, environment: dict[str, str]) -> None:
         """Make it: three schedules; a run that printed, one that failed, and one queued."""
         self.folder.mkdir(mode=0o700)
         self.crontab.write_text(f"0 5 * * * echo {EVIL[:20]} # {EVIL[:20]}\n", encoding="utf-8")
+        text = EVIL.encode("unicode_escape").decode().replace("\\x", "\\u00")
+        self.schedules.write_text(
+            f'[schedules.plain]\ncron = "0 3 * * *"\nshell = "echo {text}"\n'
+            f'env.X = "{text}"\n[schedules.late]\nevery = "1h"\ncommand = ["true", "{text}"]\n',
+            encoding="utf-8",
+        )
         evil = (
             "--description",
             f"a{EVIL[-9:]}\u3164",

@@ -1,0 +1,153 @@
+"""Make schedules as a TOML file says: the plan is shown, then done, all of it or nothing.
+
+    edgecron apply schedules.toml --dry-run     only show what it would do
+    edgecron apply schedules.toml
+    edgecron apply schedules.toml --prune       and remove what is no longer in it
+    edgecron export | ssh board edgecron apply -
+
+A file has a table for each schedule, [schedules.NAME], whose keys are the options of `add` with
+underscores, as `export` writes them: cron, command, timeout, retry_delay. What a table does not
+name has its default, on every machine the same, whatever the defaults of `add` are set to here.
+A pause is left as it is where the file does not say enabled; a next time does not move unless
+times change.
+
+--prune removes only what an apply of the same file, by its path, has made or changed last; what
+came from elsewhere is left alone, and shown. --dry-run writes nothing, and exits with 0.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from argparse import ArgumentParser, Namespace
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from edgecron.cli.session import Session
+from edgecron.errors import InvalidDocument, InvalidInput, NotFound, UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator
+
+    from edgecron.api import Scheduler
+    from edgecron.documents.comparing import Step
+    from edgecron.documents.document import Document
+
+USAGE = "FILE|- [--dry-run] [--prune] [--json]"
+_STDIN = "-"
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("file", metavar="FILE|-", help="schedules as TOML; - is stdin")
+    parser.add_argument("--dry-run", action="store_true", help="show the plan, and stop there")
+    parser.add_argument(
+        "--prune", action="store_true", help="remove what this file has made and no longer has"
+    )
+
+
+def run(cli: Session, args: Namespace) -> int:
+    from edgecron.documents.comparing import APPLY, Action
+
+    content = read_file(args.file)
+    origin = APPLY + (_STDIN if args.file == _STDIN else os.path.realpath(args.file))
+    try:
+        document = _read(content)
+        with _planner(cli, is_dry=args.dry_run) as planner:
+            steps = planner.plan_document(document, origin=origin, is_pruned=args.prune)
+    except InvalidDocument as error:
+        from edgecron.cli.plans import say_problems
+
+        say_problems(cli, error)
+        raise
+    _put(cli, steps)
+    if args.dry_run:
+        cli.say("nothing is written: this was a dry run")
+        return 0
+    removed = [step for step in steps if step.action is Action.REMOVE]
+    if removed and not document.wanted:
+        _need_consent(cli, removed)
+    scheduler = cli.scheduler()
+    changed = scheduler.apply(steps, origin=origin)
+    if changed or removed:
+        if not cli.is_json:
+            cli.say("done")
+            _warn_of_secrets(cli, document)
+        cli.warn_without_engine(scheduler)
+    return 0
+
+
+def read_file(file: str) -> bytes:
+    """What a file or stdin holds, up to more than is ever read. Raises NotFound or InvalidInput."""
+    from edgecron.documents.reading import MOST_BYTES
+
+    if file == _STDIN:
+        return sys.stdin.buffer.read(MOST_BYTES + 1)
+    try:
+        with open(file, "rb") as document:
+            return document.read(MOST_BYTES + 1)
+    except FileNotFoundError:
+        raise NotFound(f"file {file!r} does not exist") from None
+    except (OSError, ValueError) as error:
+        from edgecron.cli.phrases import os_words
+
+        raise InvalidInput(
+            f"file {file!r} can't be read: {os_words(error, is_named=True)}"
+        ) from None
+
+
+@contextmanager
+def _planner(cli: Session, *, is_dry: bool) -> Iterator[Scheduler]:
+    """The database to plan with: for a dry run where there is none, one that is thrown away."""
+    if not is_dry or cli.find_scheduler() is not None:
+        yield cli.scheduler()
+        return
+    from tempfile import TemporaryDirectory
+
+    from edgecron.api import Scheduler
+
+    with TemporaryDirectory() as folder, Scheduler(f"{folder}/dry-run.db") as empty:
+        yield empty
+
+
+def _put(cli: Session, steps: Collection[Step]) -> None:
+    from edgecron.cli.plans import put_plan, step_object
+
+    if cli.is_json:
+        cli.put_json(step_object(step) for step in steps)
+    else:
+        put_plan(cli, steps)
+
+
+def _read(content: bytes) -> Document:
+    from edgecron.documents.reading import read_document
+
+    return read_document(content)
+
+
+def _need_consent(cli: Session, removed: list[Step]) -> None:
+    """Ask before everything that a file has made is removed. Raises UsageError for a no."""
+    from edgecron.cli.phrases import count_words
+
+    what = count_words(len(removed), "schedule")
+    if not cli.is_json and sys.stdin.isatty() and sys.stderr.isatty():
+        if cli.ask(f"the file is empty; remove {what}? [y/N] "):
+            return
+        raise UsageError("nothing is removed")
+    raise UsageError(
+        f"the file holds no schedule, and --prune would remove {what}",
+        hint=f"if that is meant: edgecron rm {' '.join(step.name for step in removed[:5])}"
+        if len(removed) <= 5
+        else "if that is meant, remove them with: edgecron rm",
+    )
+
+
+def _warn_of_secrets(cli: Session, document: Document) -> None:
+    from edgecron.documents.values import is_secret_name
+
+    for wanted in document.wanted:
+        for name in wanted.spec.job.env:
+            if is_secret_name(name):
+                cli.warn(
+                    f"schedule {wanted.spec.name}: {name} is kept readable in the database;"
+                    " put secrets into a file for env_file"
+                )

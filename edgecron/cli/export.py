@@ -1,0 +1,120 @@
+"""Write schedules as a TOML file, which `apply` reads.
+
+    edgecron export > schedules.toml
+    edgecron export backup report -o schedules.toml
+    edgecron export --json
+
+Only what differs from the defaults is written. Variables (env) are written as the database holds
+them: keep secrets in a file that env_file names. History, counts, next times and a pause with an
+end are not part of it; see `backup` for a copy of everything.
+"""
+
+from __future__ import annotations
+
+import sys
+from argparse import ArgumentParser, Namespace
+from typing import TYPE_CHECKING
+
+from edgecron.cli.session import Session
+from edgecron.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from edgecron.model import Schedule
+
+USAGE = "[NAME...] [-o FILE] [--json]"
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("names", nargs="*", metavar="NAME", help="these alone (all)")
+    parser.add_argument("-o", "--output", metavar="FILE", help="write to FILE instead of stdout")
+
+
+def run(cli: Session, args: Namespace) -> int:
+    schedules = _find(cli, args.names)
+    if cli.is_json:
+        from edgecron.documents.keys import schedule_table
+
+        objects = [{"name": one.name, **schedule_table(one)} for one in schedules]
+        cli.put_json(objects)
+        return 0
+    from edgecron.documents.writing import write_document
+
+    text = write_document(schedules)
+    _warn_of_secrets(cli, schedules)
+    _put(cli, text, file=args.output)
+    if args.output is not None:
+        from edgecron.cli.phrases import count_words
+
+        cli.say(f"wrote {count_words(len(schedules), 'schedule')} to {args.output}")
+    return 0
+
+
+def _find(cli: Session, names: list[str]) -> list[Schedule]:
+    scheduler = cli.scheduler(must_exist=True)
+    if names:
+        return [scheduler.schedule(name) for name in dict.fromkeys(names)]
+    found = cli.find_scheduler()
+    return [] if found is None else found.schedules()
+
+
+def _put(cli: Session, text: str, *, file: str | None) -> None:
+    if file is not None:
+        _write(file, text.encode())
+    elif sys.stdout.isatty():
+        cli.put(text.removesuffix("\n"))
+    else:
+        # TOML is UTF-8, whatever the locale is.
+        sys.stdout.flush()
+        sys.stdout.buffer.write(text.encode())
+        sys.stdout.buffer.flush()
+
+
+def _write(file: str, content: bytes) -> None:
+    """Write a file at once, so that no half of it is ever there. Its variables are nobody else's.
+
+    Raises InvalidInput. What is no regular file, such as /dev/stdout, is written into.
+    """
+    import os
+
+    from edgecron.cli.phrases import os_words
+
+    try:
+        if os.path.exists(file) and not os.path.isfile(file):
+            with open(file, "wb") as special:
+                special.write(content)
+            return
+        _replace(os.path.realpath(file), content)
+    except (OSError, ValueError) as error:
+        raise InvalidInput(
+            f"file {file!r} can't be written: {os_words(error, is_named=True)}"
+        ) from None
+
+
+def _replace(path: str, content: bytes) -> None:
+    import os
+    import tempfile
+
+    fd, temporary = tempfile.mkstemp(prefix=".edgecron-", dir=os.path.dirname(path))
+    try:
+        with open(fd, "wb") as written:
+            written.write(content)
+            written.flush()
+            if os.path.exists(path):
+                os.fchmod(fd, os.stat(path).st_mode & 0o7777)
+            os.fsync(fd)
+        os.replace(temporary, path)
+    except BaseException:
+        os.unlink(temporary)
+        raise
+
+
+def _warn_of_secrets(cli: Session, schedules: list[Schedule]) -> None:
+    from edgecron.documents.values import is_secret_name
+
+    for schedule in schedules:
+        for name in schedule.spec.job.env:
+            if is_secret_name(name):
+                cli.warn(
+                    f"schedule {schedule.name}: {name} looks like a secret, and is written in the"
+                    " open; put secrets into a file for env_file"
+                )

@@ -1,0 +1,117 @@
+"""What a document changes of schedules, as lines for people and as JSON objects."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Collection, Iterable
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from edgecron.cli.session import Session
+    from edgecron.documents.comparing import FieldChange, Step
+    from edgecron.errors import InvalidDocument
+
+MOST_TOLD = 20  # of what is wrong with a document
+_STYLES = {"create": "green", "change": "yellow", "remove": "red"}
+_SIGNS = {"create": "+", "change": "~", "remove": "-"}
+
+
+def put_plan(cli: Session, steps: Collection[Step]) -> None:
+    """A plan on stdout: what is made, changed and removed, and how much is left as it is."""
+    from edgecron.cli.screen import paint
+    from edgecron.documents.comparing import Action
+
+    is_colored = cli.use_color(sys.stdout)
+    for step in steps:
+        action = step.action.value
+        if action not in _SIGNS:
+            continue
+        cli.put(paint(f"{_SIGNS[action]} {action} {step.name}", _STYLES[action], is_on=is_colored))
+        if step.action is Action.CREATE and step.wanted is not None:
+            from edgecron.cli.phrases import job_words
+
+            spec = step.wanted.spec
+            cli.put(f"    {', '.join(spec.triggers)}: {job_words(spec)}")
+        put_changes(cli, step.changes)
+    left = [step for step in steps if step.action is Action.LEAVE]
+    for step in left:
+        cli.put(paint(f"  left alone: {step.name} ({step.note})", "dim", is_on=is_colored))
+    cli.say(count_actions(steps))
+
+
+def put_changes(cli: Session, changes: Iterable[FieldChange]) -> None:
+    """Changed keys, one to a line: `timeout: 1h -> 2h`."""
+    for change in changes:
+        old, new = change_words(change)
+        cli.put(f"    {change.key}: {old} -> {new}")
+
+
+def change_words(change: FieldChange) -> tuple[str, str]:
+    """What a key said and what it will say: its default where it is not named."""
+    from edgecron.documents.keys import default_of
+    from edgecron.documents.toml import write_value
+
+    words = []
+    for value in (change.old, change.new):
+        shown = default_of(change.key) if value is None else value
+        text = "none" if shown in (None, "none") else _bare(write_value(shown))
+        words.append(text.replace("\n", "\\n"))
+    return words[0], words[1]
+
+
+def count_actions(steps: Iterable[Step]) -> str:
+    """`2 to create, 1 to change, 3 unchanged`."""
+    from edgecron.documents.comparing import Action
+
+    actions = [step.action for step in steps]
+    words = {
+        Action.CREATE: "to create",
+        Action.CHANGE: "to change",
+        Action.REMOVE: "to remove",
+        Action.KEEP: "unchanged",
+        Action.LEAVE: "left alone",
+    }
+    counts = [f"{count} {text}" for one, text in words.items() if (count := actions.count(one))]
+    return ", ".join(counts) if counts else "nothing to do: the file and the database are empty"
+
+
+def step_object(step: Step) -> dict[str, Any]:
+    """A step of a plan as JSON has it."""
+    return {
+        "name": step.name,
+        "action": step.action.value,
+        "changes": [
+            {"field": change.key, "old": change.old, "new": change.new} for change in step.changes
+        ],
+        "note": step.note,
+    }
+
+
+def say_problems(cli: Session, error: InvalidDocument, *, file: str | None = None) -> None:
+    """What is wrong with a document, one problem to a line, on stderr; in JSON it is told later."""
+    if cli.is_json:
+        return
+    for problem in error.problems[:MOST_TOLD]:
+        cli.say(problem_words(problem, file=file))
+    more = len(error.problems) - MOST_TOLD
+    if more > 0:
+        cli.say(f"and {more} more")
+
+
+def problem_words(problem: Any, *, file: str | None = None) -> str:
+    """`line 3: schedule 'backup': timeout: ...`."""
+    where = f"line {problem['line']}: " if problem["line"] is not None else ""
+    if file is not None and where:
+        where = f"{file}, {where}"
+    whose = f"schedule {problem['schedule']!r}: " if problem["schedule"] is not None else ""
+    if whose and problem["message"].startswith(whose.rstrip(": ")):
+        whose = ""
+    hint = f" ({problem['hint']})" if problem["hint"] else ""
+    return f"{where}{whose}{problem['message']}{hint}"
+
+
+def _bare(text: str) -> str:
+    """Text as TOML without quotes that nobody misses."""
+    inner = text[1:-1]
+    is_plain = text[:1] == '"' == text[-1:] and "\\" not in inner and inner.strip() == inner
+    return inner if is_plain and inner else text

@@ -1,0 +1,289 @@
+"""The table of one schedule in a document to what it wants, or all that is wrong with it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from datetime import date, datetime, time
+from difflib import get_close_matches
+from functools import partial
+from typing import Any, TypeVar
+
+from edgecron.documents import values
+from edgecron.documents.document import Problem, Wanted
+from edgecron.documents.keys import JOBS, KEYS, LOCAL, TRIGGERS
+from edgecron.documents.values import NONE
+from edgecron.errors import InvalidInput
+from edgecron.model import COMMAND_QUEUE, GLOBAL_SCOPE, Job, JobKind, Policies, ScheduleSpec
+from edgecron.validity import check_name
+
+_T = TypeVar("_T")
+_DEFAULTS = Policies()
+# What people write instead, because it is called so elsewhere.
+_OTHER_WORDS = {
+    "tz": "timezone", "argv": "command", "cmd": "command", "run": "command", "exec": "command",
+    "folder": "cwd", "dir": "cwd", "environment": "env", "schedule": "cron", "scopes": "scope",
+    "paused": "enabled", "disabled": "enabled", "start": "from", "end": "until",
+}  # fmt: skip
+
+
+def read_table(
+    name: str, table: Mapping[str, Any], *, now: datetime | None = None
+) -> tuple[Wanted | None, list[Problem]]:
+    """What a table wants, or None and what is wrong with it."""
+    reading = _Reading(name, table, now=now)
+    return reading.read(), reading.problems
+
+
+class _Reading:
+    """The keys of one schedule, read one by one: what is wrong is noted, and the rest is read."""
+
+    def __init__(self, name: str, table: Mapping[str, Any], *, now: datetime | None) -> None:
+        self._name = name
+        self._table = table
+        self._now = now
+        self.problems: list[Problem] = []
+
+    def read(self) -> Wanted | None:
+        """The schedule, or None where there are problems."""
+        self._try(None, partial(check_name, self._name, what="schedule name"))
+        for key in self._table:
+            if key not in KEYS:
+                self._note(key, f"key {key!a} is not known", _suggestion(key))
+        timezone = self._take("timezone", _timezone, LOCAL)
+        group, limit = self._take("group", _group, (None, None))
+        parts: dict[str, Any] = {
+            "triggers": tuple(self._triggers(timezone)),
+            "policies": self._policies(),
+            "job": self._job(),
+            "timezone": timezone,
+            "group": group,
+            "description": self._take("description", _text, None),
+            "queue": self._take("queue", _text, COMMAND_QUEUE),
+            "scopes": self._take("scope", _scopes, (GLOBAL_SCOPE,)),
+            "max_runs": self._take("max_runs", _max_runs, None),
+        }
+        for key in ("from", "until"):
+            parts[f"{key}_at"] = self._take(key, partial(self._time, key, timezone), None)
+        enabled = self._take("enabled", _boolean, None)
+        if self.problems:
+            return None
+        spec = self._try(None, lambda: ScheduleSpec(name=self._name, **parts))
+        return None if spec is None else Wanted(spec=spec, enabled=enabled, limit=limit)
+
+    def _take(self, key: str, read: Callable[[Any], object], default: object) -> Any:
+        """What a key's value means; the default where there is none, or what can't be read."""
+        if key not in self._table:
+            return default
+        found = self._try(key, lambda: (read(self._table[key]),))
+        return default if found is None else found[0]
+
+    def _try(self, key: str | None, read: Callable[[], _T]) -> _T | None:
+        try:
+            return read()
+        except InvalidInput as error:
+            is_named = key is None or key in error.message
+            self._note(key, error.message if is_named else f"{key}: {error.message}", error.hint)
+            return None
+
+    def _note(self, key: str | None, message: str, hint: str | None = None) -> None:
+        self.problems.append(Problem(schedule=self._name, key=key, message=message, hint=hint))
+
+    def _triggers(self, timezone: str | None) -> Iterator[str]:
+        given = [key for key in TRIGGERS if key in self._table]
+        if not given:
+            self._note(None, "it has no time to run at", "give cron, every, at, on_boot or after")
+        for key in given:
+            if key == "on_boot":
+                if self._take(key, _boolean, False):
+                    yield "on boot"
+                continue
+            for value in self._take(key, _list, []):
+                text = self._try(key, partial(self._trigger, key, value, timezone))
+                if text is not None:
+                    yield text
+
+    def _trigger(self, key: str, value: object, timezone: str | None) -> str:
+        trigger = values.read_trigger(
+            key,
+            _time_text(value) if key == "at" else _text(value),
+            what=key,
+            name=self._name,
+            timezone=timezone,
+            now=self._now,
+        )
+        return trigger.text
+
+    def _time(self, key: str, timezone: str | None, value: object) -> datetime | None:
+        text = _time_text(value)
+        if text == NONE:
+            return None
+        return values.read_time(text, what=key, timezone=timezone, now=self._now, is_past_ok=True)
+
+    def _policies(self) -> Policies:
+        changes: dict[str, Any] = {}
+        for key, (name, _) in values.POLICIES.items():
+            default = getattr(_DEFAULTS, name)
+            changes[name] = self._take(key, partial(_policy, key, default), default)
+        changes["needs"] = self._take("needs", _needs, ())
+        policies = self._try(None, lambda: Policies(**changes)) or _DEFAULTS
+        self._try("retry_delay", partial(values.check_retry_delays, policies, str))
+        return policies
+
+    def _job(self) -> Job | None:
+        given = [key for key in JOBS if key in self._table]
+        if len(given) != 1:
+            what = " and ".join(given) + " are given" if given else "the command is missing"
+            self._note(
+                given[-1] if given else None,
+                f"{what}, expected one of command and shell",
+                'such as: command = ["/usr/bin/rsync", "-a", "/home", "/srv"]',
+            )
+            return None
+        [key] = given
+        argv = self._take(key, _argv if key == JobKind.COMMAND else _line, None)
+        job = None
+        if argv is not None:
+            job = self._try(key, lambda: Job(kind=JOBS[key], argv=argv))
+        for name, read in _JOB_KEYS.items():
+            value = self._take(name, read, None)
+            if value is not None and job is not None:
+                changed = self._try(name, partial(_with, job, name, value))
+                job = changed or job
+        return job
+
+
+def _with(job: Job, name: str, value: object) -> Job:
+    changes: dict[str, Any] = {name: value}
+    return replace(job, **changes)
+
+
+def _suggestion(key: str) -> str:
+    close = [_OTHER_WORDS[key]] if key in _OTHER_WORDS else get_close_matches(key, KEYS, n=1)
+    return f"did you mean {close[0]}?" if close else "see: edgecron apply --help"
+
+
+def _policy(key: str, default: object, value: object) -> object:
+    if isinstance(value, list) and key == "ok_codes":
+        text = ",".join(_text(one) for one in value)
+    else:
+        text = _text(value)
+    return default if text == NONE else values.read_policy(key, text, what=key)
+
+
+def _text(value: object) -> str:
+    """A text, or a number as one. Raises InvalidInput for anything else."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        if isinstance(value, int) and value.bit_length() > 64:
+            raise InvalidInput("the number is too large")
+        return str(value)
+    raise InvalidInput(f"the value is {_kind(value)}, expected text in quotes")
+
+
+def _time_text(value: object) -> str:
+    """A time, which TOML knows without quotes too, as text."""
+    return value.isoformat() if isinstance(value, date | time) else _text(value)
+
+
+def _boolean(value: object) -> bool:
+    if not isinstance(value, bool):
+        raise InvalidInput(f"the value is {_kind(value)}, expected true or false")
+    return value
+
+
+def _list(value: object) -> list[object]:
+    """One value, or several in an array."""
+    return value if isinstance(value, list) else [value]
+
+
+def _argv(value: object) -> tuple[str, ...]:
+    if not isinstance(value, list):
+        raise InvalidInput(
+            f"the value is {_kind(value)}, expected an array of texts",
+            hint='such as ["/bin/tar", "czf"]; a line for a shell is given as shell',
+        )
+    return tuple(_text(one) for one in value)
+
+
+def _line(value: object) -> tuple[str, ...]:
+    return (_text(value),)
+
+
+def _env(value: object) -> dict[str, str]:
+    if not isinstance(value, dict):
+        raise InvalidInput(
+            f"the value is {_kind(value)}, expected a table",
+            hint='such as env = { LANG = "C" }, or env.LANG = "C"',
+        )
+    env = {}
+    for key, one in value.items():
+        # Anything else that a document wants back, an import of a crontab may have made.
+        values.check_not_own(key, what="env")
+        env[key] = _text(one)
+    return env
+
+
+def _path(value: object) -> str | None:
+    text = _text(value)
+    return None if text == NONE else text
+
+
+def _user(value: object) -> str | None:
+    text = _text(value)
+    return None if text == NONE else values.read_user(text, "user")
+
+
+def _payload(value: object) -> str:
+    return values.read_payload(_text(value), "payload")
+
+
+def _timezone(value: object) -> str | None:
+    from edgecron.triggers import check_zone
+
+    return check_zone(_text(value))
+
+
+def _group(value: object) -> tuple[str | None, tuple[str, int | None] | None]:
+    text = _text(value)
+    name, _ = values.read_group(text, what="group")
+    return name, values.read_limit(text, what="group")
+
+
+def _needs(value: object) -> tuple[str, ...]:
+    return values.read_needs([_text(one) for one in _list(value)])
+
+
+def _scopes(value: object) -> tuple[tuple[str, str], ...]:
+    return tuple(values.read_scope(_text(one), what="scope") for one in _list(value))
+
+
+def _max_runs(value: object) -> int | None:
+    return values.read_max_runs(_text(value), what="max_runs")
+
+
+def _kind(value: object) -> str:
+    """What a value is, in the words of TOML."""
+    match value:
+        case bool():
+            return "true" if value else "false"
+        case int() | float():
+            return "a number"
+        case list():
+            return "an array"
+        case dict():
+            return "a table"
+        case date() | time():
+            return "a time"
+    return "text"
+
+
+_JOB_KEYS: dict[str, Callable[[Any], Any]] = {
+    "env": _env,
+    "env_file": _path,
+    "cwd": _path,
+    "user": _user,
+    "stdin": _text,
+    "payload": _payload,
+}

@@ -1,0 +1,92 @@
+"""Keys and values as TOML 1.0 that `tomllib` reads back, safe to show on a terminal.
+
+Knows what documents hold: text, booleans, whole and other finite numbers, lists, tables.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+
+_BARE = re.compile(r"[A-Za-z0-9_-]+", re.ASCII)
+_ESCAPES = {
+    "\\": "\\\\", '"': '\\"', "\b": "\\b", "\t": "\\t", "\n": "\\n", "\f": "\\f", "\r": "\\r",
+}  # fmt: skip
+_WIDEST = 96  # of an array on one line
+
+
+def write_key(*names: str) -> str:
+    """A key, dotted where there are several names."""
+    return ".".join(name if _BARE.fullmatch(name) else _basic(name) for name in names)
+
+
+def write_table(names: Sequence[str], table: Mapping[str, object]) -> str:
+    """A table under its heading. A table within is written as dotted keys."""
+    lines = [f"[{write_key(*names)}]"] if names else []
+    for key, value in table.items():
+        lines += write_pair((key,), value)
+    return "\n".join(lines) + "\n"
+
+
+def write_pair(names: tuple[str, ...], value: object) -> list[str]:
+    """`key = value`, as lines."""
+    if isinstance(value, Mapping) and value:
+        return [line for key, one in value.items() for line in write_pair((*names, key), one)]
+    return [f"{write_key(*names)} = {write_value(value)}"]
+
+
+def write_value(value: object) -> str:
+    """A value. Raises TypeError for what no document holds."""
+    match value:
+        case bool():
+            return "true" if value else "false"
+        case int():
+            return int.__repr__(value)
+        case float():
+            return float.__repr__(value)
+        case str():
+            return write_text(value)
+        case Mapping():
+            inner = ", ".join(
+                f"{write_key(key)} = {write_value(one)}" for key, one in value.items()
+            )
+            return f"{{ {inner} }}" if inner else "{}"
+        case Sequence():
+            return _array([write_value(one) for one in value])
+    raise TypeError(f"{type(value).__name__} has no place in a document")
+
+
+def write_text(text: str) -> str:
+    """Text, in the quotes in which it reads best. All but its newlines is printable."""
+    if "\n" in text.rstrip("\n"):
+        if _is_plain(text, besides="\n") and "'''" not in text and not text.endswith("'"):
+            return f"'''\n{text}'''"
+        lines = "\n".join("".join(map(_escaped, line)) for line in text.split("\n"))
+        return f'"""\n{lines}"""'
+    if _is_plain(text) and ("\\" in text or '"' in text) and "'" not in text:
+        return f"'{text}'"
+    return _basic(text)
+
+
+def _basic(text: str) -> str:
+    return f'"{"".join(map(_escaped, text))}"'
+
+
+def _escaped(letter: str) -> str:
+    if letter in _ESCAPES:
+        return _ESCAPES[letter]
+    if letter.isprintable():
+        return letter
+    code = ord(letter)
+    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+
+
+def _is_plain(text: str, *, besides: str = "") -> bool:
+    return all(letter.isprintable() or letter in besides for letter in text)
+
+
+def _array(parts: list[str]) -> str:
+    line = f"[{', '.join(parts)}]"
+    if len(line) <= _WIDEST and "\n" not in line:
+        return line
+    return "[\n" + "".join(f"    {part},\n" for part in parts) + "]"

@@ -1,0 +1,45 @@
+"""Schedules to a document, which `reading` reads back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from edgecron.documents.document import SCHEDULES
+from edgecron.documents.keys import KEYS, schedule_table
+from edgecron.documents.toml import write_key, write_table
+from edgecron.model import Schedule
+
+_COLUMN = 40  # at which the words about a key begin
+
+
+def write_document(schedules: Iterable[Schedule], *, comments: Iterable[str] = ()) -> str:
+    """A document of schedules, in their order, under lines of comments."""
+    head = [f"# {line}".rstrip() for line in comments]
+    tables = [
+        write_table((SCHEDULES, schedule.name), schedule_table(schedule)) for schedule in schedules
+    ]
+    return "\n".join(["".join(f"{line}\n" for line in head), *tables] if head else tables)
+
+
+def write_for_editing(schedule: Schedule) -> str:
+    """One schedule, with every key that it has not as a comment, for a person to change."""
+    table = schedule_table(schedule)
+    others = [
+        f"{f'# {key} = {about.example}':<{_COLUMN}}  # {about.words}"
+        for key, about in KEYS.items()
+        if key not in table
+    ]
+    name = write_key(SCHEDULES, schedule.name)
+    return "\n".join(
+        [
+            f"# Schedule {schedule.name}: change it, save, and leave the editor.",
+            "# What is left as it is, or an empty file, changes nothing.",
+            f"# Another name in [{name}] renames it.",
+            "",
+            write_table((SCHEDULES, schedule.name), table),
+            "# What else there is, with its default in brackets:",
+            "",
+            *others,
+            "",
+        ]
+    )

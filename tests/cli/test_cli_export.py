@@ -1,0 +1,118 @@
+"""`export`: schedules as a TOML file."""
+
+from __future__ import annotations
+
+import stat
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from support.cli import Edgecron
+
+
+def test_schedules_are_written_as_toml(edgecron: Edgecron, backup: str) -> None:
+    words = ("--cron", "30 2 * * *", "--timeout", "2h", "--tz", "Europe/Berlin", "--env", "A=b c")
+    edgecron("add", "sync", *words, "--group", "disk:2", "--", "/usr/bin/rsync", "-a b")
+
+    said = edgecron("export")
+
+    assert said.code == 0
+    assert tomllib.loads(said.out) == {
+        "schedules": {
+            "backup": {"every": "1h", "shell": "echo good; echo bad >&2"},
+            "sync": {
+                "cron": "30 2 * * *",
+                "timezone": "Europe/Berlin",
+                "command": ["/usr/bin/rsync", "-a b"],
+                "env": {"A": "b c"},
+                "timeout": "2h",
+                "group": "disk:2",
+            },
+        }
+    }
+
+
+def test_only_those_that_are_named_are_written(edgecron: Edgecron, backup: str) -> None:
+    edgecron("add", "sync", "--every", "1h", "--", "true")
+
+    said = edgecron("export", "sync")
+
+    assert list(tomllib.loads(said.out)["schedules"]) == ["sync"]
+    assert edgecron("export", "syn").code == 3
+
+
+def test_a_file_is_written_whole_and_for_its_owner_alone(
+    edgecron: Edgecron, backup: str, tmp_path: Path
+) -> None:
+    file = tmp_path / "out.toml"
+
+    said = edgecron("export", "-o", str(file))
+
+    assert (said.code, said.out) == (0, "")
+    assert "wrote 1 schedule to" in said.err
+    assert file.read_text() == edgecron("export").out
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    assert [path.name for path in tmp_path.glob(".edgecron-*")] == []
+
+
+def test_a_file_keeps_its_mode(edgecron: Edgecron, backup: str, tmp_path: Path) -> None:
+    file = tmp_path / "out.toml"
+    file.write_text("old")
+    file.chmod(0o644)
+
+    edgecron("export", "--output", str(file))
+
+    assert "backup" in file.read_text()
+    assert stat.S_IMODE(file.stat().st_mode) == 0o644
+
+
+def test_a_file_that_can_t_be_written_is_named(
+    edgecron: Edgecron, backup: str, tmp_path: Path
+) -> None:
+    said = edgecron("export", "-o", str(tmp_path / "missing" / "out.toml"))
+
+    assert said.code == 2
+    assert "can't be written: no such file or directory" in said.err
+
+
+def test_nothing_is_exported_of_no_database(edgecron: Edgecron, database: Path) -> None:
+    said = edgecron("export")
+
+    assert (said.code, said.out) == (0, "")
+    assert edgecron("export", "--json").json == []
+    assert not database.exists()
+
+
+def test_json_has_the_same_keys(edgecron: Edgecron, backup: str) -> None:
+    said = edgecron("export", "--json")
+
+    assert said.json == [{"name": backup, "every": "1h", "shell": "echo good; echo bad >&2"}]
+
+
+def test_a_pause_without_end_is_written(edgecron: Edgecron, backup: str) -> None:
+    edgecron("pause", backup)
+
+    said = edgecron("export")
+
+    assert tomllib.loads(said.out)["schedules"][backup]["enabled"] is False
+
+
+@pytest.mark.failure(65)
+def test_a_secret_in_a_variable_is_warned_of(edgecron: Edgecron) -> None:
+    edgecron("add", "x", "--every", "1h", "--env", "API_TOKEN=hunter2", "--", "true")
+
+    said = edgecron("export")
+
+    assert "API_TOKEN looks like a secret" in said.err
+    assert "hunter2" not in said.err
+
+
+def test_text_that_a_terminal_would_obey_is_escaped(edgecron: Edgecron) -> None:
+    edgecron("add", "x", "--every", "1h", "--shell", "echo '\x1b[2J'\n\techo \u202e")
+
+    said = edgecron("export")
+
+    assert said.out.replace("\n", "").isprintable()
+    shell = tomllib.loads(said.out)["schedules"]["x"]["shell"]
+    assert shell == "echo '\x1b[2J'\n\techo \u202e"

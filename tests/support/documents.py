@@ -1,0 +1,97 @@
+"""Random specifications, such as people write them."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from hypothesis import strategies as st
+
+from edgecron.model import (
+    GLOBAL_SCOPE,
+    CatchUp,
+    Job,
+    JobKind,
+    OnInterrupt,
+    Overlap,
+    Policies,
+    ScheduleSpec,
+)
+
+NAMES = st.sampled_from(["backup", "a.b", "x-1", "R2D2", "none", "1a"])
+TEXTS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=30)
+WORDS = st.text(st.characters(categories=["L", "N", "P", "S"]), min_size=1, max_size=20)
+LINES = WORDS
+TRIGGERS = st.lists(
+    st.sampled_from(
+        [
+            "0 2 * * *",
+            "*/5 * * * * *",
+            "@daily",
+            "H 3 * * MON",
+            "every 15m",
+            "every 1h from 2026-01-01T00:00:00Z",
+            "every 2h after end",
+            "at 2030-12-24T18:00:00Z",
+            "at 2031-01-01T00:00:00.250Z",
+            "on boot",
+            "after other",
+            "after third:failure",
+        ]
+    ),
+    min_size=1,
+    max_size=4,
+    unique=True,
+)
+SECONDS = st.sampled_from([0.25, 1.0, 10.0, 90.0, 3600.0, 5400.0, 86_400.0, 604_800.0])
+COUNTS = st.integers(1, 1000)
+VARIABLES = st.sampled_from(["PATH", "LANG", "MY-VAR", "with space", "ä", "API_TOKEN"])
+SCOPES = st.sampled_from([GLOBAL_SCOPE, ("device", "pump-3"), ("device", "a:b"), ("tenant", "ä")])
+
+JOBS = st.builds(
+    lambda kind, argv, **rest: Job(
+        kind=kind, argv=tuple(argv) if kind is JobKind.COMMAND else tuple(argv[:1]), **rest
+    ),
+    kind=st.sampled_from(list(JobKind)),
+    argv=st.tuples(LINES, TEXTS, TEXTS).map(list),
+    payload=st.none() | st.sampled_from(["{}", '{"a": [1, "\\n"]}', "null"]),
+    stdin=st.none() | TEXTS,
+    env=st.dictionaries(VARIABLES, TEXTS, max_size=3),
+    env_file=st.none() | st.sampled_from(["/etc/a b.env", "~/x", "rel/ative"]),
+    cwd=st.none() | st.sampled_from(["/srv", "~", "C:\\odd"]),
+)
+POLICIES = st.builds(
+    Policies,
+    catch_up=st.sampled_from(list(CatchUp)),
+    grace_s=st.none() | SECONDS | st.just(0.0),
+    overlap=st.sampled_from(list(Overlap)),
+    max_running=st.none() | COUNTS,
+    timeout_s=st.none() | SECONDS,
+    kill_grace_s=SECONDS | st.just(0.0),
+    retries=st.integers(0, 9),
+    retry_delay_s=st.sampled_from([0.0, 1.0, 90.0]),
+    retry_factor=st.sampled_from([1.0, 1.5, 2.0, 10.0]),
+    retry_max_delay_s=st.sampled_from([90.0, 3600.0, 7200.0]),
+    on_interrupt=st.sampled_from(list(OnInterrupt)),
+    ok_codes=st.lists(st.integers(0, 255), min_size=1, max_size=3).map(tuple),
+    priority=st.integers(-1000, 1000) | st.sampled_from([-10, 0, 10]),
+    jitter_s=SECONDS | st.just(0.0),
+    needs=st.lists(
+        st.sampled_from(["success:other", "success:third:8h"]), max_size=2, unique=True
+    ).map(tuple),
+    needs_deadline_s=SECONDS,
+)
+SPECS = st.builds(
+    ScheduleSpec,
+    name=NAMES,
+    triggers=TRIGGERS.map(tuple),
+    job=JOBS,
+    timezone=st.sampled_from([None, "UTC", "local", "Europe/Berlin"]),
+    queue=st.sampled_from(["command", "py:app"]),
+    group=st.none() | st.just("disk"),
+    description=st.none() | WORDS | st.just("two\nlines\tand a tab"),
+    policies=POLICIES,
+    scopes=st.lists(SCOPES, min_size=1, max_size=3, unique=True).map(tuple),
+    from_at=st.none() | st.just(datetime(2026, 1, 1, tzinfo=UTC)),
+    until_at=st.none() | st.just(datetime(2040, 1, 1, 12, 30, 0, 250_000, tzinfo=UTC)),
+    max_runs=st.none() | COUNTS,
+)
