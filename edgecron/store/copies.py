@@ -106,8 +106,8 @@ def _free_bytes(path: Path) -> int:
 
 
 def _wanted_bytes(path: Path) -> int:
-    """Room for the copy, and for a log of the change that is as large."""
+    """Room for the copy, for a log that holds every table anew, and for these in the database."""
     sizes = [path.stat().st_size]
     with suppress(FileNotFoundError):
         sizes.append(path.with_name(f"{path.name}-wal").stat().st_size)
-    return 2 * sum(sizes)
+    return 3 * sum(sizes)
