@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
+from random import Random
 
 import apsw
 import pytest
 
+from edgecron.api import Scheduler
 from edgecron.engine.core import Engine
 from edgecron.errors import SchemaTooNew
-from edgecron.model import OnShutdown
+from edgecron.model import Cause, OnShutdown, Status
 from edgecron.store.migrate import SCHEMA_VERSION
+from simulation.world import World
 from support.engines import Place
+from support.olddatabases import make_version_1
 from support.processes import ends
 from support.story import Story
 
@@ -154,3 +159,40 @@ def test_what_an_engine_ran_that_stepped_back_is_taken_over(
 
     assert (ended["execution"], ended["outcome"], ended["exit_code"]) == (run.id, "failed", 7)
     assert place.effects() == ["ran"]
+
+
+def run_bodies(path: Path) -> None:
+    """Give the schedules of an old database a job that the simulated world can run."""
+    job = """'["job","0","0"]'"""
+    connection = apsw.Connection(str(path))
+    connection.execute(f"UPDATE schedules SET kind = 'command', job = {job}")
+    connection.execute(
+        f"""UPDATE schedule_revisions
+            SET snapshot = json_set(snapshot, '$.kind', 'command', '$.job', {job})"""
+    )
+    connection.close()
+
+
+@pytest.mark.failure(68)
+def test_an_engine_goes_on_with_what_an_old_database_holds(tmp_path: Path) -> None:
+    path = tmp_path / "old.db"
+    make_version_1(path)
+    run_bodies(path)
+    start_ms = 1_795_205_100_000  # 2026-11-20T20:05:00Z, hours after its last engine was killed
+    world = World(path, random=Random(0), start_ms=start_ms)
+    engine, _ = world.engines[world.start_engine()]
+    scheduler = Scheduler(path, clock=world.clock)
+
+    for _ in range(10 * 60 // 5):
+        engine.step()
+        world.clock.advance_ms(5 * 60_000)
+    scheduler.edit("first", lambda spec: replace(spec, description="changed"))
+    scheduler.resume("second")
+    engine.step()
+
+    last = {name: scheduler.history(name, limit=1) for name in ("first", "follows")}
+    assert scheduler.execution(2).status is Status.INTERRUPTED
+    assert [run.status for run in last["first"]] == [Status.SUCCESS]
+    assert [run.cause for run in last["follows"]] == [Cause.AFTER]
+    assert [one.trigger_error for one in scheduler.schedules()] == [None] * 10
+    scheduler.close()
