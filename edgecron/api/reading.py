@@ -14,6 +14,7 @@ from edgecron.timetext import from_ms
 
 if TYPE_CHECKING:
     from edgecron.engine.peers import EngineState
+    from edgecron.engine.twins import Twin
     from edgecron.model import Execution, Output, OutputChunk, Schedule, Status
     from edgecron.planning import Timing
     from edgecron.standing import Standing
@@ -182,6 +183,12 @@ class Reading(Opened):
             is_synchronised=is_synchronised,
             is_trusted=is_trusted(now_ms, mark_ms=mark_ms, is_synchronised=is_synchronised),
         )
+
+    def twins(self) -> list[Twin]:
+        """The processes that run a copy of this database: each schedule fires in both."""
+        from edgecron.engine.twins import find_twins
+
+        return find_twins(self.path, uuid=self.store.uuid)
 
     def has_engine(self, queue: str) -> bool:
         """Whether an engine that is alive and not stalled looks at a queue."""

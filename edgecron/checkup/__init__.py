@@ -3,6 +3,7 @@
 finding.py   what a check found              places.py    files, modes, space, what crashed
 contents.py  what the database holds         engines.py   who runs it, and who should
 takeover.py  the end of a stalled engine     clocks.py    whether the clock can be trusted
+others.py    copies that run, hosts that drop the locks of their engine
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from edgecron.api import Scheduler
-from edgecron.checkup import clocks, contents, engines, places
+from edgecron.checkup import clocks, contents, engines, others, places
 from edgecron.checkup.finding import CheckStatus, Finding, problem
 from edgecron.errors import DatabaseUnusable, EdgecronError, NotFound
 from edgecron.paths import state_dir
@@ -20,7 +21,7 @@ __all__ = ["CheckStatus", "Checkup", "Finding", "check_all"]
 
 _ORDER = (
     *("database", "integrity", "files", "clock", "engines", "runs", "schedules"),
-    *("space", "supervisors"),
+    *("others", "space", "supervisors"),
 )
 
 
@@ -32,22 +33,26 @@ class Checkup:
     error: EdgecronError | None = None
 
 
-def check_all(scheduler: Scheduler, *, command: Callable[[str], str]) -> Checkup:
+def check_all(
+    scheduler: Scheduler, *, command: Callable[[str], str], is_deep: bool = False
+) -> Checkup:
     """Make every check that can be made; nothing is changed, and no database is made.
 
     The scheduler must be one that makes none either (`must_exist`). `command` turns the words of
-    a command line into one that a person can copy.
+    a command line into one that a person can copy. `is_deep` holds each index against its table,
+    too, which takes several times as long.
     """
     found = []
     error: EdgecronError | None = None
     try:
-        found += contents.check_integrity(scheduler)
+        found += contents.check_integrity(scheduler, is_deep=is_deep)
         found += contents.check_schedules(scheduler, command=command)
         found += clocks.check_clock(scheduler, command=command)
         states = scheduler.engines()
         found += engines.check_engines(scheduler, states, command=command)
         found += engines.check_runs(scheduler, states, command=command)
         found += engines.check_supervisors(scheduler)
+        found += others.check_others(scheduler, states)
         found += contents.check_lock(scheduler)
     except NotFound as missing:
         return Checkup(

@@ -11,11 +11,14 @@ from edgecron.errors import DatabaseUnusable
 _LOCK_WAIT_S = 2.0  # engines that write in turns leave it to each other sooner
 
 
-def check_integrity(scheduler: Scheduler) -> list[Finding]:
-    """Read the whole file. Raises NotFound or DatabaseUnusable where it can't be opened."""
+def check_integrity(scheduler: Scheduler, *, is_deep: bool) -> list[Finding]:
+    """Read the whole file; `is_deep`: and hold each index against its table.
+
+    Raises NotFound or DatabaseUnusable where it can't be opened.
+    """
     store = scheduler.store
     try:
-        damage = store.find_damage()
+        damage = store.find_damage(is_deep=is_deep)
     except DatabaseUnusable as error:
         # A page that can't be read at all; what else there is may be well.
         return [problem("integrity", error.message, hint=error.hint)]

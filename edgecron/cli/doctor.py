@@ -2,10 +2,12 @@
 
     edgecron doctor
     edgecron doctor --json | jq -r '.[] | select(.status != "ok") | .message'
+    edgecron doctor --deep
     edgecron doctor --take-over 4711
     edgecron doctor --trust-clock
 
-Looking changes nothing. The exit code is 1 where there is a problem, 3 where there is no
+Looking changes nothing. --deep holds each index against its table too, which takes several times as
+long. The exit code is 1 where there is a problem, 3 where there is no
 database, 5 where it can't be used.
 
 --take-over ends a stalled engine by the number of its process, with KILL: another engine then
@@ -30,11 +32,14 @@ if TYPE_CHECKING:
     from edgecron.checkup.takeover import TakenOver
     from edgecron.engine.peers import EngineState
 
-USAGE = "[--take-over PID [--yes] | --trust-clock] [--json]"
+USAGE = "[--deep | --take-over PID [--yes] | --trust-clock] [--json]"
 _MOST_PID = 2**31 - 1
 
 
 def add_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument(
+        "--deep", action="store_true", help="hold each index against its table, too"
+    )
     parser.add_argument("--take-over", metavar="PID", help="end this stalled engine")
     parser.add_argument(
         "--trust-clock", action="store_true", help="the clock is right: go by what it says now"
@@ -47,19 +52,21 @@ def run(cli: Session, args: Namespace) -> int:
 
     if args.take_over is not None and args.trust_clock:
         raise UsageError("--take-over and --trust-clock are two things to do; give one")
+    if args.deep and (args.take_over is not None or args.trust_clock):
+        raise UsageError("--deep looks closer, and does nothing; give it alone")
     if args.take_over is not None:
         return _take_over(cli, read_count(args.take_over, what="PID", most=_MOST_PID), args)
     if args.yes:
         raise UsageError("--yes answers what --take-over asks, which is not given")
     if args.trust_clock:
         return _trust_clock(cli)
-    return _check(cli)
+    return _check(cli, is_deep=args.deep)
 
 
-def _check(cli: Session) -> int:
+def _check(cli: Session, *, is_deep: bool) -> int:
     from edgecron.checkup import CheckStatus, check_all
 
-    checkup = check_all(cli.scheduler(must_exist=True), command=cli.command)
+    checkup = check_all(cli.scheduler(must_exist=True), command=cli.command, is_deep=is_deep)
     if cli.is_json:
         cli.put_json(_finding_object(finding) for finding in checkup.findings)
     else:

@@ -74,6 +74,14 @@ def _put(cli: Session, scheduler: Scheduler) -> None:
         since = f"since {near_time(state.info.started_at, zone=zone, now=now)}"
         text, style = _engine_words(cli, state, since=since)
         line("engines" if alive and number == 0 else "", text, style)
+    for twin in scheduler.twins():
+        where = twin.path or "which is not seen here"
+        line(
+            "copies",
+            f"pid {twin.pid} runs a copy of this database, {where}: each schedule fires in both;"
+            f" see {cli.command('doctor')}",
+            "red",
+        )
     clock = scheduler.clock_state()
     if not clock.is_trusted:
         known = near_time(from_ms(clock.mark_ms), zone=zone, now=now)
@@ -155,6 +163,10 @@ def _object(scheduler: Scheduler) -> dict[str, Any]:
         "exists": True,
         "size_bytes": _size_bytes(scheduler.path),
         "engines": [_engine_object(state) for state in scheduler.engines()],
+        "copies": [
+            {"pid": twin.pid, "database": None if twin.path is None else str(twin.path)}
+            for twin in scheduler.twins()
+        ],
         "clock_trusted": scheduler.clock_state().is_trusted,
         "schedules": len(schedules),
         "broken": sum(schedule.trigger_error is not None for schedule in schedules),
@@ -173,6 +185,7 @@ def _absent_object(path: Path) -> dict[str, Any]:
         "exists": False,
         "size_bytes": 0,
         "engines": [],
+        "copies": [],
         "clock_trusted": None,
         "schedules": 0,
         "broken": 0,

@@ -140,6 +140,12 @@ def _notes(event: Event) -> list[str]:
         notes.append(str(message))
     if event.kind is EventKind.STATE_RESTORED:
         notes.append("the state folder was deleted, and is made anew")
+    if event.kind is EventKind.DATABASE_COPIED:
+        copy = details["copy"] or "which is not seen here"
+        notes.append(
+            f"pid {details['pid']} runs a copy of this database, {copy}:"
+            " each schedule fires in both; stop one, and see edgecron doctor"
+        )
     if event.kind is EventKind.ENGINE_STOPPING:
         notes.append(f"{details['on_shutdown']}: {details['runs']} running")
     if event.kind is EventKind.ENGINE_STOPPED:

@@ -14,6 +14,7 @@ from edgecron.engine.liveness import KernelLiveness
 from edgecron.engine.loop import Loop
 from edgecron.engine.place import EnginePlace
 from edgecron.engine.sleep import system_sleeper
+from edgecron.engine.twins import Announcement, find_twins
 from edgecron.engine.wake import ring_engines
 from edgecron.errors import DatabaseUnusable
 from edgecron.model import COMMAND_QUEUE, OnShutdown
@@ -67,6 +68,8 @@ class EngineHost:
             self._closers.append(sleeper.close)
             store = open_store(database, now_ms=clock.now_ms())
             self._closers.append(store.close)
+            announcement = Announcement(database, uuid=store.uuid, key=key)
+            self._closers.append(announcement.close)
             self.engine = Engine(
                 store=store,
                 clock=clock,
@@ -101,6 +104,7 @@ class EngineHost:
             on_shutdown=on_shutdown,
             shutdown_timeout_ms=shutdown_timeout_ms,
             keep_state=self._place.keep,
+            find_twins=lambda: find_twins(database, uuid=store.uuid),
         )
 
     def close(self) -> None:

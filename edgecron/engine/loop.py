@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 
 from edgecron.clock import Clock
 from edgecron.engine.core import Engine
 from edgecron.engine.events import Event, EventKind, Report
 from edgecron.engine.sleep import Sleeper
+from edgecron.engine.twins import Twin
 from edgecron.engine.wake import Doorbell
 from edgecron.engine.watch import PeerWatch
 from edgecron.errors import (
@@ -33,7 +34,7 @@ class Loop:
 
     `on_shutdown` says what then becomes of what runs. With `shutdown_timeout_ms`, what has been
     waited for that long is ended. `keep_state` makes the state folder anew where it was deleted,
-    and says whether it was.
+    and says whether it was. `find_twins` says who runs a copy of the database.
     """
 
     def __init__(
@@ -47,6 +48,7 @@ class Loop:
         on_shutdown: OnShutdown = OnShutdown.LEAVE,
         shutdown_timeout_ms: int | None = None,
         keep_state: Callable[[], bool] = lambda: False,
+        find_twins: Callable[[], Sequence[Twin]] = lambda: (),
     ) -> None:
         self._engine = engine
         self._clock = clock
@@ -56,6 +58,7 @@ class Loop:
         self._on_shutdown = on_shutdown
         self._shutdown_timeout_ms = shutdown_timeout_ms
         self._keep_state = keep_state
+        self._find_twins = find_twins
         self._watch = PeerWatch()
         self._stopping = threading.Event()
         self._must_stop_runs = threading.Event()
@@ -88,6 +91,9 @@ class Loop:
         where a newer edgecron has brought it up to date.
         """
         self._tell(EventKind.ENGINE_STARTED)
+        for twin in self._find_twins():
+            path = None if twin.path is None else str(twin.path)
+            self._tell(EventKind.DATABASE_COPIED, {"pid": twin.pid, "copy": path})
         while not self._stopping.is_set():
             try:
                 if self._keep_state():

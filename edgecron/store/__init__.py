@@ -462,8 +462,8 @@ class SqliteStore:
     def find_engines(self) -> list[EngineInfo]:
         return engines.find_engines(self._database)
 
-    def find_damage(self) -> list[str]:
-        return damage.find_damage(self._database)
+    def find_damage(self, *, is_deep: bool = False) -> list[str]:
+        return damage.find_damage(self._database, is_deep=is_deep)
 
     def is_write_locked(self, *, wait_s: float) -> bool:
         return damage.is_write_locked(self.path, wait_s=wait_s)

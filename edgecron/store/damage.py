@@ -22,12 +22,14 @@ def is_write_locked(path: Path, *, wait_s: float) -> bool:
         database.close()
 
 
-def find_damage(database: Database) -> list[str]:
-    """What is damaged, in SQLite's words; none where all is well. It reads the whole file.
+def find_damage(database: Database, *, is_deep: bool) -> list[str]:
+    """What is damaged, in SQLite's words; none where all is well. It reads the whole file, and
+    where `is_deep` holds each index against its table.
 
     Raises DatabaseUnusable where that can't be read to its end.
     """
-    found = [str(row[0]) for row in database.rows(f"PRAGMA quick_check({_MOST})")]
+    check = "integrity_check" if is_deep else "quick_check"
+    found = [str(row[0]) for row in database.rows(f"PRAGMA {check}({_MOST})")]
     damage = [words for words in found if words != "ok"]
     if not damage:
         damage = [

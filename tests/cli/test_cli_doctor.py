@@ -21,7 +21,7 @@ from support.processes import Daemon, Gate, ends, parent_of
 from support.stuck import KEY, SLEEPS, SPINS, StuckEngine, stop
 
 CHECKS = [
-    *("database", "integrity", "files", "clock", "engines", "runs", "schedules", "space"),
+    *("database", "integrity", "files", "clock", "engines", "runs", "schedules", "others", "space"),
     "supervisors",
 ]
 
