@@ -2,23 +2,120 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterator
+import select
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from types import TracebackType
 from typing import TYPE_CHECKING
 
-from edgecron.engine.peers import follow_output, printed_so_far
+from edgecron.engine.peers import printed_so_far
 from edgecron.errors import SupervisorUnavailable
 from edgecron.model import ACTIVE, Execution, OutputChunk, Status
 from edgecron.paths import state_dir
-from edgecron.supervisor.control import rest_of
+from edgecron.supervisor.control import LIVE, Control, rest_of
 from edgecron.supervisor.output import Part
+from edgecron.supervisor.protocol import Phase
 
 if TYPE_CHECKING:
     from edgecron.store import SqliteStore
 
-_LOOK_S = 0.1
-_LOOKS_PER_CHECK = 10  # of a run whose supervisor has nothing more to say
+# Between two looks at a run whose supervisor can't be listened to: so that the first byte of one
+# that starts, and the end of one that ends, are there at once, and a long wait costs little.
+_FIRST_PAUSE_S = 0.002
+_LAST_PAUSE_S = 0.04
+_LISTEN_S = 1.0  # how long a supervisor is listened to between two looks
+_LOOKS_PER_CHECK = 25  # of those with pauses: about a second
+_FIRST_CHECK = 6  # after about a tenth of one
+
+# A chunk, and the number of bytes before it that were printed and not kept.
+Piece = tuple[int, OutputChunk]
+
+
+class Follower:
+    """What a run prints, from a position on, each byte once. For one thread; nothing here waits
+    but `wait`, and a supervisor that does not answer.
+
+    While it runs, `read` what its supervisor tells; when it has ended, `read_stored` the rest.
+    """
+
+    def __init__(self, store: SqliteStore, execution_id: int, *, position: int = 0) -> None:
+        self._store = store
+        self._execution_id = execution_id
+        self._position = position
+        self._control: Control | None = None
+        self._has_ended = False  # as its supervisor says
+        self._pauses = 0  # since there was news
+
+    def __enter__(self) -> Follower:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        if self._control is not None:
+            self._control.close()
+            self._control = None
+
+    @property
+    def is_due_for_check(self) -> bool:
+        """Whether nobody has told anything for a while, now and then: it is time to see who looks
+        after the run."""
+        is_time = self._pauses % _LOOKS_PER_CHECK == _FIRST_CHECK
+        return is_time and self._control is None
+
+    def read(self, execution: Execution) -> list[Piece]:
+        """What has come since, of the run as it is on record now; it may be some of it only."""
+        if execution.status is not Status.RUNNING or self._has_ended:
+            return []
+        try:
+            control = self._control or self._listen()
+            followed = [] if control is None else control.take_followed()
+        except SupervisorUnavailable:  # Its end, or the next engine, is waited for.
+            self.close()
+            return []
+        pieces: list[Piece] = []
+        for phase, part in followed:
+            pieces += _pieces(part, self._position)
+            self._position = part.next_position
+            if phase not in LIVE:  # Its start, or its end, is to be told by its row.
+                self.close()
+            if phase in LIVE or phase is Phase.ENDED:
+                self._pauses = 0
+            self._has_ended = phase is Phase.ENDED
+        return pieces
+
+    def read_stored(self) -> Iterator[Piece]:
+        """What it printed that was not read before, once its end is on record."""
+        self.close()
+        output = self._store.find_output(self._execution_id)
+        while output is not None and (part := rest_of(output, self._position)).chunks:
+            yield from _pieces(part, self._position)
+            self._position = part.next_position
+
+    def wait(self, also: Sequence[int] = (), *, at_most_s: float = _LISTEN_S) -> set[int]:
+        """Sleep until there may be something new of the run, or one of these descriptors is
+        readable; which of them are.
+        """
+        if self._control is None:
+            pause_s = min(_FIRST_PAUSE_S * 2 ** min(self._pauses, 10), _LAST_PAUSE_S)
+            self._pauses += 1
+            return _wait_readable(also, min(pause_s, at_most_s))
+        return _wait_readable([*also, self._control.fileno()], min(_LISTEN_S, at_most_s))
+
+    def _listen(self) -> Control | None:
+        """Ask the supervisor of the run to tell what it prints; None where none runs it."""
+        row = self._store.find_running_row(self._execution_id)
+        if row is None:
+            return None
+        self._control = Control(state_dir(self._store.path), row.supervisor_id)
+        self._control.begin_follow(row.lease_token, self._position)
+        return self._control
 
 
 def output_so_far(store: SqliteStore, execution: Execution) -> list[OutputChunk]:
@@ -34,34 +131,28 @@ def output_so_far(store: SqliteStore, execution: Execution) -> list[OutputChunk]
 
 def follow_run(
     store: SqliteStore, execution_id: int, *, take_over: Callable[[], object]
-) -> Iterator[tuple[int, OutputChunk]]:
+) -> Iterator[Piece]:
     """What a run prints, from its beginning to its end; it waits for one that has not started.
 
     Each chunk comes once, with the number of bytes before it that were printed and not kept.
     `take_over` writes ends that no engine is there to write.
     """
-    position = 0
-    looks = 0
-    while True:
-        execution = store.find_execution(execution_id)
-        if execution is None or execution.status not in ACTIVE:
-            break
-        row = store.find_running_row(execution_id) if execution.status is Status.RUNNING else None
-        if row is not None:
-            with suppress(SupervisorUnavailable):  # Its end, or the next engine, is waited for.
-                for part in follow_output(row, state_dir(store.path), position=position):
-                    yield from _with_gap(part, position)
-                    position = part.next_position
-            if looks % _LOOKS_PER_CHECK == 0:
+    with Follower(store, execution_id) as follower:
+        while (execution := store.find_execution(execution_id)) and execution.status in ACTIVE:
+            yield from follower.read(execution)
+            if follower.is_due_for_check and execution.status is Status.RUNNING:
                 take_over()  # Its supervisor has told all, and perhaps there is no engine.
-            looks += 1
-        time.sleep(_LOOK_S)
-    output = store.find_output(execution_id)
-    while output is not None and (part := rest_of(output, position)).chunks:
-        yield from _with_gap(part, position)
-        position = part.next_position
+            follower.wait()
+        yield from follower.read_stored()
 
 
-def _with_gap(part: Part, position: int) -> Iterator[tuple[int, OutputChunk]]:
+def _pieces(part: Part, position: int) -> Iterator[Piece]:
     for number, chunk in enumerate(part.chunks):
         yield (part.position - position if number == 0 else 0), chunk
+
+
+def _wait_readable(fds: Sequence[int], timeout_s: float) -> set[int]:
+    poller = select.poll()
+    for fd in fds:
+        poller.register(fd, select.POLLIN)
+    return {fd for fd, _ in poller.poll(timeout_s * 1000)}

@@ -22,7 +22,6 @@ from edgecron.supervisor.protocol import Phase
 
 _TRIES = 40
 _PAUSE_S = 0.05
-_SILENCE_S = 3.0
 _OVERDUE_MS = 2_000  # an engine that is awake has begun what is due long before
 
 
@@ -116,17 +115,6 @@ def printed_so_far(row: RunningRow, state_dir: Path, *, position: int = 0) -> It
                 return
             yield part
             position = part.next_position
-
-
-def follow_output(row: RunningRow, state_dir: Path, *, position: int = 0) -> Iterator[Part]:
-    """What a running execution prints, as it comes, until it runs no longer.
-
-    Raises SupervisorUnavailable, also after a silence of seconds: whoever reads slowly may have
-    been let go, so ask again from where you are.
-    """
-    with Control(state_dir, row.supervisor_id) as control:
-        for _, part in control.follow(row.lease_token, position, timeout_s=_SILENCE_S):
-            yield part
 
 
 def take_over_ends(store: Store, state_dir: Path, *, clock: Clock) -> None:

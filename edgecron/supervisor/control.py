@@ -18,6 +18,7 @@ from edgecron.supervisor.output import Part
 from edgecron.supervisor.protocol import Kind, Phase
 
 TIMEOUT_S = 5.0
+LIVE = frozenset({Phase.WAITING, Phase.RUNNING})  # a run of which more is to come
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,7 +88,7 @@ class Control:
         return self.version == protocol.PROTOCOL_VERSION
 
     def fileno(self) -> int:
-        """Readable when `follow` has something, while it is being read."""
+        """Readable when there is something to take of what is followed."""
         return self._link.fileno()
 
     def status(self) -> SupervisorState:
@@ -130,17 +131,32 @@ class Control:
         `timeout_s` is how long a silence may last, None without end. While it is read nothing
         else can be asked.
         """
-        body = {"token": token, "position": position, "follow": True}
-        self._send(Kind.OUTPUT, body)
+        self.begin_follow(token, position)
         before = self._link.gettimeout()
         self._link.settimeout(timeout_s)
         while True:
             phase, part = _part(self._receive(Kind.OUTPUT))
-            if phase not in (Phase.WAITING, Phase.RUNNING):
+            if phase not in LIVE:
                 self._link.settimeout(before)
                 yield phase, part
                 return
             yield phase, part
+
+    def begin_follow(self, token: str, position: int = 0) -> None:
+        """Ask for the same, to be taken by `take_followed` whenever `fileno` is readable."""
+        self._send(Kind.OUTPUT, {"token": token, "position": position, "follow": True})
+
+    def take_followed(self) -> list[tuple[Phase, Part]]:
+        """What has come of it since, without waiting: some of it, where that is much."""
+        before = self._link.gettimeout()
+        self._link.settimeout(0)
+        try:
+            messages = self._take_messages()
+        except BlockingIOError:
+            return []
+        finally:
+            self._link.settimeout(before)
+        return [_part(self._body_of(message, Kind.OUTPUT)) for message in messages]
 
     def adopt(self) -> SupervisorLink:
         """Become its engine, where its own has gone. The link then has all that is not settled:
@@ -178,16 +194,26 @@ class Control:
 
     def _receive(self, expected: Kind) -> Any:
         while not self._messages:
-            try:
-                content = self._link.recv(protocol.READ_BYTES)
-                self._messages = self._reader.feed(content)
-            except TimeoutError as error:
-                raise self._gone("it did not answer in time") from error
-            except (OSError, protocol.BrokenProtocol) as error:
-                raise self._gone(str(error)) from error
-            if not content:
-                raise self._gone("it has gone")
-        kind, body = self._messages.pop(0)
+            self._messages = self._take_messages()
+        return self._body_of(self._messages.pop(0), expected)
+
+    def _take_messages(self) -> list[tuple[Kind, Any]]:
+        """The messages that one reading completes; BlockingIOError where it may not wait."""
+        try:
+            content = self._link.recv(protocol.READ_BYTES)
+            messages = self._reader.feed(content)
+        except BlockingIOError:
+            raise
+        except TimeoutError as error:
+            raise self._gone("it did not answer in time") from error
+        except (OSError, protocol.BrokenProtocol) as error:
+            raise self._gone(str(error)) from error
+        if not content:
+            raise self._gone("it has gone")
+        return messages
+
+    def _body_of(self, message: tuple[Kind, Any], expected: Kind) -> Any:
+        kind, body = message
         if kind is Kind.REFUSED:
             raise self._gone(str(body))
         if kind is not expected:

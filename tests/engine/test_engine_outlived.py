@@ -14,7 +14,7 @@ import edgecron
 from edgecron.checkup.engines import check_supervisors
 from edgecron.clock import SystemClock
 from edgecron.engine.host import EngineHost
-from edgecron.engine.peers import follow_output, take_over_ends
+from edgecron.engine.peers import take_over_ends
 from edgecron.errors import SupervisorUnavailable
 from edgecron.model import Reason, Status, Stream
 from edgecron.paths import state_dir
@@ -92,9 +92,7 @@ def test_runs_of_a_version_that_can_not_be_adopted_are_seen_followed_and_ended(
     first.kill()
 
     [finding] = check_supervisors(place.scheduler)
-    row = place.scheduler.store.find_running_row(run.id)
-    assert row is not None
-    printed = next(follow_output(row, state_dir(place.database)))
+    _, printed = next(place.scheduler.follow(run.id))
     second = place.daemon()
     second.wait_for("engine_started")
     cancelled = place.scheduler.cancel(run.id)
@@ -102,7 +100,7 @@ def test_runs_of_a_version_that_can_not_be_adopted_are_seen_followed_and_ended(
 
     assert (finding.status, finding.hint) == ("ok", None)
     assert "goes on without an engine, with 1 run; it is of another version" in finding.message
-    assert [chunk.content for chunk in printed.chunks] == [b"before\n"]
+    assert printed.content == b"before\n"
     assert cancelled.status is Status.RUNNING
     assert ended["outcome"] == "cancelled"
     assert not adopted(second)
