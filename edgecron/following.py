@@ -27,6 +27,8 @@ _LISTEN_S = 1.0  # how long a supervisor is listened to between two looks
 _LOOKS_PER_CHECK = 25  # of those with pauses: about a second
 _FIRST_CHECK = 6  # after about a tenth of one
 
+_MOST_ACTIVE = 1000  # runs of a schedule that are looked at for the next one to begin
+
 # A chunk, and the number of bytes before it that were printed and not kept.
 Piece = tuple[int, OutputChunk]
 
@@ -40,11 +42,12 @@ class Follower:
 
     def __init__(self, store: SqliteStore, execution_id: int, *, position: int = 0) -> None:
         self._store = store
-        self._execution_id = execution_id
+        self.execution_id = execution_id
         self._position = position
         self._control: Control | None = None
         self._has_ended = False  # as its supervisor says
         self._pauses = 0  # since there was news
+        self.is_silent = False  # it runs, and was listened to for a second in vain
 
     def __enter__(self) -> Follower:
         return self
@@ -90,27 +93,43 @@ class Follower:
             self._has_ended = phase is Phase.ENDED
         return pieces
 
+    def read_kept(self, execution: Execution) -> list[Piece]:
+        """What it has printed so far, of the run as it is on record now, as far as it is kept."""
+        if execution.status not in ACTIVE:
+            return list(self.read_stored())
+        row = self._store.find_running_row(self.execution_id)
+        pieces: list[Piece] = []
+        with suppress(SupervisorUnavailable):  # It has ended, or died: its row will say so.
+            folder = state_dir(self._store.path)
+            for part in printed_so_far(row, folder, position=self._position) if row else ():
+                pieces += _pieces(part, self._position)
+                self._position = part.next_position
+        return pieces
+
     def read_stored(self) -> Iterator[Piece]:
         """What it printed that was not read before, once its end is on record."""
         self.close()
-        output = self._store.find_output(self._execution_id)
+        output = self._store.find_output(self.execution_id)
         while output is not None and (part := rest_of(output, self._position)).chunks:
             yield from _pieces(part, self._position)
             self._position = part.next_position
 
-    def wait(self, also: Sequence[int] = (), *, at_most_s: float = _LISTEN_S) -> set[int]:
+    def wait(self, also: Sequence[int] = (), *, until_s: float = 0.0) -> set[int]:
         """Sleep until there may be something new of the run, or one of these descriptors is
-        readable; which of them are.
+        readable; which of them are. Before `until_s` from now it does not start.
         """
         if self._control is None:
+            self.is_silent = False
             pause_s = min(_FIRST_PAUSE_S * 2 ** min(self._pauses, 10), _LAST_PAUSE_S)
             self._pauses += 1
-            return _wait_readable(also, min(pause_s, at_most_s))
-        return _wait_readable([*also, self._control.fileno()], min(_LISTEN_S, at_most_s))
+            return _wait_readable(also, max(pause_s, min(until_s, _LISTEN_S)))
+        ready = _wait_readable([*also, self._control.fileno()], _LISTEN_S)
+        self.is_silent = not ready
+        return ready
 
     def _listen(self) -> Control | None:
         """Ask the supervisor of the run to tell what it prints; None where none runs it."""
-        row = self._store.find_running_row(self._execution_id)
+        row = self._store.find_running_row(self.execution_id)
         if row is None:
             return None
         self._control = Control(state_dir(self._store.path), row.supervisor_id)
@@ -118,15 +137,38 @@ class Follower:
         return self._control
 
 
-def output_so_far(store: SqliteStore, execution: Execution) -> list[OutputChunk]:
-    """What a running execution has printed, as far as it is kept; [] where nobody can tell."""
-    row = store.find_running_row(execution.id)
-    if row is None:
-        return []
-    with suppress(SupervisorUnavailable):  # It has ended, or died: its row will say so.
-        parts = list(printed_so_far(row, state_dir(store.path)))
-        return [chunk for part in parts for chunk in part.chunks]
-    return []
+class LaterRuns:
+    """The runs of a schedule that begin from now on, and those that go on now, but for one."""
+
+    def __init__(self, store: SqliteStore, schedule_id: int, *, known_id: int | None) -> None:
+        self._store = store
+        self._schedule_id = schedule_id
+        active = store.find_executions(
+            schedule_id=schedule_id, statuses=tuple(ACTIVE), limit=_MOST_ACTIVE
+        )
+        newest = store.find_executions(schedule_id=schedule_id, limit=1)
+        self._after_id = min(one.id for one in [*active, *newest]) - 1 if newest else 0
+        self._done = {one.id for one in self._look() if one.status not in ACTIVE}
+        self._done |= set() if known_id is None else {known_id}
+
+    def find_next(self) -> Execution | None:
+        """The first that has begun, each once; None where none has."""
+        rows = self._look()
+        for row in rows:
+            if row.id not in self._done and row.claimed_at is not None:
+                self._done.add(row.id)
+                return row
+        for row in rows:
+            if row.id not in self._done and row.status in ACTIVE:
+                break
+            self._done.discard(row.id)
+            self._after_id = row.id
+        return None
+
+    def _look(self) -> list[Execution]:
+        return self._store.find_later(
+            self._schedule_id, after_id=self._after_id, limit=_MOST_ACTIVE
+        )
 
 
 def follow_run(

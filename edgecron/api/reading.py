@@ -15,6 +15,7 @@ from edgecron.timetext import from_ms
 if TYPE_CHECKING:
     from edgecron.engine.peers import EngineState
     from edgecron.engine.twins import Twin
+    from edgecron.following import Follower, LaterRuns
     from edgecron.model import Execution, Output, OutputChunk, Schedule, Status
     from edgecron.planning import Timing
     from edgecron.standing import Standing
@@ -124,6 +125,17 @@ class Reading(Opened):
             )
         return found
 
+    def next_attempt(self, execution: Execution) -> Execution | None:
+        """The attempt of the same fire that follows a run, or None where none does."""
+        return self.store.find_next_attempt(execution)
+
+    def later_runs(self, name: str, *, known: Execution | None) -> LaterRuns:
+        """The runs of a schedule as they begin, those that go on now included, but for one."""
+        from edgecron.following import LaterRuns
+
+        known_id = None if known is None else known.id
+        return LaterRuns(self.store, self._past_id(name), known_id=known_id)
+
     def removed_at(self, name: str) -> datetime | None:
         """When the newest schedule of this name was removed; None where one lives, or none was."""
         if self.store.find_schedule(name) is not None:
@@ -144,9 +156,8 @@ class Reading(Opened):
 
     def output_so_far(self, execution: Execution) -> list[OutputChunk]:
         """What a running run has printed, as far as it is kept."""
-        from edgecron.following import output_so_far
-
-        return output_so_far(self.store, execution)
+        with self.follower(execution.id) as follower:
+            return [chunk for _, chunk in follower.read_kept(execution)]
 
     def follow(self, execution_id: int) -> Iterator[tuple[int, OutputChunk]]:
         """What a run prints, as it comes, from its beginning to its end.
@@ -156,6 +167,12 @@ class Reading(Opened):
         from edgecron.following import follow_run
 
         return follow_run(self.store, execution_id, take_over=self.take_over)
+
+    def follower(self, execution_id: int, *, position: int = 0) -> Follower:
+        """The same for who waits for other things too, from so many bytes on."""
+        from edgecron.following import Follower
+
+        return Follower(self.store, execution_id, position=position)
 
     def active_counts(self) -> dict[Status, int]:
         """How many runs are queued and running."""

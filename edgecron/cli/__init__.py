@@ -9,6 +9,8 @@ examples first.
     objects.py   values as JSON objects            phrases.py      values in a few words
     wanted.py    a schedule's options, read        transitions.py  an engine's events as lines
     wantedjob.py those of its job                  prospects.py    what will happen next, and why
+    waiting.py   run --wait                        printing.py     what runs print
+    runwords.py  a run in words                    followlogs.py   logs -f
 """
 
 from __future__ import annotations

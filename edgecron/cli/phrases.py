@@ -118,6 +118,12 @@ def status_words(execution: Execution) -> str:
     return f"{execution.status.value}: {execution.reason}"
 
 
+def due_words(execution: Execution, *, zone: tzinfo, now: datetime) -> str:
+    """When a queued run may start: `due at 14:05:10, in 10 s`."""
+    due = near_time(execution.due_at, zone=zone, now=now)
+    return f"due at {due}, {distance(execution.due_at, now)}"
+
+
 def waiting_words(condition: str, until: datetime, *, zone: tzinfo, now: datetime) -> str:
     """`waits for a success of backup within 1h, until 14:05:00`."""
     from edgecron.conditions import read_condition

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from edgecron.cli.phrases import (
     count_words,
+    due_words,
     full_time,
     near_time,
     range_words,
@@ -15,6 +16,7 @@ from edgecron.cli.phrases import (
 from edgecron.cli.screen import distance
 
 if TYPE_CHECKING:
+    from edgecron.api import Scheduler
     from edgecron.cli.session import Session
     from edgecron.model import Execution
     from edgecron.outlook import ActiveRun, FireNow, Outlook
@@ -201,19 +203,29 @@ def _active_words(run: ActiveRun, *, zone: tzinfo, now: datetime) -> str:
         when = f"runs since {near_time(since, zone=zone, now=now)}"
         asked = ", its end was asked for" if execution.cancel_requested_at is not None else ""
         return f"run {execution.id} {when}{attempt}{scope}{asked}"
-    return f"run {execution.id} is queued{attempt}{scope}: {_waits_words(run, zone=zone, now=now)}"
+    return f"run {execution.id} is queued{attempt}{scope}: {waits_words(run, zone=zone, now=now)}"
 
 
-def _waits_words(run: ActiveRun, *, zone: tzinfo, now: datetime) -> str:
+def find_active(scheduler: Scheduler, execution: Execution) -> ActiveRun | None:
+    """A run and what it waits for; None where it is not among those that go on first."""
+    from edgecron.errors import NotFound
+
+    try:
+        active = scheduler.outlook(execution.schedule, upcoming=0).active
+    except NotFound:
+        return None  # Its schedule was removed meanwhile, and it goes with it.
+    return next((run for run in active if run.execution.id == execution.id), None)
+
+
+def waits_words(run: ActiveRun, *, zone: tzinfo, now: datetime) -> str:
     from edgecron.model import WaitsFor
 
     assert run.waits_for is not None
     condition, until = run.execution.waiting_for, run.execution.wait_until
     if run.waits_for is WaitsFor.CONDITION and condition is not None and until is not None:
         return waiting_words(condition, until, zone=zone, now=now)
-    due = near_time(run.execution.due_at, zone=zone, now=now)
     return {
-        WaitsFor.TIME: f"due at {due}, {distance(run.execution.due_at, now)}",
+        WaitsFor.TIME: due_words(run.execution, zone=zone, now=now),
         WaitsFor.RESUME: "held by the pause",
         WaitsFor.ENGINE: "waits for an engine; none is at work",
         WaitsFor.EARLIER_RUN: f"waits for run {run.behind_id}",

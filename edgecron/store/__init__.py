@@ -448,6 +448,12 @@ class SqliteStore:
     def last_execution_of(self, schedule_id: int) -> Execution | None:
         return history.last_execution_of(self._database, schedule_id)
 
+    def find_next_attempt(self, execution: Execution) -> Execution | None:
+        return history.find_next_attempt(self._database, execution)
+
+    def find_later(self, schedule_id: int, *, after_id: int, limit: int) -> list[Execution]:
+        return history.find_later(self._database, schedule_id, after_id=after_id, limit=limit)
+
     def find_prospects(self, schedule: Schedule, *, most_active: int, now_ms: int) -> Prospects:
         return prospects.find_prospects(
             self._database, schedule, most_active=most_active, now_ms=now_ms

@@ -10,6 +10,7 @@ from typing import Any
 from edgecron.model import Execution, Status
 from edgecron.store.connection import Database
 from edgecron.store.rows import EXECUTION_COLUMNS, execution_of
+from edgecron.timetext import to_ms
 
 _COLUMNS = f"{', '.join(f'e.{column}' for column in EXECUTION_COLUMNS)}, s.name"
 # CROSS keeps the order of the tables: with statistics SQLite may begin with schedules, and sort.
@@ -67,6 +68,36 @@ def last_execution_of(database: Database, schedule_id: int) -> Execution | None:
         {"schedule": schedule_id},
     )
     return None if row is None else execution_of(row)
+
+
+def find_next_attempt(database: Database, execution: Execution) -> Execution | None:
+    """The attempt of the same fire that follows an execution, or None where there is none."""
+    row = database.row(
+        f"""{_SELECT} WHERE e.schedule_id = :schedule AND e.scope_kind = :scope_kind
+                AND e.scope_id = :scope_id AND e.plan_at = :plan AND e.fire_key = :fire_key
+                AND e.attempt = :attempt""",
+        {
+            "schedule": execution.schedule_id,
+            "scope_kind": execution.scope_kind,
+            "scope_id": execution.scope_id,
+            "plan": to_ms(execution.plan_at),
+            "fire_key": execution.fire_key,
+            "attempt": execution.attempt + 1,
+        },
+    )
+    return None if row is None else execution_of(row)
+
+
+def find_later(
+    database: Database, schedule_id: int, *, after_id: int, limit: int
+) -> list[Execution]:
+    """The executions of a schedule after an id, oldest first."""
+    rows = database.rows(
+        f"""{_SELECT} WHERE e.schedule_id = :schedule AND e.id > :after
+            ORDER BY e.id LIMIT :limit""",
+        {"schedule": schedule_id, "after": after_id, "limit": limit},
+    )
+    return [execution_of(row) for row in rows]
 
 
 def find_removed(database: Database, name: str) -> tuple[int, int] | None:

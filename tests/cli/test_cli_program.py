@@ -207,7 +207,7 @@ def test_ctrl_c_ends_a_run_that_is_run_from_here(start: Start, tmp_path: Path) -
     assert waiting.wait(timeout=BOUND_S) == 130
     os.close(fd)
     [execution] = json.loads(run(start, "history", "--json")[1])
-    assert (execution["status"], execution["reason"]) == ("cancelled", "shutdown")
+    assert (execution["status"], execution["reason"]) == ("cancelled", "request")
 
 
 def test_the_demo_shows_runs_and_leaves_nothing(start: Start, environment: dict[str, str]) -> None:

@@ -1,0 +1,95 @@
+"""A run in words: what it waits for, what becomes of it, how it ended."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from edgecron.cli.session import Session, find_living
+
+if TYPE_CHECKING:
+    from edgecron.model import Execution
+
+
+def state_words(cli: Session, execution: Execution) -> str:
+    """What there is to be said of a run beside its output, or instead of it."""
+    from edgecron.cli.phrases import status_words, waiting_words
+    from edgecron.model import Status
+
+    if execution.status is Status.RUNNING:
+        return "is still running: -f goes on until it has ended"
+    if execution.status is Status.QUEUED:
+        if execution.waiting_for is None or execution.wait_until is None:
+            return "has not started yet"
+        words = waiting_words(
+            execution.waiting_for, execution.wait_until, zone=cli.zone(), now=cli.scheduler().now()
+        )
+        return f"has not started yet: it {words}"
+    if execution.status is Status.INTERRUPTED:
+        return "was interrupted, and its output was lost with its supervisor"
+    more = f"; {execution.error_msg}" if execution.error_msg else ""
+    return f"printed nothing ({status_words(execution)}{more})"
+
+
+def end_words(cli: Session, ended: Execution) -> str:
+    """`: failed (exit code 7), 1.2 s; attempt 2 of 3 is run 42, due at 14:05:10, in 10 s`."""
+    from edgecron.cli.phrases import due_words, status_words
+    from edgecron.cli.screen import short_duration
+
+    scheduler = cli.scheduler()
+    why = f" ({ended.error_msg})" if ended.error_msg else ""
+    took = "" if ended.duration_ms is None else f", {short_duration(ended.duration_ms)}"
+    following = scheduler.next_attempt(ended)
+    more = ""
+    if following is not None:
+        due = due_words(following, zone=cli.zone(), now=scheduler.now())
+        more = (
+            f"; attempt {following.attempt} of {following.max_attempts}"
+            f" is run {following.id}, {due}"
+        )
+    return f": {status_words(ended)}{why}{took}{more}"
+
+
+def queued_words(cli: Session, execution: Execution) -> str:
+    """What a queued run waits for: `waits: run 1 still runs`."""
+    from edgecron.cli.prospects import find_active, waits_words
+
+    words = blocking_words(cli, execution)
+    if words is not None:
+        return f"waits: {words}"
+    scheduler = cli.scheduler()
+    found = find_active(scheduler, execution)
+    if found is None or found.waits_for is None:
+        return "has not started yet"
+    return f"is queued: {waits_words(found, zone=cli.zone(), now=scheduler.now())}"
+
+
+def blocking_words(cli: Session, execution: Execution) -> str | None:
+    """Which earlier run of its schedule keeps a run from its start, and what to do; or None."""
+    from edgecron.cli.phrases import stalled_words
+    from edgecron.model import ACTIVE, COMMAND_QUEUE, Cause, Status
+
+    scheduler = cli.scheduler()
+    before = [
+        other
+        for other in scheduler.history(execution.schedule, statuses=tuple(ACTIVE), limit=1000)
+        if other.id < execution.id
+        # What has not begun of a backfill keeps nothing back.
+        and (other.status is Status.RUNNING or other.cause is not Cause.BACKFILL)
+        and (other.scope_kind, other.scope_id) == (execution.scope_kind, execution.scope_id)
+    ]
+    running = [other for other in before if other.status is Status.RUNNING]
+    if not before or (execution.status is Status.QUEUED and not running):
+        return None  # What is queued before it keeps back what would be queued, and nothing else.
+    words = f"run {running[-1].id} still runs" if running else f"run {before[-1].id} is queued"
+    states = find_living(scheduler, COMMAND_QUEUE)
+    if not states:
+        return f"{words}, and no engine is alive: start one with {cli.command('daemon')}"
+    if all(state.is_stalled for state in states):
+        return f"{words}, and {stalled_words(states)}; see {cli.command('doctor')}"
+    queued = [other for other in before if other.status is Status.QUEUED]
+    if execution.status is Status.SKIPPED and running and queued:
+        return f"{words}, and run {queued[0].id} waits for its end already"
+    if execution.status is Status.SKIPPED:
+        wait = cli.command(f"edit {execution.schedule} --overlap queue")
+        return f"{words}; to let one wait for it: {wait}"
+    return words

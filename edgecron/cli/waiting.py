@@ -1,0 +1,246 @@
+"""`run --wait`: a fire is followed to the end of its last attempt, and run here if need be.
+
+Where an engine is at work, it runs it and we follow; else an engine of our own does, which takes
+this one run and nothing else. Who of several engines takes it is decided by the claim of its row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from edgecron.cli.runwords import end_words, queued_words
+from edgecron.cli.session import Session, stalled_engine_words
+
+if TYPE_CHECKING:
+    from edgecron.engine.host import EngineHost
+    from edgecron.following import Follower
+    from edgecron.model import Execution, OutputChunk, WaitsFor
+
+    # A chunk, and the number of bytes before it that were printed and not kept.
+    Put = Callable[[Iterable[tuple[int, OutputChunk]]], object]
+
+_CHECKS_BEFORE_WORDS = 2  # a run that starts within about a second is not said to wait
+
+
+class Waiter:
+    """Follows fires of one schedule. What a run prints goes to `put`, as it comes.
+
+    What is to be known of its waiting is said on stderr, once for each reason.
+    """
+
+    def __init__(
+        self, cli: Session, *, queue: str, put: Put, end_line: Callable[[], object]
+    ) -> None:
+        import edgecron.following  # noqa: F401 - before the run begins, which prints at once
+
+        self._cli = cli
+        self._queue = queue
+        self._put = put
+        self._end_line = end_line
+        self._checks = 0
+        self._said_waits_for: WaitsFor | None = None
+        self._said_abandoned: str | None = None
+
+    def wait(self, execution: Execution) -> Execution:
+        """The last attempt of a fire, when it has ended."""
+        while True:
+            self._checks, self._said_waits_for = 0, None
+            ended = self._follow(execution.id)
+            self._end_line()
+            following = self._cli.scheduler().next_attempt(ended)
+            if following is None:
+                return ended
+            self._cli.say(
+                f"edgecron: run {ended.id} of {ended.schedule}{end_words(self._cli, ended)}"
+            )
+            execution = following
+
+    def leave(self, executions: Iterable[Execution]) -> None:
+        """Stop waiting for fires: what nobody is there to run is withdrawn, the rest goes on."""
+        from edgecron.model import ACTIVE, Status
+
+        scheduler = self._cli.scheduler()
+        for execution in executions:
+            last = scheduler.execution(execution.id)
+            while (following := scheduler.next_attempt(last)) is not None:
+                last = following
+            if last.status is Status.QUEUED and not scheduler.has_engine(self._queue):
+                scheduler.cancel(last.id)
+                self._cli.say(f"edgecron: run {last.id} was withdrawn")
+            elif last.status in ACTIVE:
+                end = self._cli.command(f"cancel {last.id}")
+                self._cli.say(f"edgecron: run {last.id} goes on; to end it: {end}")
+
+    def _follow(self, execution_id: int) -> Execution:
+        """Follow one attempt to its end; where no engine is alive and at work, run it here.
+
+        A stalled engine that wakes finds the row claimed; what it has claimed itself is left to it.
+        """
+        while True:
+            ended = self._follow_elsewhere(execution_id) or self._run_here(execution_id)
+            if ended is not None:
+                return ended
+
+    def _follow_elsewhere(self, execution_id: int) -> Execution | None:
+        """Follow it to its end; None where it is due and nobody is there to run it."""
+        from edgecron.model import ACTIVE, Status
+
+        scheduler = self._cli.scheduler()
+        was_due = False
+        with scheduler.follower(execution_id) as follower:
+            while True:
+                execution = scheduler.execution(execution_id)
+                if execution.status not in ACTIVE:
+                    self._put(follower.read_stored())
+                    return execution
+                self._put(follower.read(execution))
+                if execution.status is Status.RUNNING:
+                    self._check_running(execution, follower)
+                else:
+                    is_due = execution.due_at <= scheduler.now()
+                    is_time = follower.is_due_for_check or (is_due and not was_due)
+                    was_due = is_due
+                    if is_time and is_due and not scheduler.has_engine(self._queue):
+                        return None
+                    if follower.is_due_for_check:
+                        self._check_queued(execution)
+                follower.wait(until_s=(execution.due_at - scheduler.now()).total_seconds())
+
+    def _check_running(self, execution: Execution, follower: Follower) -> None:
+        """Write its end where nobody else does; say once who does not look after it."""
+        from edgecron.errors import DatabaseBusy
+        from edgecron.model import Status
+
+        if follower.is_due_for_check:
+            # Its end may be on record with no engine there to take it over.
+            with suppress(DatabaseBusy):  # Somebody writes for long: then with the next check.
+                self._cli.scheduler().take_over()
+            if self._cli.scheduler().execution(execution.id).status is not Status.RUNNING:
+                return
+        if follower.is_due_for_check or follower.is_silent:
+            words = self._abandoned_words(execution)
+            if words is not None and self._said_abandoned is None:
+                self._cli.warn(words)
+            self._said_abandoned = words
+
+    def _abandoned_words(self, execution: Execution) -> str | None:
+        """Who does not look after a running run, and what it waits for; None where all is well."""
+        states = [state for state in self._cli.scheduler().engines() if state.is_alive]
+        has_own = any(state.info.id == execution.engine_id for state in states)
+        if not has_own and not any(state.is_working and state.info.queues for state in states):
+            return "its engine has gone, and it goes on without one; waiting for its end"
+        return stalled_engine_words(self._cli, execution)
+
+    def _run_here(self, execution_id: int) -> Execution | None:
+        """Run it here to its end; None where an engine has come, and was first.
+
+        Where that can't be, it is not left for an engine to come upon later.
+        """
+        from edgecron.errors import EdgecronError
+        from edgecron.model import COMMAND_QUEUE, Status
+
+        if self._queue != COMMAND_QUEUE:
+            # It was alive when the run was queued.
+            refuse_absent_program(self._cli, self._queue)
+        try:
+            return self._drive_new_host(execution_id)
+        except EdgecronError:
+            with suppress(EdgecronError):  # The first error is the one to tell.
+                if self._cli.scheduler().execution(execution_id).status is Status.QUEUED:
+                    self._cli.scheduler().cancel(execution_id)
+            raise
+
+    def _drive_new_host(self, execution_id: int) -> Execution | None:
+        from edgecron.cli.daemon import open_host
+
+        path = self._cli.scheduler().path
+        # The supervisor is forked next, and must not inherit an open database.
+        self._cli.close()
+        host = open_host(path, report=lambda event: None, only=execution_id)
+        try:
+            with self._cli.scheduler().follower(execution_id) as follower:
+                try:
+                    return self._drive(host, follower)
+                except KeyboardInterrupt:
+                    self._end_here(host, follower)
+                    raise
+        finally:
+            host.engine.retire()
+            host.close()
+
+    def _drive(self, host: EngineHost, follower: Follower) -> Execution | None:
+        """Step until the run has ended; None where another engine has taken it."""
+        from edgecron.model import ACTIVE, Status
+
+        scheduler = self._cli.scheduler()
+        must_step = True
+        is_running = False
+        while True:
+            if must_step:
+                self._step(host, may_wait=is_running)
+            execution = scheduler.execution(follower.execution_id)
+            is_running = execution.status is Status.RUNNING
+            if is_running and execution.engine_id != host.engine.engine_id:
+                return None
+            if execution.status not in ACTIVE:
+                self._put(follower.read_stored())
+                return execution
+            self._put(follower.read(execution))
+            if not is_running and follower.is_due_for_check:
+                # Nothing else starts here: what holds it back stays until that has ended.
+                self._check_queued(execution)
+            ready = follower.wait(host.engine.filenos())
+            is_heard = not ready.isdisjoint(host.engine.filenos())
+            must_step = is_heard or follower.is_due_for_check or host.engine.has_changed()
+
+    def _step(self, host: EngineHost, *, may_wait: bool) -> None:
+        from edgecron.errors import DatabaseBusy
+
+        try:
+            host.engine.step()
+        except DatabaseBusy as error:
+            if not may_wait:
+                raise
+            # What runs is not given up for it: the end is written with a later step.
+            self._cli.warn(f"{error.message}; its end is written when that is over")
+
+    def _end_here(self, host: EngineHost, follower: Follower) -> None:
+        """End what we run ourselves; a second Ctrl-C leaves that to its supervisor."""
+        from edgecron.errors import EdgecronError
+
+        self._cli.say(
+            f"edgecron: ending run {follower.execution_id};"
+            " Ctrl-C again leaves it to its supervisor"
+        )
+        try:
+            self._cli.scheduler().cancel(follower.execution_id)
+        except EdgecronError:  # It has ended just now, or nothing can be written.
+            host.engine.stop_runs()
+        self._drive(host, follower)
+
+    def _check_queued(self, execution: Execution) -> None:
+        """Say what it waits for, where it is not the same still."""
+        self._checks += 1
+        if self._checks < _CHECKS_BEFORE_WORDS:
+            return
+        from edgecron.cli.prospects import find_active
+
+        found = find_active(self._cli.scheduler(), execution)
+        if found is None or found.waits_for is self._said_waits_for:
+            return
+        self._said_waits_for = found.waits_for
+        self._cli.say(f"edgecron: run {execution.id} {queued_words(self._cli, execution)}")
+
+
+def refuse_absent_program(cli: Session, queue: str) -> None:
+    """Raise NotSupported where only a program that does not run could run what is queued."""
+    from edgecron.errors import NotSupported
+    from edgecron.model import COMMAND_QUEUE
+
+    if queue != COMMAND_QUEUE and not cli.scheduler().has_engine(queue):
+        raise NotSupported(
+            f"it is run by the program of queue {queue!r}, which is not at work",
+            hint="start that program, or leave out --wait: then it is run when that starts",
+        )
