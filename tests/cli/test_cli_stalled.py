@@ -109,14 +109,14 @@ def test_a_run_that_a_stalled_engine_has_claimed_is_left_to_it(
 ) -> None:
     resume(stopped.process)
     edgecron("add", "long", "--every", "1h", "--overlap", "skip", "--shell", "exec sleep 600")
-    edgecron("run", "long")
+    [queued] = edgecron("run", "long", "--json").json
     stopped.wait_for("started", schedule="long")
     stop(stopped.process)
 
     skipped = edgecron("run", "long", "--wait")
     status = edgecron("status").out
     logs = subprocess.Popen(
-        [sys.executable, "-m", "edgecron", "logs", "-f", "long"], stderr=subprocess.PIPE
+        [sys.executable, "-m", "edgecron", "logs", "-f", str(queued["id"])], stderr=subprocess.PIPE
     )
     assert logs.stderr is not None
     warning = logs.stderr.readline().decode()

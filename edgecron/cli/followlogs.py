@@ -1,0 +1,132 @@
+"""`logs -f`: a run to its end, or the runs of a schedule one after the other."""
+
+from __future__ import annotations
+
+import time
+from datetime import tzinfo
+from typing import TYPE_CHECKING
+
+from edgecron.cli.printing import Printer, last_lines, only, put_pieces
+from edgecron.cli.runwords import end_words, state_words
+from edgecron.cli.session import Session, stalled_engine_words
+from edgecron.errors import NotFound
+from edgecron.model import ACTIVE, Execution, Status
+
+if TYPE_CHECKING:
+    from edgecron.cli.printing import Piece
+    from edgecron.following import LaterRuns
+
+_LOOK_S = 0.1  # how often it is looked for the next run of a schedule
+_LOOKS_PER_CHECK = 20  # and after how many looks, whether the schedule is still there
+
+
+class LogFollower:
+    """Puts what runs print on stdout, as it comes; what else is to be known is said on stderr.
+
+    Of what there is already only the last `lines` are shown, None is all of it; of what comes
+    then, everything.
+    """
+
+    def __init__(
+        self, cli: Session, *, stream: str | None, lines: int | None, zone: tzinfo | None
+    ) -> None:
+        self._cli = cli
+        self._stream = stream
+        self._lines = lines
+        self._zone = zone
+
+    def follow_run(self, execution: Execution) -> None:
+        """Follow a run to its end, and say how it ended."""
+        had_ended = execution.status not in ACTIVE
+        words = stalled_engine_words(self._cli, execution)
+        if words is not None:
+            self._cli.warn(words)
+        printer = Printer(zone=self._zone)
+        has_printed = self._print(execution, printer)
+        printer.end()
+        ended = self._cli.scheduler().execution(execution.id)
+        if had_ended and not has_printed:
+            words = f" {state_words(self._cli, ended)}"
+        else:
+            words = end_words(self._cli, ended)
+        self._cli.say(f"run {ended.id} of {ended.schedule}{words}")
+
+    def follow_schedule(self, name: str) -> int:
+        """Follow its runs, those that go on now or else its last one first, until it is removed."""
+        scheduler = self._cli.scheduler()
+        first = self._find_first(name)
+        later = scheduler.later_runs(name, known=first)
+        if first is None:
+            self._cli.say(f"schedule {name} has not run yet; waiting for its first run")
+        else:
+            self._follow_next(first)
+        # What there was is shown: of the runs that come, all is new.
+        self._lines = None
+        if scheduler.removed_at(name) is not None:
+            return self._say_removed(name)
+        queue = scheduler.schedule(name).spec.queue
+        self._cli.warn_without_engine(scheduler, queue=queue)
+        while (execution := self._wait_next(later, name)) is not None:
+            self._follow_next(execution)
+        return self._say_removed(name)
+
+    def _find_first(self, name: str) -> Execution | None:
+        scheduler = self._cli.scheduler()
+        running = scheduler.history(name, statuses=(Status.RUNNING,), limit=1000)
+        if running:
+            return running[-1]
+        try:
+            return scheduler.last_run(name)
+        except NotFound:
+            if scheduler.removed_at(name) is not None:
+                raise
+            return None
+
+    def _follow_next(self, execution: Execution) -> None:
+        from edgecron.cli.phrases import near_time
+
+        started = execution.started_at or execution.claimed_at or execution.due_at
+        time = near_time(started, zone=self._cli.zone(), now=self._cli.scheduler().now())
+        attempt = f", attempt {execution.attempt}" if execution.attempt > 1 else ""
+        scope = f", {execution.scope_kind}:{execution.scope_id}" if execution.scope_id else ""
+        self._cli.say(f"==> run {execution.id} of {execution.schedule}{attempt}{scope}, {time} <==")
+        self.follow_run(execution)
+
+    def _wait_next(self, later: LaterRuns, name: str) -> Execution | None:
+        """The next run that begins; None where the schedule was removed, and nothing of it runs."""
+        looks = 0
+        while (execution := later.find_next()) is None:
+            if looks % _LOOKS_PER_CHECK == 0 and self._cli.scheduler().removed_at(name) is not None:
+                return later.find_next()
+            looks += 1
+            time.sleep(_LOOK_S)
+        return execution
+
+    def _print(self, execution: Execution, printer: Printer) -> bool:
+        """Print what there is and what comes until it has ended; whether there was anything."""
+        scheduler = self._cli.scheduler()
+        has_printed = False
+
+        def put(pieces: list[Piece]) -> None:
+            nonlocal has_printed
+            chosen = only(pieces, self._stream)
+            put_pieces(
+                self._cli, chosen if has_printed else last_lines(chosen, self._lines), printer
+            )
+            has_printed |= bool(pieces)
+
+        with scheduler.follower(execution.id) as follower:
+            put(follower.read_kept(execution))
+            while execution.status in ACTIVE:
+                if execution.status is Status.RUNNING and follower.is_due_for_check:
+                    scheduler.take_over()
+                due_s = (execution.due_at - scheduler.now()).total_seconds()
+                follower.wait(until_s=due_s if execution.status is Status.QUEUED else 0)
+                execution = scheduler.execution(execution.id)
+                put(follower.read(execution))
+            put(list(follower.read_stored()))
+        return has_printed
+
+    def _say_removed(self, name: str) -> int:
+        self._cli.say(f"schedule {name} was removed, and nothing of it follows")
+        return 0

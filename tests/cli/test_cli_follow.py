@@ -1,0 +1,178 @@
+"""`logs`: the last lines, what is queued beside them, and what comes while it is followed."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from edgecron.cli.printing import last_lines
+from edgecron.model import Job, JobKind, OutputChunk, Overlap, Policies, ScheduleSpec, Stream
+from support.cli import Edgecron
+from support.engines import Place
+from support.processes import BOUND_S
+from support.reading import read_bytes
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Iterator[Place]:
+    with ExitStack() as stack:
+        yield Place(tmp_path, stack)
+
+
+def logs(place: Place, *words: str) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "edgecron", "--db", str(place.database), "logs", *words],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        bufsize=0,  # nothing that was read ahead hides from select
+    )
+
+
+def add(place: Place, name: str, line: str, policies: Policies) -> None:
+    job = Job(kind=JobKind.SHELL, argv=(line,))
+    place.scheduler.add(ScheduleSpec(name=name, triggers=("@yearly",), job=job, policies=policies))
+
+
+def pieces(*contents: bytes) -> list[tuple[int, OutputChunk]]:
+    return [(7, OutputChunk(stream=Stream.STDOUT, at_ms=0, content=each)) for each in contents]
+
+
+@pytest.mark.parametrize(
+    ("contents", "count", "kept"),
+    [
+        ((b"a\nb\nc\n",), 2, b"b\nc\n"),
+        ((b"a\nb\nc",), 2, b"b\nc"),
+        ((b"a\nb", b"c\nd\n"), 2, b"bc\nd\n"),
+        ((b"a\n", b"b\n", b"c\n"), 1, b"c\n"),
+        ((b"a\n", b"b", b"\n", b"\n"), 2, b"b\n\n"),
+        ((b"a\nb\n",), 9, b"a\nb\n"),
+        ((b"a\nb\n",), 0, b""),
+        ((b"a\nb\n",), None, b"a\nb\n"),
+        ((), 3, b""),
+    ],
+)
+def test_the_last_lines_are_counted_across_chunks(
+    contents: tuple[bytes, ...], count: int | None, kept: bytes
+) -> None:
+    found = last_lines(pieces(*contents), count)
+
+    assert b"".join(chunk.content for _, chunk in found) == kept
+
+
+def test_what_was_not_kept_before_the_last_lines_is_not_told() -> None:
+    found = last_lines(pieces(b"a\nb\n", b"c\nd\n"), 3)
+
+    assert [skipped for skipped, _ in found] == [0, 7]
+
+
+def test_logs_show_the_last_lines_of_a_run_or_of_a_stream(edgecron: Edgecron) -> None:
+    edgecron("add", "x", "--every", "1h", "--shell", "seq 30; sleep 0.2; seq 50 60 >&2")
+    edgecron("run", "x", "--wait")
+
+    both = edgecron("logs", "x", "-n", "12")
+    one = edgecron("logs", "1", "-n", "2", "--stream", "stdout")
+    objects = edgecron("logs", "x", "-n", "1", "--json").json
+    none = edgecron("logs", "x", "-n", "0")
+
+    assert both.out.split() == ["30", *(str(number) for number in range(50, 61))]
+    assert one.out == "29\n30\n"
+    assert [each["text"] for each in objects] == ["60\n"]
+    assert (none.code, none.out, none.err) == (0, "", "")
+    assert edgecron("logs", "x", "-n", "-1").code == 2
+
+
+def test_logs_of_a_schedule_say_which_newer_run_is_queued(edgecron: Edgecron) -> None:
+    edgecron("add", "x", "--every", "1h", "--overlap", "allow", "--shell", "echo old")
+    edgecron("run", "x", "--wait")
+    edgecron("run", "x")
+    edgecron("run", "x")
+
+    newest = edgecron("logs", "x")
+    chosen = edgecron("logs", "1")
+
+    assert (newest.code, newest.out) == (0, "old\n")
+    assert newest.err == (
+        "run 2, which is newer, is queued: waits for an engine; none is at work;"
+        " 1 more run after it\n"
+    )
+    assert chosen.err == ""
+
+
+def test_following_a_run_ends_with_it_and_says_how_it_ended(place: Place) -> None:
+    line = f"echo one; echo two; {place.gate.line}; echo three; exit 7"
+    add(place, "x", line, Policies(retries=1, retry_delay_s=3600))
+    place.daemon()
+    place.scheduler.run_now("x")
+    place.gate.wait_arrival()
+    follower = logs(place, "-f", "1", "-n", "1")
+
+    early = read_bytes(follower.stdout, b"two\n")
+    place.gate.open()
+    late, err = follower.communicate(timeout=BOUND_S)
+
+    assert (follower.returncode, early, late) == (0, b"two\n", b"three\n")
+    assert err.startswith(b"run 1 of x: failed (exit code 7), ")
+    assert b"; attempt 2 of 2 is run 2, due at " in err
+
+
+def test_following_a_schedule_goes_on_with_its_next_runs(place: Place) -> None:
+    place.add("x", "@yearly", "echo this is $EDGECRON_RUN_ID")
+    daemon = place.daemon()
+    daemon.wait_for("engine_started")
+    follower = logs(place, "-f", "x")
+
+    waits = read_bytes(follower.stderr, b"first run\n")
+    shown = []
+    for number in (1, 2):
+        place.scheduler.run_now("x")
+        shown.append(read_bytes(follower.stdout, b"this is %d\n" % number))
+    headers = read_bytes(follower.stderr, b"run 2 of x: success")
+    follower.send_signal(signal.SIGINT)
+
+    follower.communicate(timeout=BOUND_S)
+    assert waits == b"schedule x has not run yet; waiting for its first run\n"
+    assert shown == [b"this is 1\n", b"this is 2\n"]
+    assert b"==> run 1 of x, " in headers
+    assert b"==> run 2 of x, " in headers
+    assert follower.returncode == 130
+
+
+def test_following_a_schedule_shows_each_of_the_runs_that_go_on_at_once(place: Place) -> None:
+    line = f"echo this is $EDGECRON_RUN_ID; {place.gate.line}"
+    add(place, "x", line, Policies(overlap=Overlap.ALLOW))
+    place.daemon().wait_for("engine_started")
+    for _ in range(3):
+        place.scheduler.run_now("x")
+        place.gate.wait_arrival()
+    follower = logs(place, "-f", "x")
+
+    shown = [read_bytes(follower.stdout, b"this is 1\n")]
+    for run in place.runs("x")[1:]:
+        place.scheduler.cancel(run.id)
+    place.gate.open()
+    shown.append(read_bytes(follower.stdout, b"this is 3\n"))
+    follower.send_signal(signal.SIGINT)
+
+    follower.communicate(timeout=BOUND_S)
+    assert b"".join(shown) == b"this is 1\nthis is 2\nthis is 3\n"
+
+
+def test_following_a_schedule_ends_when_it_is_removed(place: Place) -> None:
+    place.add("x", "@yearly", "echo ran")
+    daemon = place.daemon()
+    place.scheduler.run_now("x")
+    daemon.wait_for("ended", schedule="x")
+    follower = logs(place, "-f", "x")
+    early = read_bytes(follower.stdout, b"ran\n")
+
+    place.scheduler.remove("x")
+    late, err = follower.communicate(timeout=BOUND_S)
+
+    assert (follower.returncode, early, late) == (0, b"ran\n", b"")
+    assert err.endswith(b"schedule x was removed, and nothing of it follows\n")
