@@ -9,7 +9,21 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from tests.bench import catch_up, claims, commands, contention, machine, next_times, table, written
+from tests.bench import (
+    callables,
+    catch_up,
+    claims,
+    commands,
+    contention,
+    history,
+    idle,
+    latency,
+    machine,
+    next_times,
+    startup,
+    table,
+    written,
+)
 from tests.bench.machine import Setting
 from tests.bench.table import Row
 
@@ -20,7 +34,14 @@ BENCHES: dict[str, tuple[Measure, str]] = {
     "claims": (claims.rows, "claims in batches"),
     "crowd": (contention.rows, "many processes that claim"),
     "step": (claims.step_rows, "a step over 100 due schedules"),
+    "callables": (callables.rows, "1,000 callables due at once"),
     "commands": (commands.rows, "1,000 commands due at once, and what is written for them"),
+    "latency": (latency.rows, "one due schedule among 100,000"),
+    "seen": (latency.seen_rows, "another process's change, until an engine has seen it"),
+    "idle": (idle.rows, "an engine with nothing to do, and its memory"),
+    "live": (idle.live_rows, "the memory of each run that lives"),
+    "startup": (startup.rows, "`edgecron --version` and `edgecron list`"),
+    "history": (history.rows, "`history` and `next` over ten million runs"),
     "written": (written.rows, "what is written for a lone run"),
     "catch-up": (catch_up.rows, "deciding a misfire of fifty years"),
 }

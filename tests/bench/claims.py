@@ -14,15 +14,13 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-import apsw
-
 from edgecron.engine.firing import CHUNK, FIRST_CHUNK
 from edgecron.timetext import to_ms
 from edgecron.triggers import parse_trigger
 from tests.bench.bare import BareLoop
 from tests.bench.enginerig import EngineRig
 from tests.bench.machine import Setting
-from tests.bench.schedules import command_spec, make, set_due
+from tests.bench.schedules import checkpoint, command_spec, make, set_due
 from tests.bench.table import Row, at_least, at_most
 from tests.bench.timing import Pairs, seconds_of
 from tests.support.clock import FakeClock
@@ -74,7 +72,7 @@ class Ground:
         self.clock.advance_ms(DAY_MS - 1000)
         for database in self._databases:
             set_due(database, self.clock.now_ms() + 1000)
-            _checkpoint(database)
+            checkpoint(database)
         self.rig.engine.step()
         self.rig.engine.prepare()
         self.bare.look(self.clock.now_ms(), 1)
@@ -186,12 +184,6 @@ def _wait_ms(text: str) -> int:
     found = parse_trigger(text, None).next_after_ms(START_MS)
     assert found is not None
     return found - START_MS
-
-
-def _checkpoint(database: Path) -> None:
-    connection = apsw.Connection(str(database))
-    connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
-    connection.close()
 
 
 def _expect(found: int, count: int) -> None:

@@ -27,7 +27,7 @@ from edgecron.engine.host import EngineHost
 from tests.bench.bare import BareLoop, Claimed
 from tests.bench.machine import Setting
 from tests.bench.processes import watchers_of, written_by
-from tests.bench.schedules import TRUE, command_spec, make, multiply, set_due
+from tests.bench.schedules import TRUE, checkpoint, command_spec, make, multiply, set_due
 from tests.bench.table import Row, at_most
 from tests.bench.timing import Pairs, interleave
 
@@ -115,7 +115,7 @@ def _measure_edgecron(setting: Setting, count: int, max_running: int | None) -> 
         before = written_by(family)
         host.loop.run()
         host.engine.prepare()
-        _checkpoint(database)
+        checkpoint(database)
         written = written_by(family) - before
         host.close()
         runs, last_ms = _read_runs(database)
@@ -144,7 +144,7 @@ def _measure_bare(setting: Setting, count: int) -> Started:
         for first in range(0, count, CHUNK):
             loop.end([one for one, _ in started[first : first + CHUNK]], _now_ms())
         loop.close()
-        _checkpoint(database)
+        checkpoint(database)
         written = written_by([os.getpid()]) - before
     return Started(took_s=took_s, written_bytes=written)
 
@@ -180,12 +180,6 @@ def _read_runs(database: Path) -> tuple[int, int]:
     )
     connection.close()
     return int(runs), int(last_ms)
-
-
-def _checkpoint(database: Path) -> None:
-    connection = apsw.Connection(str(database))
-    connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
-    connection.close()
 
 
 def _now_ms() -> int:

@@ -65,15 +65,33 @@ def multiply(database: Path, name: str, count: int) -> None:
     connection.close()
 
 
-def set_due(database: Path, due_ms: int, *, every_ms: int = 0, first: int = 0) -> None:
-    """Have all schedules with an id above `first` due at one instant, or one after the other."""
+def set_due(database: Path, due_ms: int, *, every_ms: int = 0, last: int | None = None) -> None:
+    """Have the schedules up to the id `last`, or all, due at one instant, or one after another."""
     connection = apsw.Connection(str(database))
     connection.set_busy_timeout(30_000)
     connection.execute("PRAGMA synchronous = OFF")
     connection.execute(
-        """UPDATE schedules SET next_plan_at = :due + (id - :first - 1) * :every,
-               next_run_at = :due + (id - :first - 1) * :every, decided_until = :due - 1
-           WHERE id > :first""",
-        {"due": due_ms, "every": every_ms, "first": first},
+        """UPDATE schedules SET next_plan_at = :due + (id - 1) * :every,
+               next_run_at = :due + (id - 1) * :every, decided_until = :due - 1
+           WHERE id <= coalesce(:last, id)""",
+        {"due": due_ms, "every": every_ms, "last": last},
     )
+    connection.close()
+
+
+def count_ended(database: Path) -> int:
+    """How many runs have ended."""
+    connection = apsw.Connection(str(database), flags=apsw.SQLITE_OPEN_READONLY)
+    [(count,)] = connection.execute("SELECT count(*) FROM executions WHERE finished_at NOT NULL")
+    connection.close()
+    return int(count)
+
+
+def checkpoint(database: Path) -> None:
+    """Move what the log holds into the database."""
+    connection = apsw.Connection(str(database))
+    # One that has read nothing yet knows of no log.
+    connection.execute("SELECT count(*) FROM sqlite_schema").fetchall()
+    pages, _ = connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
+    assert pages >= 0, f"the log of {database} can't be moved"
     connection.close()

@@ -72,9 +72,10 @@ class Row:
         ratio = "" if self.ratio is None else figure(self.ratio)
         if self.low is not None and self.high is not None:
             ratio += f" ({figure(self.low)}-{figure(self.high)})"
-        met = {True: "yes", False: "NO", None: "-" if self.judged is not None else "not yet"}
+        met = {True: "yes", False: "NO", None: "not yet"}
         reach = "" if self.reach is None else str(self.reach)
-        return self.what, self.measured, self.reference, ratio, reach, met[self.is_met]
+        is_met = "" if self.reach is None else met[self.is_met]
+        return self.what, self.measured, self.reference, ratio, reach, is_met
 
     def to_json(self) -> dict[str, object]:
         found = asdict(self)

@@ -46,10 +46,26 @@ class Pairs:
         return {"ours": self.ours, "theirs": self.theirs, "best_ratio": self.best_ratio}
 
 
-def interleave(rounds: int, ours: Callable[[], float], theirs: Callable[[], float]) -> Pairs:
-    """Measure both in turn; who begins takes turns, too."""
-    mine, others = [], []
+LEAST_ROUNDS = 3
+
+
+def interleave(
+    rounds: int,
+    ours: Callable[[], float],
+    theirs: Callable[[], float],
+    *,
+    within_s: float = 300.0,
+) -> Pairs:
+    """Measure both in turn; who begins takes turns, too.
+
+    No further rounds begin when they have taken `within_s`, but for the first few.
+    """
+    mine: list[float] = []
+    others: list[float] = []
+    until = time.monotonic() + within_s
     for number in range(rounds):
+        if number >= LEAST_ROUNDS and time.monotonic() > until:
+            break
         if number % 2:
             others.append(theirs())
             mine.append(ours())

@@ -1,0 +1,206 @@
+"""How long from a moment to what follows it?
+
+One of 100,000 schedules is due at a time: how long until its command executes its first
+instruction, beside a bare process that sleeps until the same kind of moment and spawns. And
+somebody else's `add` or `run`: how long from its commit until a sleeping engine has seen it, and
+its step is over.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import shutil
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import apsw
+
+from edgecron.api import Scheduler
+from edgecron.clock import SystemClock
+from edgecron.engine.host import EngineHost
+from edgecron.engine.wake import ring_engines
+from edgecron.paths import state_dir
+from tests.bench.machine import Setting
+from tests.bench.processes import BOUND_S, daemon, wait_until
+from tests.bench.schedules import command_spec, make, multiply, set_due
+from tests.bench.table import Row, at_most
+from tests.bench.timing import percentile
+
+MANY = 100_000
+APART_MS = 250
+LEAD_MS = 3_000
+# Says which run it is, and when it began; no library has to be found for it.
+PROGRAM = r"""
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+#include <unistd.h>
+int main(int argc, char **argv) {
+    struct timespec now;
+    char line[96];
+    clock_gettime(CLOCK_REALTIME, &now);
+    const char *run = getenv("EDGECRON_RUN_ID");
+    int fd = open(argv[1], O_WRONLY | O_APPEND | O_CREAT, 0600);
+    int size = snprintf(line, sizeof line, "%s %lld\n", run ? run : "bare",
+        (long long)now.tv_sec * 1000000000LL + now.tv_nsec);
+    return argc == 2 && write(fd, line, size) == size ? 0 : 1;
+}
+"""
+COMPILERS = (("cc", "-static"), ("cc",))
+
+
+def rows(setting: Setting) -> Iterator[Row]:
+    count = setting.pick(240, 40)
+    with setting.place() as folder:
+        ours, bare, how = _measure_starts(folder, count)
+    ours_p50, ours_p99 = percentile(ours, 0.5), percentile(ours, 0.99)
+    bare_p50, bare_p99 = percentile(bare, 0.5), percentile(bare, 0.99)
+    what = "one due schedule among 100,000: due to first instruction"
+    for name, our_ms, bare_ms, reach in (
+        ("median", ours_p50, bare_p50, 10),
+        ("p99", ours_p99, bare_p99, 50),
+    ):
+        yield Row(
+            bench="latency",
+            what=f"{what}, {name}",
+            measured=f"{our_ms:.1f} ms",
+            reference=f"bare sleep and spawn {bare_ms:.1f} ms",
+            ratio=our_ms / bare_ms,
+            reach=at_most(reach, "ms"),
+            value=our_ms,
+            figures={"ours_ms": ours, "bare_ms": bare},
+            note=f"{count} fires, {how}" if name == "median" else "",
+        )
+
+
+def seen_rows(setting: Setting) -> Iterator[Row]:
+    for act in ("add", "run"):
+        with setting.place() as folder:
+            woken, done = _measure_seen(folder / "seen.db", act, setting.pick(200, 40))
+        yield Row(
+            bench="seen",
+            what=f"another process's `{act}`: commit to seen by a sleeping engine, p99",
+            measured=f"{percentile(done, 0.99):.1f} ms",
+            reach=at_most(5, "ms"),
+            value=percentile(done, 0.99),
+            figures={"woken_ms": woken, "done_ms": done},
+            note="until its step is over"
+            f"{', the run claimed, written through and handed on' if act == 'run' else ''};"
+            f" median {percentile(done, 0.5):.1f} ms; awake after {percentile(woken, 0.5):.1f} ms,"
+            f" p99 {percentile(woken, 0.99):.1f} ms",
+        )
+
+
+def _measure_starts(folder: Path, count: int) -> tuple[list[float], list[float], str]:
+    """Milliseconds of fires, and of bare spawns in between; and what was started."""
+    database, stamps = folder / "many.db", folder / "stamps"
+    program, how = _compile(folder)
+    make(database, [command_spec("s", "every 1h", str(program), str(stamps))])
+    multiply(database, "s", MANY - 1)
+    with daemon(database):
+        first_ms = SystemClock().now_ms() + LEAD_MS
+        set_due(database, first_ms, every_ms=APART_MS, last=count)
+        ring_engines(state_dir(database))
+        wanted = []
+        for number in range(count):
+            at_ms = first_ms + number * APART_MS + APART_MS // 2
+            time.sleep(max(0.0, at_ms / 1000 - time.time()))
+            subprocess.Popen([str(program), str(stamps)], close_fds=False).wait()
+            wanted.append(at_ms)
+        wait_until(
+            lambda: len(stamps.read_text().splitlines()) == 2 * count, "all commands have begun"
+        )
+        lines = [line.split() for line in stamps.read_text().splitlines()]
+    due = _due_times(database)
+    bare = [int(at) / 1e6 for run, at in lines if run == "bare"]
+    return (
+        [int(at) / 1e6 - due[int(run)] for run, at in lines if run != "bare"],
+        [at_ms - wanted_ms for at_ms, wanted_ms in zip(sorted(bare), wanted, strict=True)],
+        how,
+    )
+
+
+def _compile(folder: Path) -> tuple[Path, str]:
+    """A tiny program, static where that can be."""
+    source, program = folder / "stamp.c", folder / "stamp"
+    source.write_text(PROGRAM, encoding="ascii")
+    assert shutil.which("cc"), "no C compiler (cc) is here: install one to measure latency"
+    for compiler in COMPILERS:
+        command = [*compiler, "-O2", "-o", str(program), str(source)]
+        if subprocess.run(command, capture_output=True, check=False).returncode == 0:
+            how = "static" if "-static" in compiler else "dynamically linked"
+            return program, f"a {how} C program"
+    raise AssertionError("the C compiler (cc) can't make a program")
+
+
+def _due_times(database: Path) -> dict[int, int]:
+    connection = apsw.Connection(str(database))
+    found = dict(connection.execute("SELECT id, due_at FROM executions").fetchall())
+    connection.close()
+    return found
+
+
+class _Stamping(Scheduler):
+    """Notes when it has committed, before it wakes engines."""
+
+    def __init__(self, database: Path) -> None:
+        super().__init__(database)
+        self.committed_ns: list[int] = []
+
+    def _ring(self) -> None:
+        self.committed_ns.append(time.time_ns())
+        super()._ring()
+
+
+def _measure_seen(database: Path, act: str, count: int) -> tuple[list[float], list[float]]:
+    """Milliseconds from commits until the engine was awake, and until its step was over."""
+    make(database, [command_spec("s", "every 1h")])
+    context = multiprocessing.get_context("spawn")
+    ready, stop, out = context.Event(), context.Event(), context.Queue()
+    engine = context.Process(target=_serve, args=(str(database), ready, stop, out))
+    engine.start()
+    assert ready.wait(BOUND_S)
+    with _Stamping(database) as scheduler:
+        for number in range(count):
+            time.sleep(0.08)  # a run ends within, and the engine sleeps again
+            if act == "add":
+                scheduler.add(command_spec(f"a{number}", "every 1h"))
+            else:
+                scheduler.run_now("s")
+        time.sleep(0.5)
+        stop.set()
+        ring_engines(state_dir(database))
+        steps = out.get(timeout=BOUND_S)
+        committed_ns = scheduler.committed_ns
+    engine.join()
+    assert len(committed_ns) == count
+    found = [next((b, e) for b, e in steps if b >= at_ns) for at_ns in committed_ns]
+    return (
+        [(began - at) / 1e6 for at, (began, _) in zip(committed_ns, found, strict=True)],
+        [(ended - at) / 1e6 for at, (_, ended) in zip(committed_ns, found, strict=True)],
+    )
+
+
+def _serve(database: str, ready: Any, stop: Any, out: Any) -> None:
+    """An engine; from when to when each of its steps went."""
+    host = EngineHost(Path(database), clock=SystemClock(), report=lambda event: None)
+    step = host.engine.step
+    steps: list[tuple[int, int]] = []
+
+    def stamped() -> object:
+        if stop.is_set():
+            host.loop.stop()
+        began = time.time_ns()
+        found = step()
+        steps.append((began, time.time_ns()))
+        ready.set()
+        return found
+
+    host.engine.step = stamped  # type: ignore[assignment, method-assign]
+    host.loop.run()
+    host.close()
+    out.put(steps)
