@@ -131,7 +131,7 @@ class Applying(Writing):
     def _check_together(self, prepared: Collection[Prepared]) -> None:
         """Check what schedules come after and need, as all of it will be. Raises InvalidInput."""
         from edgecron.conditions import check_needed, check_needs
-        from edgecron.documents.comparing import Action
+        from edgecron.documents.keys import TRIGGERS
         from edgecron.upstreams import check_upstreams
 
         gone = {
@@ -139,18 +139,25 @@ class Applying(Writing):
             for one in prepared
             if one.step.schedule is not None and _leaves_name(one.step)
         }
-        written = [one.compiled for one in prepared if one.compiled is not None]
-        names = set(self.store.find_names()) - gone | {one.spec.name for one in written}
-        upstreams = {one.spec.name: [name for name, _ in one.upstreams] for one in written}
+        written = [(one.step, one.compiled) for one in prepared if one.compiled is not None]
+        names = set(self.store.find_names()) - gone | {one.spec.name for _, one in written}
+        upstreams = {
+            one.spec.name: [name for name, _ in one.upstreams]
+            for step, one in written
+            if gone or _is_new(step, *TRIGGERS)
+        }
         if any(upstreams.values()):
             check_upstreams(upstreams, known=self.store.find_upstreams(), names=names)
-        needs = {one.spec.name: one.spec.policies.needs for one in written}
+        needs = {
+            one.spec.name: one.spec.policies.needs
+            for step, one in written
+            if gone or _is_new(step, "needs")
+        }
         for texts in needs.values():
             check_needs(texts)
         check_needed({name: texts for name, texts in needs.items() if texts}, names=names)
-        changed = {one.step.name for one in prepared if one.step.action is Action.CHANGE}
         for name in sorted(gone):
-            dependents = set(self.find_dependents(name)) - gone - changed
+            dependents = set(self.find_dependents(name)) - gone - needs.keys()
             if dependents:
                 raise Conflict(
                     f"schedule {name!r} is named by others: {', '.join(sorted(dependents))}",
@@ -211,6 +218,11 @@ class Applying(Writing):
 
 class _NotAsRead(Exception):
     """Ends a transaction in which a schedule was not as it was read."""
+
+
+def _is_new(step: Step, *keys: str) -> bool:
+    """Whether what a schedule says under one of these keys was never checked before."""
+    return step.schedule is None or any(one.key in ("name", *keys) for one in step.changes)
 
 
 def _leaves_name(step: Step) -> bool:

@@ -1,5 +1,6 @@
 """Change a schedule: what is given changes, the rest stays.
 
+    edgecron edit backup                          its TOML in $VISUAL or $EDITOR
     edgecron edit backup --cron "30 3 * * *"      new times, instead of all it had
     edgecron edit backup --timeout 2h --grace 6h
     edgecron edit backup --timeout none           clear an option
@@ -7,6 +8,9 @@
 
 A change of times computes from now and never fires for the past; other changes leave the next
 time as it is. --env adds to the variables there are; --env none clears them.
+
+In the editor, all that can be said of a schedule is there, what has its default as a comment.
+Another name in the heading renames it. What can't be taken over is shown, and the text is kept.
 """
 
 from __future__ import annotations
@@ -17,8 +21,6 @@ from typing import TYPE_CHECKING
 
 from edgecron.cli import wanted, wantedjob
 from edgecron.cli.add import warn_of
-from edgecron.cli.options import UsageError
-from edgecron.cli.phrases import next_sentence
 from edgecron.cli.session import Session
 from edgecron.documents.values import NONE
 
@@ -36,13 +38,15 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def run(cli: Session, args: Namespace) -> int:
+    from edgecron.cli.plans import put_changed
+    from edgecron.documents.comparing import find_changes
+    from edgecron.documents.keys import schedule_table
+
     scheduler = cli.scheduler(must_exist=True)
     if not wanted.is_anything_given(args):
-        scheduler.schedule(args.name)
-        raise UsageError(
-            f"nothing to change in schedule {args.name!r} is given",
-            hint=f"such as: edgecron edit {args.name} --timeout 1h",
-        )
+        from edgecron.cli.edittext import edit_text
+
+        return edit_text(cli, args.name)
     triggers: list[Trigger] = []
 
     def change(spec: ScheduleSpec) -> ScheduleSpec:
@@ -61,17 +65,12 @@ def run(cli: Session, args: Namespace) -> int:
         return wanted.apply_rest(changed, args, now=now)
 
     limit = wanted.read_group_limit(args)
+    before = schedule_table(scheduler.schedule(args.name))
     schedule = scheduler.edit(args.name, change, origin="cli")
     if limit is not None:
         scheduler.limit_group(*limit)
         schedule = scheduler.schedule(schedule.name)
-    if cli.is_json:
-        from edgecron.cli.objects import schedule_object
-
-        cli.put_json([schedule_object(schedule)])
-    else:
-        when = next_sentence(schedule, zone=cli.zone(), now=scheduler.now())
-        cli.put(f"changed {schedule.name}; {when}")
+    put_changed(cli, schedule, find_changes(before, schedule_table(schedule)))
     warn_of(cli, args, triggers, schedule.spec.job)
     return 0
 

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from edgecron.cli.session import Session
     from edgecron.documents.comparing import FieldChange, Step
     from edgecron.errors import InvalidDocument
+    from edgecron.model import Schedule
 
 MOST_TOLD = 20  # of what is wrong with a document
 _STYLES = {"create": "green", "change": "yellow", "remove": "red"}
@@ -44,6 +45,20 @@ def put_changes(cli: Session, changes: Iterable[FieldChange]) -> None:
     for change in changes:
         old, new = change_words(change)
         cli.put(f"    {change.key}: {old} -> {new}")
+
+
+def put_changed(cli: Session, schedule: Schedule, changes: Iterable[FieldChange]) -> None:
+    """A schedule that was changed, what of it, and its next run."""
+    if cli.is_json:
+        from edgecron.cli.objects import schedule_object
+
+        cli.put_json([schedule_object(schedule)])
+        return
+    from edgecron.cli.phrases import next_sentence
+
+    when = next_sentence(schedule, zone=cli.zone(), now=cli.scheduler().now())
+    cli.put(f"changed {schedule.name}; {when}")
+    put_changes(cli, changes)
 
 
 def change_words(change: FieldChange) -> tuple[str, str]:

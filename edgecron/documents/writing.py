@@ -9,6 +9,7 @@ from edgecron.documents.keys import KEYS, schedule_table
 from edgecron.documents.toml import write_key, write_table
 from edgecron.model import Schedule
 
+_FOR_PROGRAMS = ("callable", "queue")  # nothing that a person would make of a command
 _COLUMN = 40  # at which the words about a key begin
 
 
@@ -27,7 +28,7 @@ def write_for_editing(schedule: Schedule) -> str:
     others = [
         f"{f'# {key} = {about.example}':<{_COLUMN}}  # {about.words}"
         for key, about in KEYS.items()
-        if key not in table
+        if key not in table and key not in _FOR_PROGRAMS
     ]
     name = write_key(SCHEDULES, schedule.name)
     return "\n".join(

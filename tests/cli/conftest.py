@@ -17,7 +17,8 @@ def database(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     path = tmp_path / "edgecron.db"
     monkeypatch.setenv("EDGECRON_DB", str(path))
     monkeypatch.setenv("TZ", "UTC")
-    monkeypatch.delenv("NO_COLOR", raising=False)
+    for variable in ("NO_COLOR", "VISUAL", "EDITOR"):
+        monkeypatch.delenv(variable, raising=False)
     return path
 
 

@@ -1,0 +1,161 @@
+"""`edit NAME` alone: the schedule as TOML in an editor, until it is right, given up or kept."""
+
+from __future__ import annotations
+
+import sys
+from argparse import Namespace
+from typing import TYPE_CHECKING
+
+from edgecron.cli.draft import Draft, is_editor_set
+from edgecron.errors import Conflict, EdgecronError, InvalidDocument, UsageError
+
+if TYPE_CHECKING:
+    from edgecron.cli.session import Session
+    from edgecron.documents.comparing import FieldChange, Step
+    from edgecron.model import Schedule
+
+_QUESTION = "e: edit again, s: keep the text in a file and leave, d: drop it [e] "
+
+
+class _ChangedByOthers(Conflict):
+    """What is written over the change of somebody else must be wanted so."""
+
+
+def edit_text(cli: Session, name: str) -> int:
+    """Let a person change a schedule in an editor. Returns the exit code."""
+    from edgecron.documents.writing import write_for_editing
+
+    scheduler = cli.scheduler(must_exist=True)
+    schedule = scheduler.schedule(name)
+    if not _is_on_terminal() and not is_editor_set():
+        raise UsageError(
+            f"nothing to change in schedule {name!r} is given, and an editor needs a terminal",
+            hint=f"give options, such as: edgecron edit {name} --timeout 1h;"
+            f" or: edgecron export {name} -o FILE, and edgecron apply FILE",
+        )
+    text = write_for_editing(schedule)
+    with Draft(cli, name=f"{name}.toml", text=text) as draft:
+        while True:
+            draft.edit()
+            if not draft.is_changed():
+                draft.settle()
+                return _put_unchanged(cli, name)
+            try:
+                step = _plan(cli, schedule, draft.read())
+                if not step.changes:
+                    draft.settle()
+                    return _put_unchanged(cli, name)
+                [changed] = scheduler.apply((step,), origin="cli")
+            except EdgecronError as error:
+                if not _is_on_terminal():
+                    _say_wrong(cli, error, is_last=True)
+                    raise
+                _say_wrong(cli, error, is_last=False)
+                draft.mark(_wrong_words(error))
+                if not _wants_again(draft):
+                    return error.exit_code
+                if isinstance(error, _ChangedByOthers):
+                    schedule = scheduler.schedule(name)
+                continue
+            draft.settle()
+            _put_changed(cli, changed, step.changes)
+            return 0
+
+
+def _is_on_terminal() -> bool:
+    return sys.stdin.isatty() and sys.stderr.isatty()
+
+
+def _plan(cli: Session, opened: Schedule, content: bytes) -> Step:
+    """What the text changes of the schedule. Raises Conflict where others changed it meanwhile."""
+    from dataclasses import replace
+
+    from edgecron.documents.comparing import compare_one, find_changes
+    from edgecron.documents.keys import schedule_table
+    from edgecron.documents.reading import read_document
+
+    scheduler = cli.scheduler()
+    document = read_document(content, now=scheduler.now())
+    if len(document.wanted) != 1:
+        raise UsageError(
+            f"the text holds {len(document.wanted)} schedules, expected one",
+            hint="make another one with: edgecron add, or edgecron apply",
+        )
+    [wanted] = document.wanted
+    current = scheduler.schedule(opened.name)
+    if (current.id, current.revision) != (opened.id, opened.revision):
+        changes = find_changes(schedule_table(opened), schedule_table(current))
+        keys = ", ".join(change.key for change in changes) or "nothing that is shown here"
+        raise _ChangedByOthers(
+            f"schedule {opened.name!r} was changed by others since it was opened: {keys}",
+            hint="edit again to have your text replace theirs",
+        )
+    if wanted.enabled is None and not current.enabled:
+        # The text had said it: what it no longer says has its default, as everything else.
+        wanted = replace(wanted, enabled=True)
+    return compare_one(wanted, current)
+
+
+def _say_wrong(cli: Session, error: EdgecronError, *, is_last: bool) -> None:
+    """What is wrong, on stderr; the error itself too, unless it is told later."""
+    if isinstance(error, InvalidDocument):
+        from edgecron.cli.plans import say_problems
+
+        say_problems(cli, error)
+    if not is_last and not (isinstance(error, InvalidDocument) and error.problems):
+        cli.show_error(error)
+
+
+def _wrong_words(error: EdgecronError) -> list[str]:
+    from edgecron.safetext import clean
+
+    if isinstance(error, InvalidDocument) and error.problems:
+        return [
+            clean(f"{one['message']} ({one['hint']})" if one["hint"] else str(one["message"]))
+            for one in error.problems
+        ]
+    return [clean(error.message)]
+
+
+def _wants_again(draft: Draft) -> bool:
+    """Ask what becomes of the text; False where the person leaves."""
+    while True:
+        print(_QUESTION, end="", file=sys.stderr, flush=True)
+        line = sys.stdin.readline()
+        answer = line.strip().lower()[:1]
+        if not line or answer == "s":
+            return False
+        if answer == "d":
+            draft.settle()
+            return False
+        if answer in ("", "e"):
+            return True
+
+
+def _put_unchanged(cli: Session, name: str) -> int:
+    if cli.is_json:
+        cli.put_json([])
+    cli.say(f"nothing is changed in schedule {name}")
+    return 0
+
+
+def _put_changed(cli: Session, schedule: Schedule, changes: tuple[FieldChange, ...]) -> None:
+    from edgecron.cli.add import warn_of
+    from edgecron.cli.plans import put_changed
+    from edgecron.documents.keys import TRIGGERS
+    from edgecron.model import JobKind
+
+    put_changed(cli, schedule, changes)
+    keys = {change.key for change in changes}
+    job = schedule.spec.job
+    told = Namespace(
+        env=[f"{name}=" for name in job.env if f"env.{name}" in keys],
+        # A relative path counts from HOME, which need not be ours.
+        cwd=job.cwd if "cwd" in keys and (job.cwd or "").startswith("/") else None,
+        env_file=job.env_file
+        if "env_file" in keys and (job.env_file or "").startswith("/")
+        else None,
+        argv=list(job.argv) if "command" in keys and job.kind is JobKind.COMMAND else None,
+    )
+    triggers = cli.scheduler().triggers(schedule) if keys & set(TRIGGERS) else []
+    warn_of(cli, told, triggers, job)
