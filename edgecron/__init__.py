@@ -32,7 +32,7 @@ in this list, never from below; `tests/test_house.py` holds it.
     copies                backups, and a backup in the place of the database
     api                   Scheduler: the embedding face, and the only wiring
     checkup               what is wrong with a database and around it; the end of what stalls
-    crontab               crontabs in
+    crontab               crontabs in and out
     cli                   one module per verb
 
 The names below are loaded when they are first used, so that `import edgecron` stays light.

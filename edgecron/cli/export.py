@@ -3,10 +3,12 @@
     edgecron export > schedules.toml
     edgecron export backup report -o schedules.toml
     edgecron export --json
+    edgecron export --crontab                       what cron can do, the rest as comments
 
 Only what differs from the defaults is written. Variables (env) are written as the database holds
 them: keep secrets in a file that env_file names. History, counts, next times and a pause with an
-end are not part of it; see `backup` for a copy of everything.
+end are not part of it; see `backup` for a copy of everything. A crontab says much less: what cron
+can't do is a comment that says why.
 """
 
 from __future__ import annotations
@@ -16,20 +18,25 @@ from argparse import ArgumentParser, Namespace
 from typing import TYPE_CHECKING
 
 from edgecron.cli.session import Session
-from edgecron.errors import InvalidInput
+from edgecron.errors import InvalidInput, UsageError
 
 if TYPE_CHECKING:
     from edgecron.model import Schedule
 
-USAGE = "[NAME...] [-o FILE] [--json]"
+USAGE = "[NAME...] [-o FILE] [--crontab|--json]"
 
 
 def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("names", nargs="*", metavar="NAME", help="these alone (all)")
     parser.add_argument("-o", "--output", metavar="FILE", help="write to FILE instead of stdout")
+    parser.add_argument(
+        "--crontab", action="store_true", help="as a crontab of your own, instead of TOML"
+    )
 
 
 def run(cli: Session, args: Namespace) -> int:
+    if args.crontab and cli.is_json:
+        raise UsageError("--crontab and --json are both given, expected one of them")
     schedules = _find(cli, args.names)
     if cli.is_json:
         from edgecron.documents.keys import schedule_table
@@ -37,9 +44,7 @@ def run(cli: Session, args: Namespace) -> int:
         objects = [{"name": one.name, **schedule_table(one)} for one in schedules]
         cli.put_json(objects)
         return 0
-    from edgecron.documents.writing import write_document
-
-    text = write_document(schedules)
+    text = _crontab(schedules) if args.crontab else _document(schedules)
     _warn_of_secrets(cli, schedules)
     _put(cli, text, file=args.output)
     if args.output is not None:
@@ -47,6 +52,25 @@ def run(cli: Session, args: Namespace) -> int:
 
         cli.say(f"wrote {count_words(len(schedules), 'schedule')} to {args.output}")
     return 0
+
+
+def _document(schedules: list[Schedule]) -> str:
+    from edgecron.documents.writing import write_document
+
+    return write_document(schedules)
+
+
+def _crontab(schedules: list[Schedule]) -> str:
+    import os
+    import pwd
+
+    from edgecron.crontab.writing import write_crontab
+
+    try:
+        owner = pwd.getpwuid(os.geteuid()).pw_name
+    except KeyError:
+        owner = str(os.geteuid())
+    return write_crontab(schedules, owner=owner)
 
 
 def _find(cli: Session, names: list[str]) -> list[Schedule]:

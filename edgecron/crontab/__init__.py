@@ -8,6 +8,7 @@ cron has it is a Problem, and then nothing of the file should be imported.
 - settings: the variables in force; comments: a description; names, programs: a name for an entry
 - reading: all of it, line by line
 - known: what is there already; places: whose crontab a path is; moving: comment_out
+- writing: the way back, schedules to a crontab as far as it can say them
 """
 
 from edgecron.crontab.known import find_new

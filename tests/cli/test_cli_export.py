@@ -116,3 +116,17 @@ def test_text_that_a_terminal_would_obey_is_escaped(edgecron: Edgecron) -> None:
     assert said.out.replace("\n", "").isprintable()
     shell = tomllib.loads(said.out)["schedules"]["x"]["shell"]
     assert shell == "echo '\x1b[2J'\n\techo \u202e"
+
+
+def test_a_crontab_is_written_as_far_as_cron_can_do_it(edgecron: Edgecron, backup: str) -> None:
+    edgecron("add", "sync", "--cron", "30 2 * * *", "--", "/usr/bin/rsync", "-a b")
+
+    said = edgecron("export", "--crontab")
+
+    assert said.code == 0
+    assert "# backup\n# left out: 'every 1h' is no time that cron knows\n" in said.out
+    assert "\n30 2 * * * /usr/bin/rsync '-a b'\n" in said.out
+
+
+def test_a_crontab_is_no_json(edgecron: Edgecron, backup: str) -> None:
+    assert edgecron("export", "--crontab", "--json").code == 2
