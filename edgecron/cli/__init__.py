@@ -5,7 +5,7 @@ examples first.
 
     options.py   the parser                        session.py      what a verb is given
     verbs.py     the table of verbs                screen.py       text for people
-    streams.py   closed pipes, full disks
+    streams.py   closed pipes, full disks          completion.py   and shells/, from grammar.py
     objects.py   values as JSON objects            phrases.py      values in a few words
     wanted.py    a schedule's options, read        transitions.py  an engine's events as lines
     wantedjob.py those of its job                  prospects.py    what will happen next, and why

@@ -110,7 +110,7 @@ def parse(session: Session, argv: list[str]) -> tuple[ModuleType, argparse.Names
         _refuse_verb(verb)
     if verb == "run" and "--wait" in rest:
         session.error_exit = OWN_ERROR
-    module, parser = _parser_of(verb)
+    module, parser = parser_of(verb)
     args = parser.parse_verb(rest[1:])
     if after is not None and not getattr(module, "TAKES_ARGV", False):
         raise UsageError(f"{verb} takes no command after --", hint=f"see: edgecron {verb} --help")
@@ -118,7 +118,8 @@ def parse(session: Session, argv: list[str]) -> tuple[ModuleType, argparse.Names
     return module, args
 
 
-def _parser_of(verb: str) -> tuple[ModuleType, Parser]:
+def parser_of(verb: str) -> tuple[ModuleType, Parser]:
+    """The module of a verb and its parser, which shows its help too."""
     module = import_module(f"edgecron.cli.{VERBS[verb].module}")
     usage = f"edgecron {verb} {module.USAGE}" if hasattr(module, "USAGE") else None
     parser = Parser(prog=f"edgecron {verb}", description=module.__doc__, usage=usage)
@@ -202,7 +203,7 @@ def _show_version() -> NoReturn:
 
 def _show_help(words: list[str]) -> NoReturn:
     if words and words[0] in VERBS:
-        _parser_of(words[0])[1].print_help()
+        parser_of(words[0])[1].print_help()
         raise SystemExit(0)
     lines = [
         "edgecron: cron that you can see, trust and embed",

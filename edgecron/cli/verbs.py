@@ -37,6 +37,7 @@ VERBS: dict[str, Verb] = {
     "backup": Verb("backup", "a safe copy of the database, while it is in use", "Engine"),
     "restore": Verb("restore", "put a backup in the place of the database", "Engine"),
     "check": Verb("check", "a trigger in plain words, with its next times", "Help"),
+    "completion": Verb("completion", "complete words in bash, zsh or fish", "Help"),
     "demo": Verb("demo", "see it work, in a throw-away database", "Help"),
 }
 

@@ -341,6 +341,14 @@ def open_alone(path: Path) -> apsw.Connection:
     return connection
 
 
+def open_to_look(path: Path) -> apsw.Connection:
+    """A file that others use, to read from at once: it neither waits nor writes, nor makes one."""
+    flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_NOFOLLOW
+    connection = apsw.Connection(str(path.parent.resolve() / path.name), flags=flags)
+    connection.config(apsw.SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0)
+    return connection
+
+
 @contextmanager
 def translated_errors(path: Path) -> Iterator[None]:
     """Turn SQLite's errors into ours, each with what to do next."""

@@ -36,6 +36,7 @@ ACTS: dict[str, tuple[str, ...]] = {
     "cancel": ("cancel", "3"),
     "status": ("status",),
     "doctor": ("doctor",),
+    "completion": ("completion", "bash"),
     "check": ("check", "30 2 * * *"),
 }
 # They go on until they are told to end, and have tests of their own.

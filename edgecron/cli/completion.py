@@ -1,0 +1,91 @@
+"""The script that lets a shell complete verbs, options, choices, schedules and runs.
+
+    edgecron completion bash > ~/.local/share/bash-completion/completions/edgecron
+    edgecron completion zsh > "${fpath[1]}/_edgecron"           for one of your own folders in fpath
+    edgecron completion fish > ~/.config/fish/completions/edgecron.fish
+    eval "$(edgecron completion bash)"                          in this shell alone
+
+A shell that is started afterwards has it. For every user: /usr/share/bash-completion/completions,
+/usr/share/zsh/site-functions and /usr/share/fish/vendor_completions.d. Repeat it after an upgrade.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from edgecron.cli.session import Session
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+USAGE = "bash|zsh|fish [--json]"
+_MOST_RUNS = 50
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("shell", nargs="?", metavar="bash|zsh|fish")
+    # The scripts ask by it while a word is completed.
+    parser.add_argument("--words", help=argparse.SUPPRESS)
+
+
+def run(cli: Session, args: argparse.Namespace) -> int:
+    from edgecron.cli.options import UsageError
+
+    if args.words is not None:
+        for line in _words(cli, args.words):
+            cli.put(line)
+        return 0
+    if args.shell is None:
+        raise UsageError("the shell is missing, expected bash, zsh or fish")
+    from edgecron.cli.shells import SHELLS, script_for
+
+    if args.shell not in SHELLS:
+        raise UsageError(f"shell is {args.shell!r}, expected bash, zsh or fish")
+    script = script_for(args.shell)
+    if cli.is_json:
+        cli.put_json([{"shell": args.shell, "script": script}])
+    else:
+        cli.put(script)
+    return 0
+
+
+def _words(cli: Session, kind: str) -> Iterable[str]:
+    """What a word of a kind can be, some with what to say of it behind a space.
+
+    Nothing where that can't be known at once.
+    """
+    from edgecron.cli.grammar import Kind
+
+    if kind == Kind.ZONE:
+        from edgecron.triggers.zones import zone_names
+
+        return sorted(zone_names())
+    from edgecron.errors import EdgecronError
+    from edgecron.paths import database_path
+
+    try:
+        path = database_path(cli.database)
+    except EdgecronError:
+        return []
+    return _words_of(path, kind)
+
+
+def _words_of(path: Path, kind: str) -> Iterable[str]:
+    from edgecron.cli.grammar import Kind
+    from edgecron.store.glancing import glance_at_active_runs, glance_at_names, glance_at_runs
+
+    if kind == Kind.NAME:
+        return filter(_is_plain, glance_at_names(path))
+    runs = (
+        glance_at_active_runs(path)
+        if kind == Kind.ACTIVE
+        else glance_at_runs(path, most=_MOST_RUNS)
+    )
+    return [f"{number} {name} {status}" for number, name, status in runs if _is_plain(name)]
+
+
+def _is_plain(name: str) -> bool:
+    # A shell gets these words: a name that somebody wrote by hand must not be more than a name.
+    return name.isascii() and name.replace("-", "").replace("_", "").replace(".", "").isalnum()

@@ -1,0 +1,66 @@
+"""A glance at a database for a shell that completes a word: at once, read-only, or not at all.
+
+A database that is locked, damaged, of another version or not there has nothing to offer, and who
+presses a key has not asked to be told why.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import apsw
+
+from edgecron.store.connection import APPLICATION_ID, Params, open_to_look
+from edgecron.store.migrate import SCHEMA_VERSION
+
+_MOST = 1000
+
+
+def glance_at_names(path: Path) -> list[str]:
+    """The names of schedules, in order."""
+    rows = _rows(
+        path,
+        "SELECT name FROM schedules WHERE deleted_at IS NULL ORDER BY name LIMIT :most",
+        {"most": _MOST},
+    )
+    return [row[0] for row in rows]
+
+
+def glance_at_runs(path: Path, *, most: int) -> list[tuple[int, str, str]]:
+    """(number, schedule, status) of the newest runs, newest first."""
+    return _rows(
+        path,
+        """SELECT e.id, s.name, e.status
+           FROM (SELECT id, schedule_id, status FROM executions ORDER BY id DESC LIMIT :most) AS e
+           JOIN schedules AS s ON s.id = e.schedule_id ORDER BY e.id DESC""",
+        {"most": most},
+    )
+
+
+def glance_at_active_runs(path: Path) -> list[tuple[int, str, str]]:
+    """(number, schedule, status) of what is queued or running, newest first."""
+    return _rows(
+        path,
+        """SELECT e.id, s.name, e.status FROM executions AS e
+           JOIN schedules AS s ON s.id = e.schedule_id
+           WHERE e.status IN ('queued', 'running') ORDER BY e.id DESC LIMIT :most""",
+        {"most": _MOST},
+    )
+
+
+def _rows(path: Path, sql: str, params: Params) -> list[tuple[Any, ...]]:
+    try:
+        connection = open_to_look(path)
+        try:
+            [known] = connection.execute(
+                """SELECT application_id, user_version
+                   FROM pragma_application_id, pragma_user_version"""
+            )
+            if known != (APPLICATION_ID, SCHEMA_VERSION):
+                return []
+            return connection.execute(sql, params).fetchall()
+        finally:
+            connection.close()
+    except (apsw.Error, OSError):
+        return []
