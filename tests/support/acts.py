@@ -27,6 +27,8 @@ ACTS: dict[str, tuple[str, ...]] = {
     "reschedule": ("reschedule", "evil", "in 20m"),
     "apply": ("apply", "{schedules}"),
     "export": ("export",),
+    "backup": ("backup", "{copy}", "--force"),
+    "restore": ("restore", "{copy}", "--yes"),
     "import": ("import", "crontab", "{crontab}"),
     "next": ("next",),
     "run": ("run", "missing"),
@@ -51,6 +53,7 @@ class World:
         self.folder = folder / "w\x1b[2J\u202e"
         self.database = self.folder / "edgecron.db"
         self.schedules = self.folder / "schedules\x1b]0;tab\x07.toml"
+        self.copy = self.folder / "copy\x1b[2J.db"
         self.crontab = self.folder / "cron\x1b]0;tab\x07"
 
     def copy_to(self, folder: Path) -> World:
@@ -61,7 +64,11 @@ class World:
 
     def words(self, verb: str) -> tuple[str, ...]:
         """The act of a verb in this world."""
-        files = {"{crontab}": str(self.crontab), "{schedules}": str(self.schedules)}
+        files = {
+            "{crontab}": str(self.crontab),
+            "{schedules}": str(self.schedules),
+            "{copy}": str(self.copy),
+        }
         return tuple(files.get(word, word) for word in ACTS[verb])
 
     def build(self, environment: dict[str, str]) -> None:
@@ -91,6 +98,7 @@ class World:
             ("run", "evil", "--wait"),
             ("run", "missing", "--wait"),
             ("run", "plain"),
+            ("backup", str(self.copy)),
         ):
             subprocess.run([*PROGRAM, *words], env=environment, capture_output=True, check=False)
         self._go_behind_every_check()
