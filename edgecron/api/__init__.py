@@ -2,7 +2,7 @@
 
 The command line and the dashboard see a database through this and nothing else. Its parts:
 `opening`, `reading`, `prospects`, `writing` (schedules), `applying` (several of them at once),
-`acting` (runs), `backfill` and `copying` (backups).
+`acting` (runs), `backfill`, `copying` (backups) and `explaining`.
 """
 
 from __future__ import annotations
@@ -11,12 +11,13 @@ from edgecron.api.acting import Acting
 from edgecron.api.applying import Applying
 from edgecron.api.backfill import Backfilling
 from edgecron.api.copying import Copying
+from edgecron.api.explaining import Explaining
 from edgecron.api.prospects import LookingAhead
 
 __all__ = ["Scheduler"]
 
 
-class Scheduler(Applying, Acting, Backfilling, LookingAhead, Copying):
+class Scheduler(Applying, Acting, Backfilling, LookingAhead, Copying, Explaining):
     """A database of schedules and runs. For one thread; the file is opened on first use.
 
     `database` None means EDGECRON_DB, else the default of this user. With `must_exist`, a missing

@@ -48,6 +48,28 @@ def prospect_lines(
     return lines
 
 
+def prospect_sentences(cli: Session, outlook: Outlook, *, zone: tzinfo, now: datetime) -> list[str]:
+    """What is active and what comes next, as sentences."""
+    lines = _active_lines(outlook, zone=zone, now=now)
+    if outlook.upcoming:
+        fire = outlook.upcoming[0]
+        time = full_time(fire.due_at, outlook.schedule.spec.timezone, zone=zone)
+        by = "" if fire.source is None else f", by {fire.source!r}"
+        moved = ""
+        if fire.is_moved:
+            moved = f", rescheduled from {near_time(fire.plan_at, zone=zone, now=now)}"
+        lines.append(("next", f"{time} ({distance(fire.due_at, now)}){by}{moved}"))
+        lines += [("note", text) for text in outlook.changes]
+    else:
+        lines += _next_lines(cli, outlook, zone=zone, now=now)
+    sentences = [f"{label}: {text}".removeprefix(": ") for label, text in lines]
+    if outlook.upcoming and not outlook.has_engine:
+        sentences.append(f"no engine is at work, and nothing runs: {cli.command('daemon')}")
+    if not outlook.is_clock_trusted:
+        sentences.append(f"this machine's clock can't be trusted; see {cli.command('doctor')}")
+    return [f"{line[:1].upper()}{line[1:].rstrip()}." for line in sentences]
+
+
 def outlook_object(outlook: Outlook, *, now: datetime) -> dict[str, Any]:
     """The same as fields."""
     from edgecron.cli.objects import execution_object, fire_object

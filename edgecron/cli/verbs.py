@@ -30,6 +30,7 @@ VERBS: dict[str, Verb] = {
     "backfill": Verb("backfill", "run what was missed in a range of the past", "Runs"),
     "history": Verb("history", "what has run", "Runs"),
     "logs": Verb("logs", "what a run printed", "Runs"),
+    "why": Verb("why", "why it ran, did not run, or will not run", "Runs"),
     "cancel": Verb("cancel", "end a run, or withdraw one that waits", "Runs"),
     "daemon": Verb("daemon", "the engine, in the foreground", "Engine"),
     "status": Verb("status", "engines alive, runs in progress", "Engine"),

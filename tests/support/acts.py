@@ -35,6 +35,7 @@ ACTS: dict[str, tuple[str, ...]] = {
     "backfill": ("backfill", "evil", "2021-03-01", "2021-03-02", "--dry-run"),
     "history": ("history",),
     "logs": ("logs", "evil"),
+    "why": ("why", "evil"),
     "cancel": ("cancel", "3"),
     "status": ("status",),
     "doctor": ("doctor",),

@@ -1,0 +1,177 @@
+"""Why, in plain sentences: of a run, and of a time that has none."""
+
+from __future__ import annotations
+
+from datetime import datetime, tzinfo
+from typing import TYPE_CHECKING
+
+from edgecron.cli.phrases import full_time, near_time, range_words, waiting_words
+from edgecron.cli.screen import short_duration
+
+if TYPE_CHECKING:
+    from edgecron.cli.session import Session
+    from edgecron.explaining import Explanation
+    from edgecron.model import Execution
+
+MOST_RUNS = 5
+_NOT_RUN = {
+    "overlap": "an earlier run of it was still active",
+    "misfire": "nothing could run it at its time, and its catch-up left it out",
+    "paused": "it was paused",
+    "edited": "its time had passed when its times were changed",
+    "condition": "what it needs did not come true in time",
+    "removed": "it was removed",
+    "request": "somebody asked for its end",
+    "replaced": "a newer fire of it took its place",
+    "shutdown": "its engine was told to stop, and to end what runs",
+    "restored": "the database was restored from a backup that was made while it was active",
+    "lost": "its supervisor died, and how it ended is not on record",
+    "reboot": "the machine started anew while it ran",
+}
+_PASSED = {"failed": "failed", "interrupted": "was interrupted", "cancelled": "was cancelled"}
+
+
+def run_sentence(run: Execution, *, zone: tzinfo, now: datetime) -> str:
+    """`Run 41 ran at 02:00:00, because ...; it succeeded after 3 s.`"""
+    from edgecron.model import Status
+
+    because = f"because {_cause_words(run, zone=zone, now=now)}"
+    scope = f" ({run.scope_kind}:{run.scope_id})" if run.scope_id else ""
+    subject = f"Run {run.id}{scope}"
+    if run.status is Status.SKIPPED:
+        missed = range_words(run, zone=zone, now=now)
+        count = run.missed_count or 1
+        time = near_time(run.plan_at, zone=zone, now=now)
+        what = (
+            f"Its {count} times {missed.split(' ', 2)[2]} were left out"
+            if missed
+            else f"Its time {time} was left out"
+        )
+        return f"{what} (run {run.id}{scope}), because {_reason_words(run)}."
+    if run.status is Status.QUEUED:
+        return f"{subject} waits to start, {because}{_waits(run, zone=zone, now=now)}."
+    if run.started_at is None:
+        passed = _PASSED.get(run.status.value, run.status.value)
+        return f"{subject} {passed} before it started: {_reason_words(run)}. It was due {because}."
+    began = f"{subject} ran at {near_time(run.started_at, zone=zone, now=now)}, {because}"
+    if run.status is Status.RUNNING:
+        asked = ", and its end was asked for" if run.cancel_requested_at is not None else ""
+        return f"{began}; it still runs{asked}."
+    after = f" after {short_duration(run.duration_ms)}" if run.duration_ms is not None else ""
+    if run.status is Status.SUCCESS:
+        return f"{began}; it succeeded{after}."
+    return f"{began}; it {_PASSED[run.status.value]}{after}: {_reason_words(run)}."
+
+
+def verdict_sentences(
+    cli: Session, found: Explanation, *, zone: tzinfo, now: datetime
+) -> list[str]:
+    """Why nothing is on record of a time: what it is for the schedule, and what is around it."""
+    from edgecron.explaining import Verdict
+
+    schedule = found.schedule
+    name, spec = schedule.name, schedule.spec
+
+    def shown(instant: datetime | None) -> str:
+        return "" if instant is None else full_time(instant, spec.timezone, zone=zone)
+
+    time = shown(found.plan_at or found.at)
+    made = shown(schedule.created_at)
+    by = "" if found.source is None else f" by {found.source!r}"
+    moved = ""
+    if found.due_at is not None and found.due_at != found.plan_at:
+        moved = f", and start at {shown(found.due_at)}"
+    until = schedule.paused_until
+    if until is None or not schedule.enabled:
+        end = f"; let it fire again: {cli.command(f'resume {name}')}"
+    else:
+        end = f" until {shown(until)}"
+    did = "was" if found.at <= now else "is"
+    words = {
+        Verdict.BROKEN: f"It {did} not run: its triggers can't be read:"
+        f" {schedule.trigger_error or 'as they stood then'}.",
+        Verdict.NOT_MADE: f"It did not run at {time}: it was made later, at {made}.",
+        Verdict.NO_TIME: f"{time} {did} not one of its times.{_around(found, zone=zone)}",
+        Verdict.TOO_EARLY: f"{time} lies before --from, {shown(spec.from_at)}.",
+        Verdict.ENDED: f"{time} lies after --until, {shown(spec.until_at)}.",
+        Verdict.USED_UP: f"--max-runs, {spec.max_runs}, {did} reached before {time}.",
+        Verdict.HELD: f"{time} {did} left out: it is paused{end}.",
+        Verdict.COMING: f"It will run: {time} is one of its times{by}{moved}.",
+        Verdict.DUE: f"{time} is one of its times{by}{moved}, has come, and was not decided yet.",
+        Verdict.FORGOTTEN: f"What became of {time} was removed by retention.",
+        Verdict.UNRECORDED: f"{time} is one of its times{by}, and nothing is on record of it: its"
+        " times were changed about then, or its history was removed.",
+    }
+    lines = [words[found.verdict]]
+    if found.verdict in (Verdict.NO_TIME, Verdict.UNRECORDED) and (
+        found.words.revision != schedule.revision
+    ):
+        lines.append(
+            f"That is by revision {found.words.revision} of"
+            f" {shown(found.words.written_at)}; it was changed since, to {schedule.revision}."
+        )
+    if found.verdict in (Verdict.DUE, Verdict.COMING):
+        lines += _engine_words(cli, found)
+    return lines
+
+
+def _engine_words(cli: Session, found: Explanation) -> list[str]:
+    """What stands in the way of what is due, or will be."""
+    scheduler = cli.scheduler()
+    if not scheduler.has_engine(found.schedule.spec.queue):
+        return [f"No engine is at work, and nothing runs until one is: {cli.command('daemon')}."]
+    if not scheduler.clock_state().is_trusted:
+        return [f"This machine's clock can't be trusted; see {cli.command('doctor')}."]
+    return []
+
+
+def _around(found: Explanation, *, zone: tzinfo) -> str:
+    timezone = found.schedule.spec.timezone
+    around = [
+        f"{word} is {full_time(instant, timezone, zone=zone)}"
+        for word, instant in (
+            ("the one before", found.previous_at),
+            ("the next one", found.next_at),
+        )
+        if instant is not None
+    ]
+    if not around:
+        triggers = " and ".join(found.schedule.spec.triggers)
+        return f" It has no times of its own: it runs {triggers}."
+    return f" Of those, {' and '.join(around)}."
+
+
+def _cause_words(run: Execution, *, zone: tzinfo, now: datetime) -> str:
+    plan = near_time(run.plan_at, zone=zone, now=now)
+    by = "" if run.trigger_text is None else f" of {run.trigger_text!r}"
+    upstream = run.fire_key.partition(":")[2]
+    return {
+        "schedule": f"{plan} was its time{by}",
+        "catch_up": f"its time {plan}{by} was missed, and caught up",
+        "manual": "somebody asked for it",
+        "retry": f"attempt {run.attempt - 1} of {plan} had not succeeded"
+        f" (this is {run.attempt} of {run.max_attempts})",
+        "boot": "the machine had booted",
+        "after": f"run {upstream} had ended, which it comes after",
+        "backfill": f"a backfill asked for {plan}",
+    }[run.cause.value]
+
+
+def _reason_words(run: Execution) -> str:
+    reason = "" if run.reason is None else run.reason.value
+    known = _NOT_RUN.get(reason)
+    if reason == "timeout":
+        known = "it took longer than its timeout"
+    if known is None:
+        return run.error_msg or reason
+    if reason == "condition" and run.error_msg:
+        return f"{known}: {run.error_msg}"
+    return known
+
+
+def _waits(run: Execution, *, zone: tzinfo, now: datetime) -> str:
+    if run.waiting_for is not None and run.wait_until is not None:
+        return f"; it {waiting_words(run.waiting_for, run.wait_until, zone=zone, now=now)}"
+    if run.due_at > now:
+        return f"; it is due at {near_time(run.due_at, zone=zone, now=now)}"
+    return ""

@@ -1,0 +1,201 @@
+"""One plain answer: why a schedule ran, did not run, or will not run.
+
+    edgecron why backup
+    edgecron why backup 02:00
+    edgecron why backup "2026-11-20 02:00"
+    edgecron why backup 4711                  of one run
+    edgecron why backup "tomorrow 02:00"
+
+Without a time: what happened last, and what comes next. A time of the past, or one to come, is
+looked up by what was recorded, and else by what the schedule said then. A whole minute means all of
+it. A bare 02:00 is today's; yesterday 02:00 is understood, too.
+"""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+from typing import TYPE_CHECKING, Any
+
+from edgecron.cli.session import Session
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from edgecron.api import Scheduler
+    from edgecron.explaining import Explanation
+    from edgecron.model import Execution
+
+USAGE = "NAME [TIME|RUN] [--json]"
+_MOST_ID = 2**63 - 1
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("name", metavar="NAME")
+    parser.add_argument("time", nargs="?", metavar="TIME|RUN", help="a time, or the id of a run")
+
+
+def run(cli: Session, args: Namespace) -> int:
+    scheduler = cli.scheduler(must_exist=True)
+    _refuse_removed(cli, scheduler, args.name)
+    # What ended while no engine was alive must not look like a run that goes on.
+    scheduler.take_over()
+    if args.time is None:
+        return _why_now(cli, scheduler, args.name)
+    if args.time.isascii() and args.time.isdigit():
+        return _why_run(cli, scheduler, args)
+    found = scheduler.explain(args.name, _read_time(cli, args.time, now=scheduler.now()))
+    _put(cli, scheduler, found, _sentences(cli, scheduler, found))
+    return 0
+
+
+def _read_time(cli: Session, text: str, *, now: datetime) -> datetime:
+    """An instant that a person asks about: as elsewhere, but looked for in the past as well."""
+    from datetime import timedelta
+
+    from edgecron.triggers import parse_when
+
+    words = text.lower().split()
+    if words and words[0][:1].isdigit() and ":" in words[0][:3] and len(words) == 1:
+        text = f"today {text}"
+    elif words and words[0] == "yesterday":
+        # From noon: a day is not always 24 hours long.
+        noon = now.astimezone(cli.zone()).replace(hour=12)
+        text, now = " ".join(["today", *words[1:]]), noon - timedelta(days=1)
+    return parse_when(text, timezone="local", now=now)
+
+
+def _why_now(cli: Session, scheduler: Scheduler, name: str) -> int:
+    from edgecron.cli.objects import execution_object
+    from edgecron.cli.prospects import outlook_object, prospect_sentences
+    from edgecron.cli.reasons import run_sentence
+
+    now, zone = scheduler.now(), cli.zone()
+    outlook = scheduler.outlook(name, upcoming=1)
+    last = scheduler.history(name, limit=1)
+    sentences = [run_sentence(run, zone=zone, now=now) for run in last]
+    if not last:
+        sentences = ["It has not run yet, and nothing of it was left out."]
+    sentences += prospect_sentences(cli, outlook, zone=zone, now=now)
+    if cli.is_json:
+        cli.put_json(
+            [
+                {
+                    "schedule": name,
+                    "at": None,
+                    "verdict": "now",
+                    "answer": " ".join(sentences),
+                    "runs": [execution_object(run) for run in last],
+                    "outlook": outlook_object(outlook, now=now),
+                }
+            ]
+        )
+        return 0
+    _put_sentences(cli, sentences)
+    return 0
+
+
+def _why_run(cli: Session, scheduler: Scheduler, args: Namespace) -> int:
+    from edgecron.cli.objects import execution_object
+    from edgecron.cli.options import read_count
+    from edgecron.cli.reasons import run_sentence
+    from edgecron.errors import NotFound
+
+    run_id = read_count(args.time, what="RUN", most=_MOST_ID)
+    run = scheduler.execution(run_id)
+    if run.schedule != args.name:
+        raise NotFound(
+            f"run {run_id} is one of schedule {run.schedule!r}",
+            hint=f"edgecron why {run.schedule} {run_id}",
+        )
+    sentence = run_sentence(run, zone=cli.zone(), now=scheduler.now())
+    if cli.is_json:
+        cli.put_json(
+            [
+                {
+                    "schedule": args.name,
+                    "at": None,
+                    "verdict": "recorded",
+                    "answer": sentence,
+                    "runs": [execution_object(run)],
+                    "outlook": None,
+                }
+            ]
+        )
+    else:
+        _put_sentences(cli, [sentence])
+    return 0
+
+
+def _put(cli: Session, scheduler: Scheduler, found: Explanation, sentences: list[str]) -> None:
+    if not cli.is_json:
+        _put_sentences(cli, sentences)
+        return
+    from edgecron.cli.objects import execution_object, instant
+
+    body: dict[str, Any] = {
+        "schedule": found.schedule.name,
+        "at": instant(found.at),
+        "verdict": found.verdict.value,
+        "answer": " ".join(sentences),
+        "runs": [execution_object(run) for run in found.runs],
+        "plan_at": instant(found.plan_at),
+        "due_at": instant(found.due_at),
+        "source": found.source,
+        "previous_at": instant(found.previous_at),
+        "next_at": instant(found.next_at),
+        "revision": found.words.revision,
+    }
+    cli.put_json([body])
+
+
+def _put_sentences(cli: Session, sentences: list[str]) -> None:
+    from edgecron.cli.screen import wrapped
+
+    for sentence in sentences:
+        cli.put(wrapped(sentence))
+
+
+def _sentences(cli: Session, scheduler: Scheduler, found: Explanation) -> list[str]:
+    from edgecron.cli.reasons import MOST_RUNS, run_sentence, verdict_sentences
+    from edgecron.explaining import Verdict
+
+    now, zone = scheduler.now(), cli.zone()
+    if found.verdict is Verdict.RECORDED:
+        shown: tuple[Execution, ...] = found.runs[-MOST_RUNS:]
+        lines = [run_sentence(run, zone=zone, now=now) for run in shown]
+        more = len(found.runs) - len(shown)
+        if more > 0:
+            history = cli.command(f"history {found.schedule.name}")
+            lines.insert(0, f"Of {len(found.runs)} runs these are the last; see {history}.")
+        return lines
+    lines = verdict_sentences(cli, found, zone=zone, now=now)
+    return lines + _change_notes(scheduler, found)
+
+
+def _change_notes(scheduler: Scheduler, found: Explanation) -> list[str]:
+    """What a clock change within a day of it does to such a time."""
+    from datetime import timedelta
+
+    from edgecron.timetext import to_ms
+    from edgecron.triggers import clock_change_notes
+
+    day = timedelta(days=1)
+    since, until = to_ms(found.at - day), to_ms(found.at + day)
+    notes: dict[str, None] = {}
+    for trigger in scheduler.triggers_at(found.schedule.name, found.at):
+        for change in clock_change_notes(trigger, since, until):
+            notes[f"On {change.date} {change.text}."] = None
+    return list(notes)
+
+
+def _refuse_removed(cli: Session, scheduler: Scheduler, name: str) -> None:
+    from edgecron.cli.screen import local_time
+    from edgecron.errors import NotFound
+
+    removed_at: datetime | None = scheduler.removed_at(name)
+    if removed_at is not None:
+        when = local_time(removed_at, zone=cli.zone())
+        raise NotFound(
+            f"schedule {name!r} was removed at {when}, and does not run any more",
+            hint=f"what it did: edgecron history {name}",
+        )

@@ -1,0 +1,172 @@
+"""why: one plain answer for what ran, what did not, and what will."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from edgecron.api import Scheduler
+from edgecron.explaining import Explanation, Verdict
+from edgecron.model import Overlap, Status
+from support.cli import Edgecron
+from support.clock import FakeClock
+from support.specs import make_spec
+from support.story import Story
+
+MORNING = datetime(2026, 11, 20, 8, 0, tzinfo=UTC)
+FIELDS = [
+    *("schedule", "at", "verdict", "answer", "runs", "plan_at", "due_at", "source"),
+    *("previous_at", "next_at", "revision"),
+]
+
+
+@pytest.fixture
+def clock() -> FakeClock:
+    return FakeClock(MORNING)
+
+
+@pytest.fixture
+def scheduler(tmp_path: Path, clock: FakeClock) -> Scheduler:
+    return Scheduler(tmp_path / "why.db", clock=clock)
+
+
+def verdict(scheduler: Scheduler, name: str, at: datetime) -> Verdict:
+    return scheduler.explain(name, at).verdict
+
+
+def test_a_time_to_come_is_told_with_its_trigger_and_those_around_it(
+    scheduler: Scheduler,
+) -> None:
+    scheduler.add(make_spec("hourly", "30 * * * *"))
+
+    coming = scheduler.explain("hourly", MORNING + timedelta(minutes=30))
+    none = scheduler.explain("hourly", MORNING + timedelta(minutes=31))
+
+    assert (coming.verdict, coming.source) == (Verdict.COMING, "30 * * * *")
+    assert none.verdict is Verdict.NO_TIME
+    assert none.previous_at == MORNING + timedelta(minutes=30)
+    assert none.next_at == MORNING + timedelta(minutes=90)
+
+
+def test_a_whole_minute_means_all_of_it_and_a_second_only_itself(scheduler: Scheduler) -> None:
+    scheduler.add(make_spec("sixth", "17 30 9 * * *"))
+
+    minute = scheduler.explain("sixth", MORNING + timedelta(minutes=90))
+    second = scheduler.explain("sixth", MORNING + timedelta(minutes=90, seconds=16))
+
+    assert minute.plan_at == MORNING + timedelta(minutes=90, seconds=17)
+    assert second.verdict is Verdict.NO_TIME
+
+
+def test_what_bounds_a_schedule_is_named(scheduler: Scheduler, clock: FakeClock) -> None:
+    hour = timedelta(hours=1)
+    spec = make_spec("bounded", "0 * * * *", max_runs=5)
+    scheduler.add(spec)
+    scheduler.add(make_spec("held", "0 * * * *"))
+    scheduler.pause("held", until=MORNING + 3 * hour)
+
+    assert verdict(scheduler, "bounded", MORNING - hour) is Verdict.NOT_MADE
+    assert verdict(scheduler, "bounded", MORNING + 5 * hour) is Verdict.COMING
+    assert verdict(scheduler, "bounded", MORNING + 6 * hour) is Verdict.USED_UP
+    assert verdict(scheduler, "held", MORNING + 2 * hour) is Verdict.HELD
+    assert verdict(scheduler, "held", MORNING + 3 * hour) is Verdict.COMING
+    clock.advance_ms(3_600_000)
+    assert verdict(scheduler, "bounded", MORNING + hour) is Verdict.DUE
+
+
+def test_a_time_is_judged_by_what_the_schedule_said_then(
+    scheduler: Scheduler, clock: FakeClock
+) -> None:
+    scheduler.add(make_spec("moved", "0 9 * * *"))
+    clock.advance_to(MORNING + timedelta(minutes=30))
+    scheduler.edit("moved", lambda _: make_spec("moved", "0 10 * * *"))
+    clock.advance_to(MORNING + timedelta(hours=4))
+
+    before = scheduler.explain("moved", MORNING + timedelta(minutes=10))
+    after = scheduler.explain("moved", MORNING + timedelta(hours=1))
+
+    assert (before.verdict, before.words.revision) == (Verdict.NO_TIME, 1)
+    assert before.next_at == MORNING + timedelta(hours=1)
+    assert (after.verdict, after.words.revision) == (Verdict.NO_TIME, 2)
+    assert after.next_at == MORNING + timedelta(hours=2)
+
+
+def told(story: Story, name: str, seconds: int) -> Explanation:
+    """What is known of so long after the story's beginning."""
+    start = story.runs(name)[0].plan_at
+    return story.scheduler.explain(name, start + timedelta(seconds=seconds))
+
+
+def test_what_ran_and_what_was_left_out_is_told_by_its_rows(story: Story) -> None:
+    policies = make_spec(overlap=Overlap.SKIP).policies
+    story.add("long", "* * * * *", lasts_s=150, policies=policies)
+    for _ in range(5):
+        story.after_s(60)
+
+    ran, left_out = told(story, "long", 0), told(story, "long", 60)
+
+    assert [run.status for run in ran.runs] == [Status.SUCCESS]
+    assert [(run.status, run.reason) for run in left_out.runs] == [("skipped", "overlap")]
+    assert ran.verdict is left_out.verdict is Verdict.RECORDED
+
+
+def test_a_time_within_a_missed_range_is_told_by_the_range_where_it_is_one_of_its(
+    story: Story,
+) -> None:
+    story.add("hourly", "0 * * * *")
+    story.after_s(3600)
+    story.after_s(5 * 3600)
+
+    within, between = told(story, "hourly", 2 * 3600), told(story, "hourly", 2 * 3600 + 1800)
+
+    [row] = within.runs
+    assert (row.status, row.reason, row.missed_count) == ("skipped", "misfire", 4)
+    assert between.verdict is Verdict.NO_TIME
+    assert between.runs == ()
+
+
+def test_the_words_are_those_of_a_person(edgecron: Edgecron, backup: str) -> None:
+    edgecron("add", "after-it", "--after", backup, "--", "true")
+    nothing = edgecron("why", backup)
+    edgecron("run", backup, "--wait")
+    last = edgecron("why", backup)
+    run = edgecron("why", backup, "1")
+
+    assert nothing.out.startswith("It has not run yet, and nothing of it was left out.\nNext: ")
+    assert last.out.startswith("Run 1 ran at ")
+    assert "because somebody asked for it; it succeeded after" in last.out
+    assert run.out == last.out.splitlines()[0] + "\n"
+    assert "because run 1 had ended, which it comes after" in edgecron("why", "after-it").out
+
+
+def test_the_fields_are_a_contract(edgecron: Edgecron, backup: str) -> None:
+    found = edgecron("why", backup, "2021-03-28 02:30", "--json")
+    now = edgecron("why", backup, "--json")
+
+    assert list(found.json[0]) == FIELDS
+    assert found.json[0]["verdict"] == "not_made"
+    assert found.json[0]["at"] == "2021-03-28T02:30:00Z"
+    assert list(now.json[0]) == ["schedule", "at", "verdict", "answer", "runs", "outlook"]
+
+
+def test_a_bare_time_is_today_and_yesterday_is_understood(edgecron: Edgecron, backup: str) -> None:
+    today = edgecron("why", backup, "00:00", "--json").json[0]["at"]
+    yesterday = edgecron("why", backup, "yesterday 00:00", "--json").json[0]["at"]
+
+    parsed = [datetime.fromisoformat(text) for text in (yesterday, today)]
+    assert parsed[1] - parsed[0] == timedelta(days=1)
+    assert parsed[1] <= datetime.now(UTC)
+
+
+def test_what_is_asked_wrongly_is_told(edgecron: Edgecron, backup: str) -> None:
+    edgecron("add", "gone", "--every", "1h", "--", "true")
+    edgecron("rm", "gone")
+
+    assert edgecron("why", "nobody").code == 3
+    assert edgecron("why", backup, "9999").code == 3
+    assert edgecron("why", backup, "at some time").code == 2
+    said = edgecron("why", "gone")
+    assert said.code == 3
+    assert "was removed at" in said.err
