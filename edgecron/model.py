@@ -329,7 +329,6 @@ class Claim:
     timeout_s: float | None
     kill_grace_s: float
     ok_codes: tuple[int, ...]
-    output_cap_bytes: int = OUTPUT_CAP_BYTES
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,7 +17,7 @@ from edgecron.engine.sleep import system_sleeper
 from edgecron.engine.twins import Announcement, find_twins
 from edgecron.engine.wake import ring_engines
 from edgecron.errors import DatabaseUnusable
-from edgecron.model import COMMAND_QUEUE, OnShutdown
+from edgecron.model import COMMAND_QUEUE, OUTPUT_CAP_BYTES, OnShutdown
 from edgecron.paths import state_dir
 from edgecron.runners import Runner
 from edgecron.runners.command import CommandRunner
@@ -53,7 +53,11 @@ class EngineHost:
         shutdown_timeout_ms: int | None = None,
         clock_wait_ms: int | None = CLOCK_WAIT_MS,
         only: int | None = None,
+        output_cap_bytes: int | None = None,
+        cgroup: str | None = None,
     ) -> None:
+        self._output_cap_bytes = output_cap_bytes or OUTPUT_CAP_BYTES
+        self._cgroup = cgroup
         _refuse_unusable(database, clock)
         database.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._state_dir = prepare_state_dir(state_dir(database))
@@ -117,7 +121,8 @@ class EngineHost:
             self._closers.pop()()
 
     def _start_runner(self, clock: Clock) -> Runner:
-        return CommandRunner(start(self._state_dir, clock=clock), clock=clock)
+        link = start(self._state_dir, clock=clock, cgroup=self._cgroup)
+        return CommandRunner(link, clock=clock, output_cap_bytes=self._output_cap_bytes)
 
 
 def _refuse_unusable(database: Path, clock: Clock) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from edgecron.clock import Clock
-from edgecron.model import Claim, JobKind, Outcome, Reason, Status
+from edgecron.model import OUTPUT_CAP_BYTES, Claim, JobKind, Outcome, Reason, Status
 from edgecron.runners import Lease
 from edgecron.runners.environment import (
     SHELL,
@@ -49,12 +49,14 @@ class CommandRunner:
         clock: Clock,
         environ: Mapping[str, str] | None = None,
         leases: Sequence[Lease] = (),
+        output_cap_bytes: int = OUTPUT_CAP_BYTES,
     ) -> None:
         self.supervisor_id = link.supervisor_id
         self._link = link
         self._clock = clock
         self._environ = dict(os.environ if environ is None else environ)
         self._own = own_account(self._environ)
+        self._output_cap_bytes = output_cap_bytes
         self._leases = {lease.lease_token: lease for lease in leases}
 
     @property
@@ -117,7 +119,7 @@ class CommandRunner:
             stdin=job.stdin,
             timeout_ms=None if timeout_s is None else max(1, round(timeout_s * 1000)),
             kill_grace_ms=round(claim.kill_grace_s * 1000),
-            output_cap_bytes=claim.output_cap_bytes,
+            output_cap_bytes=self._output_cap_bytes,
             identity=_identity(account),
             refused=refused,
         )

@@ -41,10 +41,13 @@ class StartBy(StrEnum):
     EXEC = "exec"  # a fresh interpreter
 
 
-def start(state_dir: Path, *, clock: Clock, by: StartBy | None = None) -> SupervisorLink:
+def start(
+    state_dir: Path, *, clock: Clock, by: StartBy | None = None, cgroup: str | None = None
+) -> SupervisorLink:
     """Start a supervisor and return our end of its link, once it holds its lock.
 
-    It is no child of ours: it outlives us, and leaves us no zombie. `by` None chooses.
+    It is no child of ours: it outlives us, and leaves us no zombie. `by` None chooses; `cgroup`
+    None is what the variable EDGECRON_CGROUP says.
     Raises SupervisorUnavailable where it can't be started, or the state folder is not usable.
     """
     folder = files.prepare_state_dir(state_dir)
@@ -58,9 +61,9 @@ def start(state_dir: Path, *, clock: Clock, by: StartBy | None = None) -> Superv
     with contextlib.closing(theirs):
         try:
             if by is StartBy.FORK:
-                _fork(theirs, folder, key=key, clock=clock)
+                _fork(theirs, folder, key=key, clock=clock, cgroup=cgroup)
             else:
-                _exec(theirs, folder, key=key)
+                _exec(theirs, folder, key=key, cgroup=cgroup)
         except OSError as error:
             ours.close()
             raise SupervisorUnavailable(f"supervisor can't be started: {error}") from error
@@ -89,11 +92,14 @@ def _has_other_threads() -> bool:
         return False
 
 
-def _fork(theirs: socket.socket, folder: Path, *, key: str, clock: Clock) -> None:
+def _fork(
+    theirs: socket.socket, folder: Path, *, key: str, clock: Clock, cgroup: str | None
+) -> None:
     pid = os.fork()
     if pid == 0:
         # Never back into the caller's stack, whatever happens.
         try:
+            os.environ.update(_variables(cgroup))
             serve_detached(theirs, folder, key=key, clock=clock)
         finally:
             os._exit(70)
@@ -101,14 +107,24 @@ def _fork(theirs: socket.socket, folder: Path, *, key: str, clock: Clock) -> Non
         os.waitpid(pid, 0)
 
 
-def _exec(theirs: socket.socket, folder: Path, *, key: str) -> None:
+def _variables(cgroup: str | None) -> dict[str, str]:
+    return {} if cgroup is None else {VARIABLE: cgroup}
+
+
+def _exec(theirs: socket.socket, folder: Path, *, key: str, cgroup: str | None) -> None:
     package_parent = str(Path(__file__).resolve().parents[2])
     fd = theirs.fileno()
     # -P: the folder we happen to be in must not stand in for a module.
     command = [sys.executable, "-P", "-c", _EXEC, package_parent, str(fd), key, os.fspath(folder)]
     # Its stderr ends when the supervisor has let go of what it inherited.
     ended = subprocess.run(
-        command, pass_fds=[fd], stdin=subprocess.DEVNULL, capture_output=True, cwd="/", check=False
+        command,
+        pass_fds=[fd],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        cwd="/",
+        env={**os.environ, **_variables(cgroup)},
+        check=False,
     )
     if ended.returncode != 0:
         words = ended.stderr.decode("utf-8", "replace").strip().splitlines() or ["nothing"]

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from edgecron.clock import SystemClock
-from edgecron.model import Cause, Claim, Job, JobKind, Outcome, Reason, Status
+from edgecron.model import OUTPUT_CAP_BYTES, Cause, Claim, Job, JobKind, Outcome, Reason, Status
 from edgecron.runners import Runner
 from edgecron.runners.command import CommandRunner, outcome_of
 from edgecron.supervisor import (
@@ -327,7 +327,7 @@ def test_a_journal_record_has_the_outcome_that_the_link_would_have_told(
     )
     assert again == told
     assert told.output is not None
-    assert told.output.dropped_bytes == 600_000 - one.output_cap_bytes
+    assert told.output.dropped_bytes == 600_000 - OUTPUT_CAP_BYTES
 
 
 def test_output_that_was_lost_with_its_file_is_flagged(tmp_path: Path) -> None:
