@@ -5,7 +5,7 @@ in this list, never from below; `tests/test_house.py` holds it.
 
     errors                what goes wrong, as types
     safetext              text from anybody, made harmless for a terminal
-    timetext              durations and instants as text
+    timetext, sizetext    durations, instants and sizes as text
     clock, paths          the only readers of clocks; where files live
     validity              checks that values go through at birth
     hold                  what may not fire, where a clock can't be believed
@@ -31,6 +31,7 @@ in this list, never from below; `tests/test_house.py` holds it.
     following             what a run prints, while it prints it
     documents             schedules as TOML text, and the texts of their options
     copies                backups, and a backup in the place of the database
+    config                settings: flag, variable, files, default
     api                   Scheduler: the embedding face, and the only wiring
     checkup               what is wrong with a database and around it; the end of what stalls
     crontab               crontabs in and out

@@ -112,6 +112,12 @@ class InvalidDocument(InvalidInput):
         return {"problems": list(self.problems)}
 
 
+class InvalidConfig(InvalidInput):
+    """A configuration file that can't be read or trusted, or that says what is not known."""
+
+    code = "invalid_config"
+
+
 class NotFound(EdgecronError, LookupError):
     """The schedule, run or file that was asked for is not there."""
 

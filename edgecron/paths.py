@@ -3,46 +3,97 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 
 from edgecron.errors import InvalidInput
 
 DATABASE_NAME = "edgecron.db"
+CONFIG_NAME = "config.toml"
 _STATE_SUFFIX = ".state"
+_MAC_FOLDER = "Library/Application Support"
 
 
 def database_path(given: str | None = None, *, environ: Mapping[str, str] | None = None) -> Path:
-    """The database file: what was given, else EDGECRON_DB, else the default of this user.
+    """The database file: what was given, else the default of this user.
 
     Root's default is /var/lib/edgecron/edgecron.db, everyone else's lies in the user data folder.
     Raises InvalidInput for a path that can't be.
     """
-    env = os.environ if environ is None else environ
-    named = given or env.get("EDGECRON_DB")
-    if named:
-        if "\0" in named:
-            raise InvalidInput(f"database path {named[:60]!a} holds a NUL character")
-        try:
-            path = Path(named).expanduser().absolute()
-        except RuntimeError as error:
-            raise InvalidInput(f"database path {named!r}: {error}") from error
-        try:
-            str(path).encode()
-        except UnicodeEncodeError:
-            # SQLite takes no other names, and a locale that is not UTF-8 makes some of them so.
-            raise InvalidInput(
-                f"database path {str(path)!a} is not valid UTF-8",
-                hint="take another name, or a UTF-8 locale",
-            ) from None
-        return path
-    if os.name == "posix" and os.geteuid() == 0:
+    if given:
+        return resolve_path(given, what="database path")
+    if is_root():
         return Path("/var/lib/edgecron") / DATABASE_NAME
-    from platformdirs import user_data_path
+    env = os.environ if environ is None else environ
+    return _user_folder(env, "XDG_DATA_HOME", ".local/share") / DATABASE_NAME
 
-    return user_data_path("edgecron", appauthor=False) / DATABASE_NAME
+
+def system_config_path() -> Path:
+    """The configuration file of the whole machine."""
+    # One place for every Python: Homebrew's own has another idea, in a folder that is not root's.
+    is_mac = sys.platform == "darwin"
+    folder = Path("/") / _MAC_FOLDER / "edgecron" if is_mac else Path("/etc/edgecron")
+    return folder / CONFIG_NAME
+
+
+def user_config_path(
+    given: str | None = None, *, environ: Mapping[str, str] | None = None
+) -> Path | None:
+    """The configuration file of this user: what was given, else the default.
+
+    None for root, whose file is that of the system. Raises InvalidInput for a path that can't be.
+    """
+    if given:
+        return resolve_path(given, what="configuration path")
+    if is_root():
+        return None
+    env = os.environ if environ is None else environ
+    return _user_folder(env, "XDG_CONFIG_HOME", ".config") / CONFIG_NAME
 
 
 def state_dir(database: Path) -> Path:
     """The folder beside a database that holds journals, FIFOs and locks."""
     return database.with_name(database.name + _STATE_SUFFIX)
+
+
+def is_root() -> bool:
+    return os.name == "posix" and os.geteuid() == 0
+
+
+def resolve_path(given: str, *, what: str) -> Path:
+    """An absolute path of what a person wrote. Raises InvalidInput for one that can't be."""
+    if "\0" in given:
+        raise InvalidInput(f"{what} {given[:60]!a} holds a NUL character")
+    try:
+        path = Path(given).expanduser().absolute()
+    except RuntimeError as error:
+        raise InvalidInput(f"{what} {given!r}: {error}") from error
+    try:
+        str(path).encode()
+    except UnicodeEncodeError:
+        # SQLite takes no other names, and a locale that is not UTF-8 makes some of them so.
+        raise InvalidInput(
+            f"{what} {str(path)!a} is not valid UTF-8",
+            hint="take another name, or a UTF-8 locale",
+        ) from None
+    return path
+
+
+def _user_folder(environ: Mapping[str, str], variable: str, below_home: str) -> Path:
+    """Our folder among a user's own, as platformdirs has it.
+
+    That takes longer to import than `list` takes altogether, so it is asked only where HOME and
+    the variable leave a doubt.
+    """
+    named, home = environ.get(variable, ""), environ.get("HOME", "")
+    if named.startswith("/"):
+        return Path(named) / "edgecron"
+    if home.startswith("/") and "ANDROID_DATA" not in environ:
+        below = _MAC_FOLDER if sys.platform == "darwin" else below_home
+        return Path(home) / below / "edgecron"
+    import platformdirs
+
+    if variable == "XDG_CONFIG_HOME":
+        return platformdirs.user_config_path("edgecron", appauthor=False)
+    return platformdirs.user_data_path("edgecron", appauthor=False)

@@ -20,6 +20,7 @@ __all__ = ["Scheduler"]
 class Scheduler(Applying, Acting, Backfilling, LookingAhead, Copying, Explaining):
     """A database of schedules and runs. For one thread; the file is opened on first use.
 
-    `database` None means EDGECRON_DB, else the default of this user. With `must_exist`, a missing
-    file raises NotFound instead of being made.
+    `database` None means the one that the command line would use: EDGECRON_DB, else what the
+    configuration names, else the default of this user. With `must_exist`, a missing file raises
+    NotFound instead of being made.
     """

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 from edgecron.clock import Clock, SystemClock
+from edgecron.config import load
 from edgecron.paths import database_path, state_dir
 from edgecron.timetext import from_ms
 
@@ -26,7 +27,11 @@ class Opened:
         clock: Clock | None = None,
         must_exist: bool = False,
     ) -> None:
-        self.path = database_path(None if database is None else str(database))
+        given = str(database) if database is not None else None
+        if given is None:
+            found = load().find("database")
+            given = None if found is None else str(found.text)
+        self.path = database_path(given)
         self._clock: Clock = clock or SystemClock()
         self._must_exist = must_exist
         self._open_store: SqliteStore | None = None

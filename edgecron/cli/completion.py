@@ -63,10 +63,9 @@ def _words(cli: Session, kind: str) -> Iterable[str]:
 
         return sorted(zone_names())
     from edgecron.errors import EdgecronError
-    from edgecron.paths import database_path
 
     try:
-        path = database_path(cli.database)
+        path = cli.database_path()
     except EdgecronError:
         return []
     return _words_of(path, kind)

@@ -32,6 +32,7 @@ from edgecron.timetext import format_instant
 
 if TYPE_CHECKING:
     from types import FrameType
+    from typing import TypedDict
 
     from edgecron.cli.transitions import Line
     from edgecron.engine.events import Event, Report
@@ -40,12 +41,16 @@ if TYPE_CHECKING:
     from edgecron.model import OnShutdown
     from edgecron.upcoming import UpcomingFire
 
+    class RunLimits(TypedDict):
+        output_cap_bytes: int
+        cgroup: str | None
+
+
 USAGE = (
     "[--max-running N] [--burst N] [--on-shutdown leave|wait|stop]"
     " [--shutdown-timeout DURATION] [--clock-wait DURATION|none|forever] [--log-format text|json]"
 )
 _STOPS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
-_FORMATS = ("text", "json")
 _LINGER_MS = 5_000  # so long a terminal can be asked to end what would be left running
 _STOPPING = {
     "leave": (
@@ -62,7 +67,6 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--burst", metavar="N", help="starts within a second, at most (no limit)")
     parser.add_argument(
         "--on-shutdown",
-        default="leave",
         metavar="leave|wait|stop",
         help="what becomes of what runs (leave)",
     )
@@ -71,32 +75,25 @@ def add_arguments(parser: ArgumentParser) -> None:
     )
     parser.add_argument(
         "--clock-wait",
-        default="10m",
         metavar="DURATION|none|forever",
         help="how long intervals wait for a clock that can be trusted (10m)",
     )
-    parser.add_argument("--log-format", default="text", metavar="text|json")
+    parser.add_argument("--log-format", metavar="text|json", help="lines of the log (text)")
 
 
 def run(cli: Session, args: Namespace) -> int:
-    from edgecron.cli.options import UsageError, read_choice, read_count
     from edgecron.cli.transitions import as_json
     from edgecron.model import OnShutdown
-    from edgecron.paths import database_path
 
-    max_running = (
-        None if args.max_running is None else read_count(args.max_running, what="--max-running")
-    )
-    burst = None if args.burst is None else read_count(args.burst, what="--burst")
-    on_shutdown = read_choice(args.on_shutdown, OnShutdown, what="--on-shutdown")
-    timeout_ms = _shutdown_timeout_ms(args, on_shutdown)
-    clock_wait_ms = _clock_wait_ms(args.clock_wait)
-    if args.log_format not in _FORMATS:
-        raise UsageError(f"--log-format is {args.log_format!r}, expected text or json")
-    is_json = args.log_format == "json" or cli.is_json
+    max_running = cli.setting("limits.max_running", flag=args.max_running)
+    burst = cli.setting("limits.burst", flag=args.burst)
+    on_shutdown = OnShutdown(cli.setting("limits.on_shutdown", flag=args.on_shutdown))
+    timeout_ms = _shutdown_timeout_ms(cli, args, on_shutdown)
+    clock_wait_ms = cli.setting("limits.clock_wait", flag=args.clock_wait)
+    is_json = cli.setting("limits.log_format", flag=args.log_format) == "json" or cli.is_json
     line = as_json if is_json else text_line(cli)
     is_terminal = sys.stdin.isatty() and sys.stderr.isatty()
-    database = database_path(cli.database)
+    database = cli.database_path()
     is_new = not os.path.lexists(database)
 
     def report(event: Event) -> None:
@@ -112,6 +109,7 @@ def run(cli: Session, args: Namespace) -> int:
         on_shutdown=on_shutdown,
         shutdown_timeout_ms=timeout_ms,
         clock_wait_ms=clock_wait_ms,
+        **run_limits(cli),
     )
     tell = _teller(cli, host.loop)
     try:
@@ -124,6 +122,14 @@ def run(cli: Session, args: Namespace) -> int:
     return 0
 
 
+def run_limits(cli: Session) -> RunLimits:
+    """What holds for each run, whoever starts it: the daemon, or `run --wait` by itself."""
+    return {
+        "output_cap_bytes": cli.setting("limits.output"),
+        "cgroup": cli.setting("cgroup"),
+    }
+
+
 def open_host(
     database: Path,
     *,
@@ -134,6 +140,8 @@ def open_host(
     shutdown_timeout_ms: int | None = None,
     clock_wait_ms: int | None = None,
     only: int | None = None,
+    output_cap_bytes: int | None = None,
+    cgroup: str | None = None,
 ) -> EngineHost:
     """An engine that is ready to run. Raises DatabaseUnusable where its place is not usable.
 
@@ -157,6 +165,8 @@ def open_host(
             shutdown_timeout_ms=shutdown_timeout_ms,
             clock_wait_ms=clock_wait_ms,
             only=only,
+            output_cap_bytes=output_cap_bytes,
+            cgroup=cgroup,
         )
     except (OSError, SupervisorUnavailable) as error:
         raise DatabaseUnusable(
@@ -207,28 +217,18 @@ def stop_on_signals(loop: Loop, *, is_terminal: bool, on_shutdown: OnShutdown) -
             signal.signal(each, stop)
 
 
-def _shutdown_timeout_ms(args: Namespace, on_shutdown: OnShutdown) -> int | None:
+def _shutdown_timeout_ms(cli: Session, args: Namespace, on_shutdown: OnShutdown) -> int | None:
+    """The bound of a wait. One of a file is for when there is a wait, one of an option for now."""
     from edgecron.cli.options import UsageError
     from edgecron.model import OnShutdown
-    from edgecron.timetext import parse_duration_ms
 
-    if args.shutdown_timeout is None:
-        return None
-    if on_shutdown is not OnShutdown.WAIT:
+    if on_shutdown is not OnShutdown.WAIT and args.shutdown_timeout not in (None, "none"):
         raise UsageError(
             f"--shutdown-timeout has no meaning with --on-shutdown {on_shutdown}",
             hint="it bounds --on-shutdown wait",
         )
-    return parse_duration_ms(args.shutdown_timeout)
-
-
-def _clock_wait_ms(text: str) -> int | None:
-    """How long to wait for a clock that can be trusted; None is without end."""
-    from edgecron.timetext import parse_duration_ms
-
-    if text == "forever":
-        return None
-    return 0 if text == "none" else parse_duration_ms(text)
+    timeout_ms: int | None = cli.setting("limits.shutdown_timeout", flag=args.shutdown_timeout)
+    return timeout_ms if on_shutdown is OnShutdown.WAIT else None
 
 
 def _has_said_stopping(cli: Session, event: Event) -> bool:

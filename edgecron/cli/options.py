@@ -17,7 +17,8 @@ from edgecron.errors import UsageError as UsageError
 
 OWN_ERROR = 125  # of `run --wait`, where every other code is the job's
 _COLORS = ("auto", "always", "never")
-_GLOBALS = ("--db", "--json", "--color", "--help", "--version")
+_GLOBALS = ("--db", "--json", "--color", "--config", "--help", "--version")
+_WITH_VALUE = ("--db", "--color", "--config")
 _ALIKE = 0.65  # of two options without their dashes: jsn is json, foo is not from
 
 
@@ -145,19 +146,21 @@ def _split(argv: list[str]) -> tuple[list[str], list[str] | None]:
 
 
 def _take_globals(session: Session, argv: list[str]) -> list[str]:
-    """Read --db, --json and --color wherever they stand; what is left."""
+    """Read --db, --json, --color and --config wherever they stand; what is left."""
     rest: list[str] = []
     words = iter(argv)
     for word in words:
         name, equals, value = word.partition("=")
         if word == "--json":
             continue
-        if name in ("--db", "--color"):
+        if name in _WITH_VALUE:
             given = value if equals else next(words, None)
             if given is None or given == "":
                 raise UsageError(f"{name} needs a value")
             if name == "--db":
                 session.database = given
+            elif name == "--config":
+                session.config_path = given
             elif given in _COLORS:
                 session.color = given
             else:
@@ -172,6 +175,9 @@ def _describe_globals(parser: Parser) -> None:
     group.add_argument("--db", metavar="PATH", help="the database file (or EDGECRON_DB)")
     group.add_argument("--json", action="store_true", help="output as JSON")
     group.add_argument("--color", choices=_COLORS, help="colours: auto, always or never")
+    group.add_argument(
+        "--config", metavar="PATH|none", help="your configuration file (or EDGECRON_CONFIG)"
+    )
 
 
 def _refuse_option(word: str, known: Iterable[str], *, prog: str) -> NoReturn:
@@ -214,7 +220,7 @@ def _show_help(words: list[str]) -> NoReturn:
         "  edgecron history           what has run",
         "  edgecron import crontab -  take over a crontab from stdin",
         "",
-        "usage: edgecron [--db PATH] [--json] [--color auto|always|never] VERB ...",
+        "usage: edgecron [--db PATH] [--json] [--color auto|always|never] [--config PATH] VERB ...",
     ]
     group = None
     for name, verb in VERBS.items():

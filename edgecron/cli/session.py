@@ -11,15 +11,19 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 if TYPE_CHECKING:
     from datetime import tzinfo
+    from pathlib import Path
 
     from edgecron.api import Scheduler
+    from edgecron.config import Config
     from edgecron.engine.peers import EngineState
     from edgecron.errors import EdgecronError
     from edgecron.model import Execution
 
 
 class Session:
-    """One run of the command line. `is_json` and `color` hold from the first option read on.
+    """One run of the command line. `is_json` holds from the first option read on.
+
+    `database`, `color` and `config_path` are what --db, --color and --config were given.
 
     `error_exit`, where it is set, is the exit code of every error of our own.
     """
@@ -27,8 +31,10 @@ class Session:
     def __init__(self) -> None:
         self.database: str | None = None
         self.is_json = False
-        self.color = "auto"
+        self.color: str | None = None
+        self.config_path: str | None = None
         self.error_exit: int | None = None
+        self._config: Config | None = None
         self._scheduler: Scheduler | None = None
         self._zone: tzinfo | None = None
         for stream in (sys.stdout, sys.stderr):
@@ -36,12 +42,37 @@ class Session:
             if isinstance(stream, TextIOWrapper):
                 stream.reconfigure(errors="backslashreplace")
 
+    def config(self) -> Config:
+        """What flags, variables and files say. Raises InvalidInput where one of them is wrong."""
+        if self._config is None:
+            from edgecron.config import load
+
+            flags = {"database": self.database, "color": self.color}
+            given = {key: text for key, text in flags.items() if text is not None}
+            self._config = load(self.config_path, flags=given)
+        return self._config
+
+    def setting(self, key: str, *, flag: str | None = None) -> Any:
+        """The value of a setting; `flag` is what a verb's own option was given.
+
+        Raises InvalidInput for a flag or variable that can't be read.
+        """
+        return self.config().get(key, flag=flag)
+
+    def database_path(self) -> Path:
+        """The database file that --db, EDGECRON_DB or a file names, else this user's own."""
+        from edgecron.paths import database_path
+
+        given = self.config().find("database")
+        return database_path(None if given is None else str(given.text))
+
     def scheduler(self, *, must_exist: bool = False) -> Scheduler:
-        """The database that --db or EDGECRON_DB names, else this user's own."""
+        """The database that --db, EDGECRON_DB or a file names, else this user's own."""
         if self._scheduler is None:
+            path = self.database_path()
             from edgecron.api import Scheduler
 
-            self._scheduler = Scheduler(self.database, must_exist=must_exist)
+            self._scheduler = Scheduler(path, must_exist=must_exist)
         return self._scheduler
 
     def find_scheduler(self) -> Scheduler | None:
@@ -71,9 +102,11 @@ class Session:
         return self._zone
 
     def use_color(self, stream: TextIO) -> bool:
-        """Whether to colour what goes to a stream: --color, then NO_COLOR, then the terminal."""
-        if self.color != "auto":
-            return self.color == "always"
+        """Whether to colour what goes to a stream: as it is set, else NO_COLOR, the terminal."""
+        # As no-color.org has it: what is set for this program comes before what is for all.
+        color = "auto" if self.config().find("color") is None else self.setting("color")
+        if color != "auto":
+            return bool(color == "always")
         if os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
             return False
         return stream.isatty()
@@ -149,11 +182,13 @@ class Session:
 
     def command(self, words: str) -> str:
         """A command line of ours for a person to copy, with this database."""
-        if self.database is None:
+        globals_ = (("--config", self.config_path), ("--db", self.database))
+        if not any(text for _, text in globals_):
             return f"edgecron {words}"
         from shlex import quote
 
-        return f"edgecron --db {quote(self.database)} {words}"
+        given = " ".join(f"{name} {quote(text)}" for name, text in globals_ if text)
+        return f"edgecron {given} {words}"
 
     def warn_without_engine(self, scheduler: Scheduler, *, queue: str = "command") -> None:
         """Say that nothing will fire, and what to do, where no engine is alive and at work."""

@@ -153,12 +153,12 @@ class Waiter:
             raise
 
     def _drive_new_host(self, execution_id: int) -> Execution | None:
-        from edgecron.cli.daemon import open_host
+        from edgecron.cli.daemon import open_host, run_limits
 
-        path = self._cli.scheduler().path
+        path, limits = self._cli.scheduler().path, run_limits(self._cli)
         # The supervisor is forked next, and must not inherit an open database.
         self._cli.close()
-        host = open_host(path, report=lambda event: None, only=execution_id)
+        host = open_host(path, report=lambda event: None, only=execution_id, **limits)
         try:
             with self._cli.scheduler().follower(execution_id) as follower:
                 try:

@@ -5,15 +5,17 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+import platformdirs
 import pytest
 
 from edgecron.errors import InvalidInput
-from edgecron.paths import DATABASE_NAME, database_path, state_dir
-
-
-def test_what_is_given_comes_before_the_environment() -> None:
-    assert database_path("/a/x.db", environ={"EDGECRON_DB": "/b/y.db"}) == Path("/a/x.db")
-    assert database_path(None, environ={"EDGECRON_DB": "/b/y.db"}) == Path("/b/y.db")
+from edgecron.paths import (
+    CONFIG_NAME,
+    DATABASE_NAME,
+    database_path,
+    state_dir,
+    user_config_path,
+)
 
 
 def test_a_relative_path_is_of_the_folder_we_are_in(
@@ -41,17 +43,38 @@ def test_root_has_a_place_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     assert database_path(environ={}) == Path("/var/lib/edgecron") / DATABASE_NAME
 
 
-def test_everyone_else_has_it_in_the_user_data_folder(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    "environ",
+    [
+        {"HOME": "/home/me"},
+        {"HOME": "/home/me", "XDG_DATA_HOME": "/data", "XDG_CONFIG_HOME": "/settings"},
+        {"HOME": "/home/me", "XDG_DATA_HOME": "data", "XDG_CONFIG_HOME": ""},
+        {"HOME": "here"},
+        {},
+    ],
+)
+def test_everyone_else_has_it_where_platformdirs_says(
+    monkeypatch: pytest.MonkeyPatch, environ: dict[str, str]
 ) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
-    monkeypatch.setenv("HOME", str(tmp_path))
-    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    for name in ("HOME", "XDG_DATA_HOME", "XDG_CONFIG_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in environ.items():
+        monkeypatch.setenv(name, value)
 
-    found = database_path(environ={"EDGECRON_DB": ""})
+    database, settings = database_path(), user_config_path()
 
-    assert found.name == DATABASE_NAME
-    assert found.is_relative_to(tmp_path)
+    data = platformdirs.user_data_path("edgecron", appauthor=False)
+    config = platformdirs.user_config_path("edgecron", appauthor=False)
+    assert database == data / DATABASE_NAME
+    assert settings == config / CONFIG_NAME
+
+
+def test_root_has_the_configuration_of_the_system_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+
+    assert user_config_path() is None
+    assert user_config_path("/a/x.toml") == Path("/a/x.toml")
 
 
 def test_the_state_folder_lies_beside_the_database() -> None:

@@ -1,0 +1,170 @@
+"""Settings: a flag over a variable over the user's file over the system's file over the default.
+
+Each key goes by itself. Where there is no file, two looks for one are all that this costs: the
+table of settings and the reader of TOML are not imported before something is asked of them.
+
+    settings.py  the table of settings       kinds.py     how their values are written
+    options.py   likewise, of [defaults]     defaults.py  what new schedules have
+    files.py     a file, read and checked    example.py   a file to start from
+    retention.py how much is kept            actions.py   keys of the dashboard
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from edgecron.paths import system_config_path, user_config_path
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from edgecron.config.files import ConfigFile
+    from edgecron.config.kinds import Text
+
+FILE_VARIABLE = "EDGECRON_CONFIG"
+DEFAULT = "default"  # in place of what gave a setting
+NO_FILE = "none"  # in place of a file: neither the user's nor the system's is read
+_OTHER_VARIABLES = {"database": "EDGECRON_DB"}
+
+
+class Place(NamedTuple):
+    """Where a file is looked for. One that was named must be there."""
+
+    path: Path
+    kind: str  # user or system
+    is_named: bool = False
+
+
+class Given(NamedTuple):
+    """What a setting was given: as text, as it was written, and by what.
+
+    `origin` is a flag, a variable or a file's path; `what` is the setting's name in a message.
+    """
+
+    text: Text
+    written: Any
+    origin: str
+    what: str
+
+
+class Config:
+    """What flags, variables and files say. `files` are in order, the strongest first."""
+
+    def __init__(
+        self,
+        files: tuple[ConfigFile, ...],
+        *,
+        flags: Mapping[str, str] | None = None,
+        environ: Mapping[str, str] | None = None,
+    ) -> None:
+        self.files = files
+        self._flags = flags or {}
+        self._environ = os.environ if environ is None else environ
+
+    def find(self, key: str, *, flag: str | None = None) -> Given | None:
+        """What a setting was given; None where its default holds.
+
+        Raises InvalidInput for a variable whose text can't be one of that kind.
+        """
+        flag = self._flags.get(key) if flag is None else flag
+        if flag is not None:
+            name = f"--{_flag_of(key)}"
+            return Given(flag, flag, name, name)
+        variable = variable_of(key)
+        value = self._environ.get(variable)
+        if value:
+            return Given(_parted(key, value), value, variable, variable)
+        for file in self.files:
+            if key in file.values:
+                text, written = file.values[key]
+                return Given(text, written, str(file.path), key)
+        return None
+
+    def line_of(self, key: str) -> int | None:
+        """The line that gives a setting, where it is a file's and can be told."""
+        given = self.find(key)
+        for file in self.files:
+            if given is not None and given.origin == str(file.path):
+                return file.line_of(key)
+        return None
+
+    def place_of(self, key: str) -> str:
+        """What gives a setting, for a message: a flag, a variable, or a file with its line."""
+        given, line = self.find(key), self.line_of(key)
+        origin = DEFAULT if given is None else given.origin
+        return origin if line is None else f"{origin}:{line}"
+
+    def get(self, key: str, *, flag: str | None = None) -> Any:
+        """The value of a setting, read: `flag` if given, else by the order of precedence.
+
+        Raises InvalidInput, naming the flag or variable that can't be read.
+        """
+        from edgecron.config.settings import SETTINGS
+
+        setting = SETTINGS[key]
+        given = self.find(key, flag=flag)
+        if given is not None:
+            return setting.kind.read(given.text, given.what)
+        return setting.default_value()
+
+
+def load(
+    named: str | None = None,
+    *,
+    flags: Mapping[str, str] | None = None,
+    environ: Mapping[str, str] | None = None,
+) -> Config:
+    """The configuration; `named` is the user's file, or `none` for no file at all.
+
+    Raises InvalidInput for a file that can't be read, can't be trusted, or says what isn't known.
+    """
+    env = os.environ if environ is None else environ
+    return Config(tuple(_read_present(find_places(named, environ=env))), flags=flags, environ=env)
+
+
+def find_places(
+    named: str | None = None, *, environ: Mapping[str, str] | None = None
+) -> tuple[Place, ...]:
+    """Where files are looked for, the strongest first, whether they are there or not."""
+    env = os.environ if environ is None else environ
+    name = named or env.get(FILE_VARIABLE) or None
+    if name == NO_FILE:
+        return ()
+    own = user_config_path(name, environ=env)
+    places = (Place(system_config_path(), "system"),)
+    return places if own is None else (Place(own, "user", name is not None), *places)
+
+
+def variable_of(key: str) -> str:
+    """EDGECRON_LIMITS_BURST of `limits.burst`; EDGECRON_DB of `database`."""
+    return _OTHER_VARIABLES.get(key) or f"EDGECRON_{key.upper().replace('.', '_')}"
+
+
+def _flag_of(key: str) -> str:
+    return "db" if key == "database" else key.rpartition(".")[2].replace("_", "-")
+
+
+def _parted(key: str, value: str) -> Text:
+    """The text of a variable; the parts of one that stands for an array."""
+    if "." not in key:
+        return value
+    from edgecron.config.settings import SETTINGS
+
+    return SETTINGS[key].kind.parted(value)
+
+
+def _read_present(places: tuple[Place, ...]) -> Iterator[ConfigFile]:
+    for place in places:
+        try:
+            # A link to nothing is a file that can't be read, and not one that isn't there.
+            os.lstat(place.path)
+        except (FileNotFoundError, NotADirectoryError):
+            if not place.is_named:
+                continue
+        except OSError:
+            pass  # Told when it is opened.
+        from edgecron.config.files import read_file
+
+        yield read_file(place.path, is_system=place.kind == "system")

@@ -1,0 +1,169 @@
+"""The table of settings: it drives the reader of files, `config show`, help and messages."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Any, NamedTuple
+
+from edgecron.config.actions import ACTIONS, read_keys
+from edgecron.config.kinds import (
+    DURATION,
+    NONE,
+    PATH,
+    THEME,
+    Kind,
+    choice,
+    count,
+    or_none,
+    read_duration_ms,
+    size,
+)
+from edgecron.config.options import option_kind
+from edgecron.model import OnShutdown
+
+FOREVER = "forever"
+_MOST_OUTPUT = 64 * 1024 * 1024
+
+
+class Color(StrEnum):
+    AUTO = "auto"  # on a terminal, unless NO_COLOR is set
+    ALWAYS = "always"
+    NEVER = "never"
+
+
+class LogFormat(StrEnum):
+    TEXT = "text"
+    JSON = "json"
+
+
+class Setting(NamedTuple):
+    """A setting. `default` is as a file has it; where that is None, `absent` says what holds."""
+
+    key: str
+    kind: Kind
+    default: Any
+    help: str
+    absent: str = NONE
+    flag: str | None = None
+
+    @property
+    def section(self) -> str:
+        return self.key.rpartition(".")[0]
+
+    @property
+    def name(self) -> str:
+        return self.key.rpartition(".")[2]
+
+    def default_value(self) -> Any:
+        if self.default is None:
+            return None
+        return self.kind.read(self.kind.text_of(self.default, self.key), self.key)
+
+
+SECTIONS: dict[str, str] = {
+    "": "where the database is, and how output looks",
+    "limits": "what an engine takes: daemon, and run --wait where it runs a schedule itself",
+    "defaults": "what new schedules have, unless add says otherwise",
+    "retention": "how long history and output are kept",
+    "dashboard": "how the dashboard looks",
+    "dashboard.keys": "which keys do what in the dashboard",
+}
+
+
+def _read_clock_wait(text: str, what: str) -> int | None:
+    """Milliseconds; None is without end."""
+    if text == FOREVER:
+        return None
+    return 0 if text == NONE else read_duration_ms(text, what)
+
+
+_CLOCK_WAIT = Kind(_read_clock_wait, 'a duration such as "10m", none or forever', (str,))
+_KEYS = Kind(
+    read_keys, 'the name of a key such as "ctrl+q", or an array of them', (str,), ",", True
+)  # fmt: skip
+_AGE = or_none(DURATION)
+_SIZE = or_none(size())
+
+_TOP = (
+    Setting("database", PATH, None, "the database file", "this user's own", "--db"),
+    Setting("color", choice(Color), "auto", "colours: auto, always or never", flag="--color"),
+    Setting(
+        "cgroup", PATH, None, "a folder of cgroup v2 to divide among runs", "one that is delegated"
+    ),
+)
+_LIMITS = (
+    Setting(
+        "limits.max_running", count(), None, "runs at once", "4 per core, at least 8",
+        "--max-running",
+    ),
+    Setting("limits.burst", or_none(count()), None, "starts within a second", "no limit",
+            "--burst"),
+    Setting(
+        "limits.output", size(least=1024, most=_MOST_OUTPUT), "256KiB",
+        "kept of what a run prints: its head and its tail",
+    ),
+    Setting(
+        "limits.on_shutdown", choice(OnShutdown), "leave",
+        "what becomes of what runs: leave, wait or stop", flag="--on-shutdown",
+    ),
+    Setting(
+        "limits.shutdown_timeout", or_none(DURATION), None,
+        "with wait: then what still runs is ended", flag="--shutdown-timeout",
+    ),
+    Setting(
+        "limits.clock_wait", _CLOCK_WAIT, "10m",
+        "how long intervals wait for a clock that can be trusted; none, forever",
+        flag="--clock-wait",
+    ),
+    Setting("limits.log_format", choice(LogFormat), "text", "text or json",
+            flag="--log-format"),
+)  # fmt: skip
+
+
+def _default(name: str, default: Any, help: str, absent: str = NONE) -> Setting:
+    return Setting(f"defaults.{name}", option_kind(name), default, help, absent)
+
+
+_DEFAULTS = (
+    _default("timezone", "local", "an IANA name, or local"),
+    _default("catch_up", "once", "missed times: once, skip or all"),
+    _default("grace", None, "how late is too late", "24h or one interval, whichever is longer"),
+    _default("overlap", "skip", "while it still runs: skip, queue, allow or replace"),
+    _default(
+        "max_running", None, "of one schedule at the same time", "1; unlimited with overlap allow"
+    ),
+    _default("timeout", None, "a run is ended after"),
+    _default("kill_grace", "10s", "between TERM and KILL"),
+    _default("ok_codes", [0], "exit codes that are a success"),
+    _default("retries", 0, "further attempts after a failure"),
+    _default("retry_delay", "10s", "before the first of them"),
+    _default("retry_factor", 2, "by which the delay grows"),
+    _default("retry_max_delay", "1h", "up to which it grows"),
+    _default("on_interrupt", "leave", "when its end is not known: leave or retry"),
+    _default("priority", "normal", "among queued runs: low, normal, high or a number"),
+    _default("jitter", "0s", "start up to this much later"),
+    _default("needs", [], "conditions that a run waits for"),
+    _default("needs_deadline", "24h", "how long after its time to wait for them"),
+    _default("env_file", None, "KEY=VALUE lines, read at each run"),
+    _default("cwd", None, "the folder to run in", "HOME"),
+)
+_RETENTION = (
+    Setting("retention.output_age", _AGE, None, "what runs printed is kept for"),
+    Setting("retention.output_bytes", _SIZE, None, "of all that runs printed"),
+    Setting("retention.history_age", _AGE, None, "ended runs are kept for"),
+    Setting("retention.history_count", or_none(count(most=1_000_000_000)), None,
+            "ended runs kept of each schedule"),
+    Setting("retention.database_bytes", or_none(size(least=1024 * 1024)), None,
+            "the size of the database"),
+)  # fmt: skip
+_DASHBOARD = (
+    Setting("dashboard.theme", THEME, "auto", "auto, or the name of a theme"),
+    *(
+        Setting(f"dashboard.keys.{name}", _KEYS, list(action.keys), action.help)
+        for name, action in ACTIONS.items()
+    ),
+)
+
+SETTINGS: dict[str, Setting] = {
+    setting.key: setting for setting in (*_TOP, *_LIMITS, *_DEFAULTS, *_RETENTION, *_DASHBOARD)
+}
