@@ -8,7 +8,8 @@
     edgecron add check --cron "0 6 * * *" --needs success:backup:8h -- /opt/verify.sh
 
 Times of --cron are local unless --tz says otherwise. Missed times are caught up once, and a run
-that still goes on is not started a second time: see the policies.
+that still goes on is not started a second time: see the policies. What is not given here is as
+[defaults] of the configuration has it: see `config show defaults`.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from argparse import ArgumentParser, Namespace
 from typing import TYPE_CHECKING
 
 from edgecron.cli import wanted, wantedjob
+from edgecron.cli.defaults import with_defaults
 from edgecron.cli.options import UsageError
 from edgecron.cli.phrases import next_sentence
 from edgecron.cli.session import Session
@@ -41,6 +43,7 @@ def run(cli: Session, args: Namespace) -> int:
     from edgecron.validity import check_name
 
     check_name(args.name, what="schedule name")
+    args = with_defaults(cli, args)
     timezone = check_zone("local" if args.tz is None else args.tz)
     at = now(SystemClock())
     triggers = wanted.read_triggers(args, name=args.name, timezone=timezone, now=at)

@@ -5,7 +5,8 @@
     sudo edgecron import crontab /etc/cron.d/backup
 
 Lines of /etc have a user column, as have those of any file with --system; those of --user-format
-have none. A second import adds nothing. cron still runs the lines until they are commented out,
+have none. Policies of new schedules are those of `config show defaults`. A second import adds
+nothing. cron still runs the lines until they are commented out,
 which is offered.
 """
 
@@ -23,7 +24,7 @@ from edgecron.errors import InvalidCrontab, InvalidInput, NotFound
 
 if TYPE_CHECKING:
     from edgecron.crontab import Comparison, Crontab, Entry
-    from edgecron.model import Schedule
+    from edgecron.model import Policies, Schedule, ScheduleSpec
 
 USAGE = "crontab FILE|- [--system|--user-format] [--comment-out] [--json]"
 _STDIN = "-"
@@ -128,14 +129,28 @@ def _parse(args: Namespace, content: bytes) -> Crontab:
 
 
 def _import(cli: Session, crontab: Crontab) -> tuple[Comparison, list[Schedule]]:
+    from edgecron.config.defaults import default_policies, option_defaults
     from edgecron.crontab import find_new
 
     scheduler = cli.scheduler()
+    policies = default_policies(option_defaults(cli.config()))
     comparison = find_new(crontab.entries, [schedule.spec for schedule in scheduler.schedules()])
     if not comparison.new:
         return comparison, []
-    added = scheduler.add_all([entry.spec for entry in comparison.new], origin="crontab")
-    return comparison, added
+    specs = [_with_policies(entry.spec, policies) for entry in comparison.new]
+    return comparison, scheduler.add_all(specs, origin="crontab")
+
+
+def _with_policies(spec: ScheduleSpec, policies: Policies) -> ScheduleSpec:
+    """A line's schedule with the policies of new ones, but for what the crontab says itself.
+
+    So it does of zone, folder and variables, if only by what it leaves out: cron's own then.
+    """
+    from dataclasses import replace
+
+    if spec.policies.jitter_s:
+        policies = replace(policies, jitter_s=spec.policies.jitter_s)
+    return replace(spec, policies=policies)
 
 
 def _put(cli: Session, added: list[Schedule], comparison: Comparison) -> None:
