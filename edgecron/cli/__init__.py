@@ -11,6 +11,7 @@ examples first.
     wantedjob.py those of its job                  prospects.py    what will happen next, and why
     waiting.py   run --wait                        printing.py     what runs print
     runwords.py  a run in words                    followlogs.py   logs -f
+    defaults.py  those that were not given
 """
 
 from __future__ import annotations

@@ -37,6 +37,7 @@ VERBS: dict[str, Verb] = {
     "doctor": Verb("doctor", "what is wrong, and what to do about it", "Engine"),
     "backup": Verb("backup", "a safe copy of the database, while it is in use", "Engine"),
     "restore": Verb("restore", "put a backup in the place of the database", "Engine"),
+    "config": Verb("config_", "settings, and where each comes from", "Engine"),
     "check": Verb("check", "a trigger in plain words, with its next times", "Help"),
     "completion": Verb("completion", "complete words in bash, zsh or fish", "Help"),
     "demo": Verb("demo", "see it work, in a throw-away database", "Help"),
@@ -48,5 +49,5 @@ OTHER_WORDS = {
     "start": "daemon", "serve": "daemon", "engine": "daemon", "create": "add", "new": "add",
     "change": "edit", "stop": "pause", "unpause": "resume", "trigger": "run", "info": "show",
     "dump": "backup", "save": "backup", "recover": "restore", "explain": "why",
-    "postpone": "reschedule", "defer": "reschedule",
+    "postpone": "reschedule", "defer": "reschedule", "settings": "config",
 }  # fmt: skip

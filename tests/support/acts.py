@@ -40,6 +40,7 @@ ACTS: dict[str, tuple[str, ...]] = {
     "status": ("status",),
     "doctor": ("doctor",),
     "completion": ("completion", "bash"),
+    "config": ("config", "show"),
     "check": ("check", "30 2 * * *"),
 }
 # They go on until they are told to end, and have tests of their own.

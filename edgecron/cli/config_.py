@@ -1,0 +1,218 @@
+"""Settings: what each is, and where that comes from.
+
+    edgecron config show                    every setting
+    edgecron config show limits             those of a section, or one
+    edgecron config show --changed          only what is not as it comes
+    edgecron config path                    which files are looked at
+    edgecron config check my.toml           is this file all right?
+    edgecron config init                    write a file to start from
+
+A flag comes before a variable EDGECRON_SECTION_KEY, that before your file, that before the system's
+file, that before the default, each setting by itself. EDGECRON_CONFIG or --config names another
+file in place of yours; with `none` no file is read. Root has the system's file alone.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from argparse import ArgumentParser, Namespace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from edgecron.cli.options import UsageError
+from edgecron.cli.session import Session
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from edgecron.config.settings import Setting
+
+USAGE = "show [SECTION|KEY] [--changed] | path | check [FILE] | init [FILE]"
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("action", metavar="show|path|check|init")
+    parser.add_argument(
+        "what", nargs="?", metavar="SECTION|KEY|FILE", help="of show; of check and init a file"
+    )
+    parser.add_argument("--changed", action="store_true", help="with show: what is set alone")
+
+
+def run(cli: Session, args: Namespace) -> int:
+    actions = {"show": _show, "path": _path, "check": _check, "init": _init}
+    if args.action not in actions:
+        raise UsageError(f"{args.action!r} is not known, expected show, path, check or init")
+    if args.changed and args.action != "show":
+        raise UsageError("--changed is for show")
+    actions[args.action](cli, args)
+    return 0
+
+
+def _show(cli: Session, args: Namespace) -> None:
+    objects = [_setting_object(cli, setting) for setting in _wanted(args.what)]
+    if args.changed:
+        objects = [each for each in objects if each["origin"] != "default"]
+    if cli.is_json:
+        cli.put_json(objects)
+        return
+    if not objects:
+        cli.say("nothing is set: every setting has its default")
+        return
+    rows = [(each["key"], _shown(each), each["origin"]) for each in objects]
+    styles = [
+        ("bold", None, "dim") if each["origin"] == "default" else ("bold", "green", None)
+        for each in objects
+    ]
+    from edgecron.cli.screen import table
+
+    is_colored = cli.use_color(sys.stdout)
+    headings = ("KEY", "VALUE", "FROM")
+    for line in table(headings, rows, is_colored=is_colored, styles=styles, flexible=(2, 1)):
+        cli.put(line)
+
+
+def _wanted(what: str | None) -> list[Setting]:
+    """All settings, those of a section, or one. Raises UsageError for what is neither."""
+    from edgecron.config.settings import SECTIONS, SETTINGS
+
+    if what is None:
+        return list(SETTINGS.values())
+    name = what.strip("[]")
+    found = [each for key, each in SETTINGS.items() if f"{key}.".startswith(f"{name}.")]
+    if not found:
+        from difflib import get_close_matches
+
+        by_last = {key.rpartition(".")[2]: key for key in SETTINGS}
+        known = {**by_last, **{key: key for key in (*SETTINGS, *SECTIONS) if key}}
+        close = get_close_matches(name, known, n=1)
+        hint = f"did you mean {known[close[0]]}?" if close else "see: edgecron config show"
+        raise UsageError(f"setting {what!r} is not known", hint=hint)
+    return found
+
+
+def _setting_object(cli: Session, setting: Setting) -> dict[str, Any]:
+    """A setting as JSON has it. Raises InvalidInput where a variable can't be read."""
+    from edgecron.config import variable_of
+
+    config = cli.config()
+    given = config.find(setting.key)
+    config.get(setting.key)
+    value = setting.default if given is None else given.written
+    if setting.key == "database":
+        value = str(cli.database_path())
+    return {
+        "key": setting.key,
+        "value": value,
+        "origin": "default" if given is None else given.origin,
+        "line": config.line_of(setting.key),
+        "default": setting.default,
+        "absent": setting.absent if setting.default is None else None,
+        "variable": variable_of(setting.key),
+        "flag": setting.flag,
+        "help": setting.help,
+    }
+
+
+def _shown(setting: Mapping[str, Any]) -> str:
+    value = setting["value"]
+    if value is None:
+        return str(setting["absent"])
+    return " ".join(map(str, value)) or "none" if isinstance(value, list) else str(value)
+
+
+def _path(cli: Session, args: Namespace) -> None:
+    from edgecron.config import find_places
+
+    _refuse_argument(args)
+    places = [
+        {"path": str(place.path), "kind": place.kind, "exists": os.path.lexists(place.path)}
+        for place in find_places(cli.config_path)
+    ]
+    if cli.is_json:
+        cli.put_json(places)
+        return
+    if not places:
+        cli.say("no file is read")
+        return
+    rows = [
+        (str(each["path"]), str(each["kind"]), "is read" if each["exists"] else "is not there")
+        for each in places
+    ]
+    from edgecron.cli.screen import table
+
+    # Plain: whether there are colours is for a file to say that may be what is looked for.
+    for line in table(("FILE", "WHOSE", "STATE"), rows, is_colored=False):
+        cli.put(line)
+
+
+def _check(cli: Session, args: Namespace) -> None:
+    """Read a file, or all that is looked at and the variables; InvalidInput tells what is wrong."""
+    from edgecron.config import Config
+    from edgecron.config.defaults import option_defaults
+    from edgecron.config.files import read_file
+    from edgecron.config.settings import SETTINGS
+    from edgecron.paths import resolve_path
+
+    if args.what is None:
+        config = cli.config()
+    else:
+        path = resolve_path(args.what, what="configuration path")
+        config = Config((read_file(path),), environ={})
+    for key in SETTINGS:
+        config.get(key)
+    option_defaults(config)
+    checked = [{"path": str(file.path), "settings": len(file.values)} for file in config.files]
+    if cli.is_json:
+        cli.put_json(checked)
+    elif not checked:
+        cli.say("there is no file, and every setting has its default or a variable's value")
+    else:
+        from edgecron.cli.phrases import count_words
+        from edgecron.safetext import clean
+
+        for file, each in zip(config.files, checked, strict=True):
+            words = count_words(len(file.values), "setting")
+            cli.put(clean(f"{each['path']}: all right, {words}"))
+
+
+def _init(cli: Session, args: Namespace) -> None:
+    from edgecron.config import find_places
+    from edgecron.config.example import example_text
+    from edgecron.paths import resolve_path
+    from edgecron.safetext import clean
+
+    if args.what is not None:
+        path, is_system = resolve_path(args.what, what="configuration path"), False
+    else:
+        places = find_places(cli.config_path)
+        if not places:
+            raise UsageError("--config none names no file", hint="give one: config init FILE")
+        path, is_system = places[0].path, places[0].kind == "system"
+    _write_new(path, example_text(), is_system=is_system)
+    if cli.is_json:
+        cli.put_json([{"path": str(path)}])
+    else:
+        cli.put(clean(f"wrote {path}: every setting is a comment yet"))
+
+
+def _write_new(path: Path, text: str, *, is_system: bool) -> None:
+    """Write a file that was not there. Raises AlreadyExists where it was."""
+    from edgecron.errors import AlreadyExists
+
+    path.parent.mkdir(mode=0o755 if is_system else 0o700, parents=True, exist_ok=True)
+    mode = 0o644 if is_system else 0o600  # Everybody reads the system's.
+    try:
+        fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
+    except FileExistsError:
+        raise AlreadyExists(
+            f"file {path} is there already, and is left as it is",
+            hint="name another one: config init FILE",
+        ) from None
+    with open(fd, "w", encoding="utf-8") as file:
+        file.write(text)
+
+
+def _refuse_argument(args: Namespace) -> None:
+    if args.what is not None:
+        raise UsageError(f"config {args.action} takes no more, but got {args.what!r}")

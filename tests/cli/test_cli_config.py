@@ -1,0 +1,246 @@
+"""`config`: what each setting is, where it comes from, and which files are all right."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from edgecron.config.settings import SETTINGS
+from support.cli import Edgecron
+from support.settings import Settings
+
+
+@pytest.fixture
+def settings(database: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
+    return Settings(tmp_path, monkeypatch)
+
+
+def test_show_says_where_each_value_comes_from(edgecron: Edgecron, settings: Settings) -> None:
+    system = settings.write_system('[limits]\nburst = 5\n[defaults]\ntimeout = "1h"\n')
+    user = settings.write_user('[defaults]\ntimeout = "2h"\nok_codes = [0, 3]\n')
+    settings.set("EDGECRON_LIMITS_MAX_RUNNING", "3")
+
+    shown = edgecron("config", "show", "--color", "never", "--json").json
+
+    found = {each["key"]: each for each in shown}
+    assert list(found) == list(SETTINGS)
+    of = {key: (each["value"], each["origin"], each["line"]) for key, each in found.items()}
+    assert of["color"] == ("never", "--color", None)
+    assert of["limits.max_running"] == ("3", "EDGECRON_LIMITS_MAX_RUNNING", None)
+    assert of["limits.burst"] == (5, str(system), 2)
+    assert of["defaults.timeout"] == ("2h", str(user), 2)
+    assert of["defaults.ok_codes"] == ([0, 3], str(user), 3)
+    assert of["defaults.grace"] == (None, "default", None)
+    assert of["dashboard.keys.quit"] == (["q", "ctrl+q"], "default", None)
+    assert found["defaults.grace"]["absent"] == "24h or one interval, whichever is longer"
+    assert found["limits.burst"]["variable"] == "EDGECRON_LIMITS_BURST"
+    assert found["limits.burst"]["flag"] == "--burst"
+
+
+def test_show_is_a_table_for_people(edgecron: Edgecron, settings: Settings) -> None:
+    settings.set("COLUMNS", "300")
+    user = settings.write_user("[limits]\nburst = 5\n")
+
+    lines = edgecron("config", "show", "limits").out.splitlines()
+
+    assert lines[0].split() == ["KEY", "VALUE", "FROM"]
+    assert lines[1].split("  ")[0] == "limits.max_running"
+    assert "4 per core, at least 8" in lines[1]
+    assert lines[2].split() == ["limits.burst", "5", str(user)]
+    assert lines[3].split() == ["limits.output", "256KiB", "default"]
+
+
+def test_show_of_one_key_or_of_what_is_changed_alone(
+    edgecron: Edgecron, settings: Settings
+) -> None:
+    settings.write_user('[dashboard.keys]\nquit = "f10"\n')
+
+    one = edgecron("config", "show", "limits.burst", "--json").json
+    changed = edgecron("config", "show", "--changed", "--json").json
+    database = os.environ["EDGECRON_DB"]
+
+    assert [each["key"] for each in one] == ["limits.burst"]
+    assert [(each["key"], each["value"]) for each in changed] == [
+        ("database", database),
+        ("dashboard.keys.quit", "f10"),
+    ]
+
+
+def test_the_database_is_shown_by_its_path_wherever_that_comes_from(
+    edgecron: Edgecron, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("EDGECRON_DB")
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+
+    [default] = edgecron("config", "show", "database", "--json").json
+    [given] = edgecron("config", "show", "database", "--db", "/a/x.db", "--json").json
+
+    assert (default["value"], default["origin"]) == ("/var/lib/edgecron/edgecron.db", "default")
+    assert (given["value"], given["origin"]) == ("/a/x.db", "--db")
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("show", "limits.burts"), "did you mean limits.burst?"),
+        (("show", "burst"), "did you mean limits.burst?"),
+        (("show", "limit"), "did you mean limits?"),
+        (("shwo",), "expected show, path, check or init"),
+        (("path", "x"), "takes no more"),
+        (("path", "--changed"), "--changed is for show"),
+        ((), "show|path|check|init"),
+    ],
+)
+def test_what_is_not_known_is_refused(
+    edgecron: Edgecron, settings: Settings, words: tuple[str, ...], said: str
+) -> None:
+    refused = edgecron("config", *words)
+
+    assert refused.code == 2
+    assert said in refused.err
+
+
+def test_path_shows_the_files_and_which_of_them_are_there(
+    edgecron: Edgecron, settings: Settings
+) -> None:
+    settings.write_system("limits = [")
+
+    shown = edgecron("config", "path", "--json")
+    for_people = edgecron("config", "path")
+    none = edgecron("--config", "none", "config", "path", "--json")
+
+    assert shown.json == [
+        {"path": str(settings.user_path), "kind": "user", "exists": False},
+        {"path": str(settings.system_path), "kind": "system", "exists": True},
+    ]
+    assert "is not there" in for_people.out
+    assert none.json == []
+
+
+def test_check_reads_one_file_or_all_that_is_looked_at(
+    edgecron: Edgecron, settings: Settings, tmp_path: Path
+) -> None:
+    settings.write_user("[limits]\nburst = 5\n")
+    other = tmp_path / "other.toml"
+    other.write_text("[limits]\nburts = 5\n")
+    other.chmod(0o600)
+
+    good = edgecron("config", "check")
+    bad = edgecron("config", "check", str(other))
+    settings.set("EDGECRON_LIMITS_OUTPUT", "much")
+    of_a_variable = edgecron("config", "check")
+
+    assert good.out == f"{settings.user_path}: all right, 1 setting\n"
+    assert bad.code == 2
+    assert f"{other}:2: limits.burts is not known (did you mean limits.burst?)" in bad.err
+    assert of_a_variable.code == 2
+    assert "EDGECRON_LIMITS_OUTPUT is 'much', expected a size" in of_a_variable.err
+
+
+def test_init_writes_a_file_to_start_from_and_never_over_another(
+    edgecron: Edgecron, settings: Settings
+) -> None:
+    first = edgecron("config", "init")
+    again = edgecron("config", "init")
+
+    assert first.code == 0
+    assert str(settings.user_path) in first.out
+    assert settings.user_path.stat().st_mode & 0o777 == 0o600
+    assert "# burst = 10" in settings.user_path.read_text()
+    assert again.code == 4
+    assert edgecron("config", "check").code == 0
+
+
+def test_what_completes_words_looks_into_the_same_database(
+    edgecron: Edgecron, settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    edgecron("add", "of-the-variable", "--every", "1h", "--", "true")
+    settings.write_user(f'database = "{tmp_path}/of-the-file.db"\n')
+    by_variable = edgecron("completion", "--words", "names")
+    monkeypatch.delenv("EDGECRON_DB")
+    edgecron("add", "of-the-file", "--every", "1h", "--", "true")
+
+    by_file = edgecron("completion", "--words", "names")
+
+    assert (by_variable.out, by_file.out) == ("of-the-variable\n", "of-the-file\n")
+
+
+def test_any_verb_refuses_a_file_with_what_is_not_known(
+    edgecron: Edgecron, settings: Settings
+) -> None:
+    path = settings.write_user('[dashboard]\nthem = "nord"\n')
+
+    refused = edgecron("list", "--json")
+    without = edgecron("--config", "none", "list", "--json")
+
+    assert refused.code == 2
+    assert refused.error["code"] == "invalid_config"
+    assert refused.error["message"] == f"{path}:2: dashboard.them is not known"
+    assert refused.error["hint"] == "did you mean dashboard.theme?"
+    assert without.code == 0
+
+
+def test_help_and_version_need_no_file(edgecron: Edgecron, settings: Settings) -> None:
+    settings.write_user("limits = [")
+
+    assert edgecron("--version").code == 0
+    assert edgecron("config", "--help").code == 0
+    assert edgecron("config", "path").code == 0
+
+
+def test_a_named_file_that_is_not_there_is_refused(
+    edgecron: Edgecron, settings: Settings, tmp_path: Path
+) -> None:
+    by_flag = edgecron("--config", str(tmp_path / "missing.toml"), "list")
+    without = edgecron("--config=", "list")
+
+    assert by_flag.code == 2
+    assert "missing.toml can't be read: no such file" in by_flag.err
+    assert "--config needs a value" in without.err
+
+
+def test_the_database_of_a_file_is_that_of_every_verb(
+    edgecron: Edgecron, settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("EDGECRON_DB")
+    settings.write_user(f'database = "{tmp_path}/of-the-file.db"\n')
+
+    edgecron("add", "x", "--every", "1h", "--", "true")
+
+    from edgecron import Scheduler
+
+    assert (tmp_path / "of-the-file.db").exists()
+    with Scheduler() as scheduler:
+        assert [schedule.name for schedule in scheduler.schedules()] == ["x"]
+
+
+@pytest.mark.parametrize(
+    ("color", "flag", "is_coloured"),
+    [("always", None, True), ("never", None, False), ("always", "never", False)],
+)
+def test_colours_are_as_a_file_says_unless_a_flag_says_otherwise(
+    edgecron: Edgecron,
+    settings: Settings,
+    monkeypatch: pytest.MonkeyPatch,
+    color: str,
+    flag: str | None,
+    is_coloured: bool,
+) -> None:
+    monkeypatch.setenv("NO_COLOR", "1")
+    settings.write_user(f'color = "{color}"\n')
+
+    said = edgecron(*(("--color", flag) if flag else ()), "config", "show", "color")
+
+    assert ("\x1b[" in said.out) is is_coloured
+
+
+def test_a_command_to_copy_names_the_same_file(
+    edgecron: Edgecron, settings: Settings, tmp_path: Path
+) -> None:
+    path = settings.write_user("[limits]\nburst = 5\n")
+
+    said = edgecron("--config", str(path), "add", "x", "--every", "1h", "--", "true")
+
+    assert f"start one: edgecron --config {path} daemon" in said.err
