@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import argparse
 import json
+import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+import traceback
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
+import apsw
+
+from edgecron.errors import EdgecronError
 from tests.bench import (
     callables,
     catch_up,
@@ -25,9 +30,14 @@ from tests.bench import (
     written,
 )
 from tests.bench.machine import Setting
+from tests.bench.peers import daemons, embedded, idling
+from tests.bench.peers.programs import Programs, find_programs
 from tests.bench.table import Row
 
 Measure = Callable[[Setting], Iterator[Row]]
+# What a measurement may end with; the others go on.
+_FAILURES = (AssertionError, EdgecronError, OSError, RuntimeError, ValueError, apsw.Error,
+             subprocess.SubprocessError)  # fmt: skip
 # By name, in the order of the table; what each measures is its rows'.
 BENCHES: dict[str, tuple[Measure, str]] = {
     "next": (next_times.rows, "the next time of a cron trigger"),
@@ -45,9 +55,40 @@ BENCHES: dict[str, tuple[Measure, str]] = {
     "written": (written.rows, "what is written for a lone run"),
     "catch-up": (catch_up.rows, "deciding a misfire of fifty years"),
 }
+PEERS: dict[str, tuple[Callable[[Setting, Programs], Iterator[Row]], str]] = {
+    "embedded": (embedded.rows, "APScheduler 3 and huey: 1,000 due at once"),
+    "daemons": (daemons.rows, "busybox crond, Debian's cron, cronstable: 1,000 due at once"),
+    "idling": (idling.rows, "what each costs with nothing due, and to import"),
+}
 
 
 def main() -> int:
+    options = _parse()
+    benches = PEERS if options.peers else BENCHES
+    if options.list:
+        print("\n".join(f"{name:<10} {what}" for name, (_, what) in benches.items()))
+        return 0
+    folder = (options.folder or machine.default_folder()).resolve()
+    setting = Setting(folder=folder, is_quick=options.quick, say=_say)
+    found = machine.describe(folder)
+    wanted: Mapping[str, Measure] = {name: measure for name, (measure, _) in BENCHES.items()}
+    missing: dict[str, str] = {}
+    if options.peers:
+        programs = find_programs(setting, may_install=options.install)
+        wanted, missing = _beside(programs), programs.missing
+    rows = list(_measure({name: wanted[name] for name in options.rows or benches}, setting))
+    print(machine.words(found), end="\n\n")
+    print(table.markdown(rows) if options.markdown else table.aligned(rows))
+    for name, why in missing.items():
+        print(f"- {name} was not measured: {why}")
+    if options.json:
+        content = {"machine": found, "quick": options.quick, "missing": missing}
+        content["rows"] = [row.to_json() for row in rows]
+        options.json.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
+    return int(options.strict and any(row.is_met is False or row.is_failure for row in rows))
+
+
+def _parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.bench", description=__doc__)
     parser.add_argument("rows", nargs="*", metavar="ROWS", help="names of --list; default: all")
     parser.add_argument("--list", action="store_true", help="the names, and what they measure")
@@ -56,32 +97,40 @@ def main() -> int:
     parser.add_argument("--markdown", action="store_true", help="print it as Markdown")
     parser.add_argument("--strict", action="store_true", help="exit 1 where a reach is not met")
     parser.add_argument("--folder", type=Path, help="where databases lie; default: a cache folder")
+    parser.add_argument("--peers", action="store_true", help="measure other schedulers instead")
+    parser.add_argument(
+        "--install", action="store_true", help="with --peers: get those that are not here"
+    )
     options = parser.parse_args()
-    if options.list:
-        print("\n".join(f"{name:<10} {what}" for name, (_, what) in BENCHES.items()))
-        return 0
-    unknown = [name for name in options.rows if name not in BENCHES]
+    benches = PEERS if options.peers else BENCHES
+    unknown = [name for name in options.rows if name not in benches]
     if unknown:
         parser.error(f"no rows are called {', '.join(unknown)} (see: --list)")
-    folder = (options.folder or machine.default_folder()).resolve()
-    setting = Setting(folder=folder, is_quick=options.quick, say=_say)
-    found = machine.describe(folder)
-    rows = list(_measure(options.rows or list(BENCHES), setting))
-    print(machine.words(found), end="\n\n")
-    print(table.markdown(rows) if options.markdown else table.aligned(rows))
-    if options.json:
-        content = {"machine": found, "quick": options.quick, "rows": [r.to_json() for r in rows]}
-        options.json.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
-    return int(options.strict and any(row.is_met is False for row in rows))
+    if options.install and not options.peers:
+        parser.error("--install has no meaning without --peers")
+    return options
 
 
-def _measure(names: list[str], setting: Setting) -> Iterator[Row]:
-    for name in names:
+def _beside(programs: Programs) -> dict[str, Measure]:
+    """The measurements of peers, given where those are."""
+
+    def bound(name: str) -> Measure:
+        return lambda setting: PEERS[name][0](setting, programs)
+
+    return {name: bound(name) for name in PEERS}
+
+
+def _measure(wanted: Mapping[str, Measure], setting: Setting) -> Iterator[Row]:
+    for name, measure in wanted.items():
         began = time.monotonic()
         _say(f"{name} ...")
-        for row in BENCHES[name][0](setting):
-            _say(f"  {' | '.join(cell for cell in row.cells() if cell)}")
-            yield row
+        try:
+            for row in measure(setting):
+                _say(f"  {' | '.join(cell for cell in row.cells() if cell)}")
+                yield row
+        except _FAILURES as error:
+            traceback.print_exc()
+            yield Row(bench=name, what=name, measured="failed", note=str(error), is_failure=True)
         _say(f"  took {time.monotonic() - began:.0f} s")
 
 

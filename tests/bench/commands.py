@@ -53,11 +53,11 @@ def rows(setting: Setting) -> Iterator[Row]:
         ours, theirs = [], []
 
         def mine(found: list[Started] = ours, places: int | None = max_running) -> float:
-            found.append(_measure_edgecron(setting, count, places))
+            found.append(measure_edgecron(setting, count, places))
             return found[-1].took_s
 
         def others(found: list[Started] = theirs) -> float:
-            found.append(_measure_bare(setting, count))
+            found.append(measure_bare(setting, count))
             return found[-1].took_s
 
         pairs = interleave(rounds, mine, others)
@@ -97,7 +97,7 @@ def _written_row(count: int, ours: list[Started], theirs: list[Started]) -> Row:
     )
 
 
-def _measure_edgecron(setting: Setting, count: int, max_running: int | None) -> Started:
+def measure_edgecron(setting: Setting, count: int, max_running: int | None) -> Started:
     ended = 0
 
     def report(event: Event) -> None:
@@ -123,7 +123,7 @@ def _measure_edgecron(setting: Setting, count: int, max_running: int | None) -> 
     return Started(took_s=(last_ms - due_ms) / 1000, written_bytes=written)
 
 
-def _measure_bare(setting: Setting, count: int) -> Started:
+def measure_bare(setting: Setting, count: int) -> Started:
     with setting.place() as folder, descriptors(2 * count + 100):
         database = folder / "bare.db"
         _prepare(database, count)

@@ -9,7 +9,6 @@ its step is over.
 from __future__ import annotations
 
 import multiprocessing
-import shutil
 import subprocess
 import time
 from collections.abc import Iterator
@@ -26,31 +25,13 @@ from edgecron.paths import state_dir
 from tests.bench.machine import Setting
 from tests.bench.processes import BOUND_S, daemon, wait_until
 from tests.bench.schedules import command_spec, make, multiply, set_due
+from tests.bench.stamps import read_stamps, stamp_command
 from tests.bench.table import Row, at_most
 from tests.bench.timing import percentile
 
 MANY = 100_000
 APART_MS = 250
 LEAD_MS = 3_000
-# Says which run it is, and when it began; no library has to be found for it.
-PROGRAM = r"""
-#include <fcntl.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <time.h>
-#include <unistd.h>
-int main(int argc, char **argv) {
-    struct timespec now;
-    char line[96];
-    clock_gettime(CLOCK_REALTIME, &now);
-    const char *run = getenv("EDGECRON_RUN_ID");
-    int fd = open(argv[1], O_WRONLY | O_APPEND | O_CREAT, 0600);
-    int size = snprintf(line, sizeof line, "%s %lld\n", run ? run : "bare",
-        (long long)now.tv_sec * 1000000000LL + now.tv_nsec);
-    return argc == 2 && write(fd, line, size) == size ? 0 : 1;
-}
-"""
-COMPILERS = (("cc", "-static"), ("cc",))
 
 
 def rows(setting: Setting) -> Iterator[Row]:
@@ -97,9 +78,9 @@ def seen_rows(setting: Setting) -> Iterator[Row]:
 
 def _measure_starts(folder: Path, count: int) -> tuple[list[float], list[float], str]:
     """Milliseconds of fires, and of bare spawns in between; and what was started."""
-    database, stamps = folder / "many.db", folder / "stamps"
-    program, how = _compile(folder)
-    make(database, [command_spec("s", "every 1h", str(program), str(stamps))])
+    database = folder / "many.db"
+    command, stamps, how = stamp_command(folder)
+    make(database, [command_spec("s", "every 1h", *command)])
     multiply(database, "s", MANY - 1)
     with daemon(database):
         first_ms = SystemClock().now_ms() + LEAD_MS
@@ -109,32 +90,17 @@ def _measure_starts(folder: Path, count: int) -> tuple[list[float], list[float],
         for number in range(count):
             at_ms = first_ms + number * APART_MS + APART_MS // 2
             time.sleep(max(0.0, at_ms / 1000 - time.time()))
-            subprocess.Popen([str(program), str(stamps)], close_fds=False).wait()
+            subprocess.Popen(command, close_fds=False).wait()
             wanted.append(at_ms)
-        wait_until(
-            lambda: len(stamps.read_text().splitlines()) == 2 * count, "all commands have begun"
-        )
-        lines = [line.split() for line in stamps.read_text().splitlines()]
+        wait_until(lambda: len(read_stamps(stamps)) == 2 * count, "all commands have begun")
     due = _due_times(database)
-    bare = [int(at) / 1e6 for run, at in lines if run == "bare"]
+    found = read_stamps(stamps)
+    bare = sorted(at_ms for run, at_ms in found if run == "bare")
     return (
-        [int(at) / 1e6 - due[int(run)] for run, at in lines if run != "bare"],
-        [at_ms - wanted_ms for at_ms, wanted_ms in zip(sorted(bare), wanted, strict=True)],
+        [at_ms - due[int(run)] for run, at_ms in found if run != "bare"],
+        [at_ms - wanted_ms for at_ms, wanted_ms in zip(bare, wanted, strict=True)],
         how,
     )
-
-
-def _compile(folder: Path) -> tuple[Path, str]:
-    """A tiny program, static where that can be."""
-    source, program = folder / "stamp.c", folder / "stamp"
-    source.write_text(PROGRAM, encoding="ascii")
-    assert shutil.which("cc"), "no C compiler (cc) is here: install one to measure latency"
-    for compiler in COMPILERS:
-        command = [*compiler, "-O2", "-o", str(program), str(source)]
-        if subprocess.run(command, capture_output=True, check=False).returncode == 0:
-            how = "static" if "-static" in compiler else "dynamically linked"
-            return program, f"a {how} C program"
-    raise AssertionError("the C compiler (cc) can't make a program")
 
 
 def _due_times(database: Path) -> dict[int, int]:

@@ -56,6 +56,7 @@ class Row:
     value: float | None = None
     figures: dict[str, object] = field(default_factory=dict)
     note: str = ""
+    is_failure: bool = False  # it could not be measured, though it should have been
 
     @property
     def judged(self) -> float | None:

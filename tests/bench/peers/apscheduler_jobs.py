@@ -1,0 +1,69 @@
+"""A thousand jobs of APScheduler 3 due at once, from a store in SQLite; run by the Python that
+has it: `apscheduler_jobs.py DATABASE COUNT call|spawn|idle`. Prints seconds from due to the last
+start."""
+
+import datetime
+import subprocess
+import sys
+import threading
+import time
+
+from apscheduler.schedulers.background import BackgroundScheduler
+
+started: list[float] = []
+processes: list["subprocess.Popen[bytes]"] = []
+done = threading.Event()
+
+
+def call() -> None:
+    note()
+
+
+def spawn() -> None:
+    process = subprocess.Popen(
+        ["true"], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        close_fds=False, start_new_session=True,
+    )  # fmt: skip
+    note()
+    process.communicate()
+
+
+def note() -> None:
+    started.append(time.time())
+    if len(started) == COUNT:
+        done.set()
+
+
+COUNT = int(sys.argv[2]) if __name__ == "__main__" else 0
+
+
+def main() -> None:
+    scheduler = BackgroundScheduler(timezone=datetime.UTC)
+    scheduler.add_jobstore("sqlalchemy", url=f"sqlite:///{sys.argv[1]}")
+    scheduler.start(paused=True)
+    is_idle = sys.argv[3] == "idle"
+    due = datetime.datetime.now(datetime.UTC)
+    # With an hour each, it would be late for them, and leave them out.
+    due += datetime.timedelta(hours=1) if is_idle else datetime.timedelta(seconds=5 + COUNT / 20)
+    job = spawn if sys.argv[3] == "spawn" else call
+    for number in range(COUNT):
+        scheduler.add_job(
+            job, "interval", hours=1, start_date=due, id=f"job-{number}", misfire_grace_time=None
+        )
+    assert datetime.datetime.now(datetime.UTC) < due, "the jobs were made too late"
+    scheduler.resume()
+    if is_idle:
+        print("ready", flush=True)
+        sys.stdin.read()
+    else:
+        assert done.wait(600), f"{len(started)} of {COUNT} have started"
+        print(max(started) - due.timestamp(), flush=True)
+    scheduler.shutdown()
+
+
+if __name__ == "__main__":
+    # Jobs are stored by the name of their module.
+    import apscheduler_jobs
+
+    apscheduler_jobs.COUNT = COUNT
+    apscheduler_jobs.main()
