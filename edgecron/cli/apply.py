@@ -59,7 +59,7 @@ def run(cli: Session, args: Namespace) -> int:
 
         say_problems(cli, error)
         raise
-    _put(cli, steps)
+    _put(cli, steps, is_pruned=args.prune)
     if args.dry_run:
         cli.say("nothing is written: this was a dry run")
         return 0
@@ -109,13 +109,13 @@ def _planner(cli: Session, *, is_dry: bool) -> Iterator[Scheduler]:
         yield empty
 
 
-def _put(cli: Session, steps: Collection[Step]) -> None:
+def _put(cli: Session, steps: Collection[Step], *, is_pruned: bool) -> None:
     from edgecron.cli.plans import put_plan, step_object
 
     if cli.is_json:
         cli.put_json(step_object(step) for step in steps)
     else:
-        put_plan(cli, steps)
+        put_plan(cli, steps, is_pruned=is_pruned)
 
 
 def _read(content: bytes) -> Document:

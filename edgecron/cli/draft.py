@@ -50,7 +50,10 @@ class Draft:
 
             rmtree(self._folder, ignore_errors=True)
         else:
+            from shlex import quote
+
             self._cli.say(f"your text is kept in {self.path}")
+            self._cli.say(f"when it is mended: {self._cli.command(f'apply {quote(self.path)}')}")
 
     def settle(self) -> None:
         """Let the file be removed: its text was taken over, or nobody wants it."""

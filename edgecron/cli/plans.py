@@ -12,15 +12,18 @@ if TYPE_CHECKING:
     from edgecron.errors import InvalidDocument
     from edgecron.model import Schedule
 
-MOST_TOLD = 20  # of what is wrong with a document
+MOST_TOLD = 20  # of what is wrong with a document, or left alone by it
 _STYLES = {"create": "green", "change": "yellow", "remove": "red"}
 _SIGNS = {"create": "+", "change": "~", "remove": "-"}
 
 
-def put_plan(cli: Session, steps: Collection[Step]) -> None:
-    """A plan on stdout: what is made, changed and removed, and how much is left as it is."""
+def put_plan(cli: Session, steps: Collection[Step], *, is_pruned: bool) -> None:
+    """A plan on stdout: what is made, changed and removed, and how much is left as it is.
+
+    What came from elsewhere is named where it might have been removed.
+    """
     from edgecron.cli.screen import paint
-    from edgecron.documents.comparing import Action
+    from edgecron.documents.comparing import PRUNABLE, Action
 
     is_colored = cli.use_color(sys.stdout)
     for step in steps:
@@ -35,8 +38,12 @@ def put_plan(cli: Session, steps: Collection[Step]) -> None:
             cli.put(f"    {', '.join(spec.triggers)}: {job_words(spec)}")
         put_changes(cli, step.changes)
     left = [step for step in steps if step.action is Action.LEAVE]
-    for step in left:
+    told = [step for step in left if is_pruned or step.note == PRUNABLE]
+    for step in told[:MOST_TOLD]:
         cli.put(paint(f"  left alone: {step.name} ({step.note})", "dim", is_on=is_colored))
+    if len(told) > MOST_TOLD:
+        words = f"  left alone: {len(told) - MOST_TOLD} more, see --json"
+        cli.put(paint(words, "dim", is_on=is_colored))
     cli.say(count_actions(steps))
 
 
@@ -84,7 +91,7 @@ def count_actions(steps: Iterable[Step]) -> str:
         Action.CHANGE: "to change",
         Action.REMOVE: "to remove",
         Action.KEEP: "unchanged",
-        Action.LEAVE: "left alone",
+        Action.LEAVE: "not in the file",
     }
     counts = [f"{count} {text}" for one, text in words.items() if (count := actions.count(one))]
     return ", ".join(counts) if counts else "nothing to do: the file and the database are empty"

@@ -12,6 +12,7 @@ from edgecron.documents.values import is_secret_name
 from edgecron.model import Schedule, ScheduleSpec
 
 APPLY = "apply "  # begins the origin of what a document made; its file follows
+PRUNABLE = "no longer in the file; --prune removes it"
 SECRET = "***"  # shown instead of the value of a variable that is called like a secret
 
 
@@ -72,8 +73,7 @@ def compare(
         elif is_pruned:
             step = Step(action=Action.REMOVE, name=schedule.name, schedule=schedule)
         else:
-            note = "no longer in the file; --prune removes it"
-            step = Step(action=Action.LEAVE, name=schedule.name, schedule=schedule, note=note)
+            step = Step(action=Action.LEAVE, name=schedule.name, schedule=schedule, note=PRUNABLE)
         steps.append(step)
     return tuple(steps)
 

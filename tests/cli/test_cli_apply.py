@@ -7,10 +7,12 @@ import os
 from pathlib import Path
 from types import SimpleNamespace
 
+import apsw
 import pytest
 
 from edgecron.api import Scheduler
 from support.cli import Edgecron, Said
+from support.specs import make_spec
 from support.terminal import on_terminal, read_until
 
 TWO = """\
@@ -203,7 +205,8 @@ def test_prune_removes_what_the_file_has_made_and_nothing_else(
     left = edgecron("apply", str(file))
     pruned = edgecron("apply", str(file), "--prune")
 
-    assert "  left alone: report (no longer in the file; --prune removes it)" in left.out
+    assert left.out == "  left alone: report (no longer in the file; --prune removes it)\n"
+    assert left.err == "1 unchanged, 3 not in the file\n"
     assert pruned.out.splitlines() == [
         "- remove report",
         "  left alone: by-hand (not made by apply)",
@@ -398,3 +401,33 @@ def test_what_a_crontab_made_is_exported_and_applied_unchanged(
 
     assert said.err == "2 unchanged\n"
     assert listed(edgecron) == before
+
+
+def test_of_many_that_are_left_alone_some_are_named(edgecron: Edgecron, file: File) -> None:
+    with Scheduler(os.environ["EDGECRON_DB"]) as scheduler:
+        scheduler.add_all([make_spec(f"n{number}", "every 1h") for number in range(25)])
+
+    said = edgecron("apply", str(file), "--prune", "--dry-run")
+
+    assert said.out.count("not made by apply") == 20
+    assert "  left alone: 5 more, see --json" in said.out
+
+
+def test_a_plan_holds_while_times_are_decided(
+    edgecron: Edgecron, file: File, database: Path
+) -> None:
+    # An engine fires between plan and transaction: nobody changed the schedule.
+    file.write('[schedules.x]\nevery = "1s"\nshell = "date"\n')
+    edgecron("apply", str(file))
+    with Scheduler(database) as scheduler:
+        from edgecron.documents.reading import read_document
+
+        document = read_document(b'[schedules.x]\nevery = "1h"\nshell = "date"\n')
+        steps = scheduler.plan_document(document, origin="apply x")
+        connection = apsw.Connection(str(database))
+        connection.execute("UPDATE schedules SET decided_until = decided_until + 1000")
+        connection.close()
+
+        [changed] = scheduler.apply(steps, origin="apply x")
+
+    assert changed.spec.triggers == ("every 1h",)
