@@ -6,10 +6,10 @@
     edgecron export | ssh board edgecron apply -
 
 A file has a table for each schedule, [schedules.NAME], whose keys are the options of `add` with
-underscores, as `export` writes them: cron, command, timeout, retry_delay. What a table does not
-name has its default, on every machine the same, whatever the defaults of `add` are set to here.
-A pause is left as it is where the file does not say enabled; a next time does not move unless
-times change.
+underscores, as `export` writes them: cron, command, timeout, retry_delay; `edit NAME` shows all.
+What a table does not name has its default, the same on every machine: defaults of `add` that the
+configuration sets have no part in it. A pause is left as it is where the file does not say enabled;
+a next time does not move unless times change.
 
 --prune removes only what an apply of the same file, by its path, has made or changed last; what
 came from elsewhere is left alone, and shown. --dry-run writes nothing, and exits with 0.

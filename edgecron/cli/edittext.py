@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from argparse import Namespace
 from typing import TYPE_CHECKING
@@ -107,14 +108,19 @@ def _say_wrong(cli: Session, error: EdgecronError, *, is_last: bool) -> None:
 
 
 def _wrong_words(error: EdgecronError) -> list[str]:
+    """What is wrong, for the top of the text: at its lines as they then are."""
     from edgecron.safetext import clean
 
-    if isinstance(error, InvalidDocument) and error.problems:
-        return [
-            clean(f"{one['message']} ({one['hint']})" if one["hint"] else str(one["message"]))
-            for one in error.problems
-        ]
-    return [clean(error.message)]
+    if not (isinstance(error, InvalidDocument) and error.problems):
+        message = re.sub(r"at line (\d+)", lambda at: f"at line {int(at[1]) + 1}", error.message)
+        return [clean(message)]
+    above = len(error.problems)
+    words = []
+    for one in error.problems:
+        where = "" if one["line"] is None else f"line {one['line'] + above}: "
+        hint = f" ({one['hint']})" if one["hint"] else ""
+        words.append(clean(f"{where}{one['message']}{hint}"))
+    return words
 
 
 def _wants_again(draft: Draft) -> bool:

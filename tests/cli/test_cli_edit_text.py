@@ -322,10 +322,25 @@ def test_a_person_mends_what_is_wrong(edgecron: Edgecron, backup: str, editor: E
     assert "every: duration '5 parsecs' is not understood" in seen
     assert "every: 1h -> 2h" in seen
     _, second = editor.shown
-    assert second.startswith("# ! every: duration '5 parsecs' is not understood")
+    assert second.startswith("# ! line 7: every: duration '5 parsecs' is not understood")
+    assert second.splitlines()[6] == 'every = "5 parsecs"'
     assert 'every = "5 parsecs"' in second
     assert shown(edgecron)["triggers"] == ["every 2h"]
     assert editor.kept() == []
+
+
+def test_the_place_of_a_slip_in_the_toml_is_that_in_the_text(
+    edgecron: Edgecron, backup: str, editor: Editor
+) -> None:
+    editor.does(replaced('every = "1h"', "every = 1h"), replaced("every = 1h", 'every = "2h"'))
+
+    seen = at_terminal("e")
+
+    assert "(at line 6, column 10)" in seen
+    _, second = editor.shown
+    assert "(at line 7, column 10)" in second.splitlines()[0]
+    assert second.splitlines()[6] == "every = 1h"
+    assert "every: 1h -> 2h" in seen
 
 
 def test_a_person_keeps_the_text_for_later(edgecron: Edgecron, backup: str, editor: Editor) -> None:
