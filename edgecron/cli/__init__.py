@@ -9,6 +9,7 @@ examples first.
     objects.py   values as JSON objects            phrases.py      values in a few words
     wanted.py    a schedule's options, read        transitions.py  an engine's events as lines
     wantedjob.py those of its job                  prospects.py    what will happen next, and why
+    help_.py     help; manual.py: the man page     everyday.py    what both of them say
     waiting.py   run --wait                        printing.py     what runs print
     runwords.py  a run in words                    followlogs.py   logs -f
     defaults.py  those that were not given

@@ -1,11 +1,11 @@
 """Make a schedule: when it runs, and what.
 
     edgecron add backup --cron "0 2 * * *" -- tar czf /backup/home.tgz /home/me
-    edgecron add probe --every 5m --timeout 30s --shell "curl -fsS example.org | grep -q ok"
-    edgecron add report --cron "0 9 * * MON-FRI" --tz Europe/Berlin -- /opt/report.sh
+    edgecron add probe --every 5m --timeout 30s --shell "curl -fsS example.org"
+    edgecron add report --cron "0 9 * * MON-FRI" --tz Asia/Tokyo -- /opt/report
     edgecron add remind --at "tomorrow 09:00" -- notify-send "the bins"
     edgecron add warm-up --on-boot -- /opt/warm-up.sh
-    edgecron add check --cron "0 6 * * *" --needs success:backup:8h -- /opt/verify.sh
+    edgecron add check --cron "0 6 * * *" --needs success:backup:8h -- verify
 
 Times of --cron are local unless --tz says otherwise. Missed times are caught up once, and a run
 that still goes on is not started a second time: see the policies. What is not given here is as

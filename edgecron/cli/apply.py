@@ -2,7 +2,7 @@
 
     edgecron apply schedules.toml --dry-run     only show what it would do
     edgecron apply schedules.toml
-    edgecron apply schedules.toml --prune       and remove what is no longer in it
+    edgecron apply schedules.toml --prune       and remove what it left out
     edgecron export | ssh board edgecron apply -
 
 A file has a table for each schedule, [schedules.NAME], whose keys are the options of `add` with

@@ -2,7 +2,7 @@
 
     edgecron backfill report 2026-11-01 2026-11-08 --dry-run    what it would do
     edgecron backfill report 2026-11-01 2026-11-08
-    edgecron backfill report "2026-11-01 06:00" "2026-11-01 12:00" --priority normal
+    edgecron backfill report "2026-11-01 06:00" "2026-11-01 12:00" --yes
 
 Every time of its triggers in the range, both ends included, that has no success and is not queued
 or running gets a run of its own, with that time as its EDGECRON_PLAN_AT. They run one after the

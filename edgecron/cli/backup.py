@@ -1,9 +1,9 @@
 """A safe copy of the database, made while engines run and schedules fire.
 
     edgecron backup /mnt/usb/edgecron.db
-    edgecron backup /var/backups/edgecron/        a folder: edgecron-20261120T080000Z.db in it
+    edgecron backup /var/backups/edgecron/     a folder, named by time in it
     edgecron backup - | ssh nas 'cat > edgecron.db'
-    edgecron add backup --cron "0 3 * * *" -- edgecron backup /var/backups/edgecron/
+    edgecron add keep --cron "0 3 * * *" -- edgecron backup /var/backups/
 
 The backup is one plain file. It gets its name only when it is whole, on the disk, and looked
 through for damage; until then, and where anything goes wrong, an earlier one of that name stays

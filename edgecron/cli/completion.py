@@ -1,12 +1,13 @@
 """The script that lets a shell complete verbs, options, choices, schedules and runs.
 
-    edgecron completion bash > ~/.local/share/bash-completion/completions/edgecron
-    edgecron completion zsh > "${fpath[1]}/_edgecron"           for one of your own folders in fpath
+    edgecron completion bash | sudo tee /etc/bash_completion.d/edgecron
+    edgecron completion zsh > "${fpath[1]}/_edgecron"
     edgecron completion fish > ~/.config/fish/completions/edgecron.fish
-    eval "$(edgecron completion bash)"                          in this shell alone
+    eval "$(edgecron completion bash)"                 in this shell alone
 
-A shell that is started afterwards has it. For every user: /usr/share/bash-completion/completions,
-/usr/share/zsh/site-functions and /usr/share/fish/vendor_completions.d. Repeat it after an upgrade.
+A shell that is started afterwards has it. For zsh take a folder of your own that fpath names before
+compinit is called. For bash a user's own place is ~/.local/share/bash-completion/completions, with
+the file named edgecron. Repeat it after an upgrade.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Change a schedule: what is given changes, the rest stays.
 
     edgecron edit backup                          its TOML in $VISUAL or $EDITOR
-    edgecron edit backup --cron "30 3 * * *"      new times, instead of all it had
+    edgecron edit backup --cron "30 3 * * *"    new times, instead of all it had
     edgecron edit backup --timeout 2h --grace 6h
     edgecron edit backup --timeout none           clear an option
     edgecron edit backup -- /opt/backup.sh --fast

@@ -3,7 +3,7 @@
     edgecron export > schedules.toml
     edgecron export backup report -o schedules.toml
     edgecron export --json
-    edgecron export --crontab                       what cron can do, the rest as comments
+    edgecron export --crontab          what cron can do, the rest as comments
 
 Only what differs from the defaults is written. Variables (env) are written as the database holds
 them: keep secrets in a file that env_file names. History, counts, next times and a pause with an

@@ -3,7 +3,7 @@
 edgecron history
 edgecron history backup -n 50
 edgecron history --status failed --status interrupted
-edgecron history --before 1200        the next page, after run 1200 was the last one shown
+edgecron history --before 1200        the next page, after run 1200
 """
 
 from __future__ import annotations

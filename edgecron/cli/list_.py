@@ -1,7 +1,7 @@
 """All schedules: when they run, what comes next, and how the last run ended.
 
 edgecron list
-edgecron list --json | jq -r '.[] | select(.last_status == "failed") | .name'
+edgecron list --json | jq -r '.[] | select(.last_status=="failed").name'
 """
 
 from __future__ import annotations

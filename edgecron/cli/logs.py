@@ -3,11 +3,11 @@
     edgecron logs backup
     edgecron logs backup -n 20              the last 20 lines
     edgecron logs 41 --stream stderr
-    edgecron logs 41 --times                when each line was printed, and on which stream
+    edgecron logs 41 --times                when each line came, and where
     edgecron logs -f 41                     as it comes, until the run has ended
     edgecron logs -f backup                 run after run, until Ctrl-C
     edgecron logs backup > backup.log       the very bytes
-    edgecron logs backup --result           the JSON that it left in the file $EDGECRON_RESULT
+    edgecron logs backup --result           the JSON that it left
 
 On a terminal, what it would obey is shown and not sent. Both streams go to stdout; which run it
 is, how it ended and what was not kept is said on stderr.

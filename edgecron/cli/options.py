@@ -104,11 +104,11 @@ def parse(session: Session, argv: list[str]) -> tuple[ModuleType, argparse.Names
         rest = ["status"]
     verb = rest[0]
     if verb in ("-h", "--help", "help"):
-        _show_help(rest[1:])
+        return import_module("edgecron.cli.help_"), argparse.Namespace(words=rest[1:])
     if verb == "--version":
         _show_version()
     if verb not in VERBS:
-        _refuse_verb(verb)
+        refuse_verb(verb)
     if verb == "run" and "--wait" in rest:
         session.error_exit = OWN_ERROR
     module, parser = parser_of(verb)
@@ -174,7 +174,9 @@ def _describe_globals(parser: Parser) -> None:
     group = parser.add_argument_group("everywhere")
     group.add_argument("--db", metavar="PATH", help="the database file (or EDGECRON_DB)")
     group.add_argument("--json", action="store_true", help="output as JSON")
-    group.add_argument("--color", choices=_COLORS, help="colours: auto, always or never")
+    group.add_argument(
+        "--color", choices=_COLORS, metavar="auto|always|never", help="on a terminal (auto)"
+    )
     group.add_argument(
         "--config", metavar="PATH|none", help="your configuration file (or EDGECRON_CONFIG)"
     )
@@ -190,7 +192,8 @@ def _refuse_option(word: str, known: Iterable[str], *, prog: str) -> NoReturn:
     raise UsageError(f"option {word!r} is not known", hint=hint)
 
 
-def _refuse_verb(verb: str) -> NoReturn:
+def refuse_verb(verb: str) -> NoReturn:
+    """Raise UsageError for a word that is no verb, with the one that was meant."""
     from difflib import get_close_matches
 
     if verb[:1] == "-":
@@ -204,35 +207,4 @@ def _show_version() -> NoReturn:
     from edgecron import __version__
 
     print(f"edgecron {__version__}")
-    raise SystemExit(0)
-
-
-def _show_help(words: list[str]) -> NoReturn:
-    if words and words[0] in VERBS:
-        parser_of(words[0])[1].print_help()
-        raise SystemExit(0)
-    lines = [
-        "edgecron: cron that you can see, trust and embed",
-        "",
-        '  edgecron add backup --cron "0 2 * * *" -- tar czf /backup/home.tgz /home/me',
-        "  edgecron daemon            run what is due, in the foreground",
-        "  edgecron next              what runs next",
-        "  edgecron history           what has run",
-        "  edgecron import crontab -  take over a crontab from stdin",
-        "",
-        "usage: edgecron [--db PATH] [--json] [--color auto|always|never] [--config PATH] VERB ...",
-    ]
-    group = None
-    for name, verb in VERBS.items():
-        if verb.group != group:
-            group = verb.group
-            lines += ["", f"{group}:"]
-        lines.append(f"  {name:<10} {verb.summary}")
-    lines += [
-        "",
-        "edgecron VERB --help tells more of each.",
-        "exit codes: 0 ok, 1 failed, 2 bad usage or input, 3 no such thing,",
-        "            4 already there, 5 database unusable",
-    ]
-    print("\n".join(lines))
     raise SystemExit(0)

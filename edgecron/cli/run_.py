@@ -2,7 +2,7 @@
 
     edgecron run backup
     edgecron run backup --wait && echo fine
-    edgecron run count --wait --result      the JSON that it left, instead of what it printed
+    edgecron run count --wait --result      the JSON that it left
 
 With --wait, what it prints comes as it is printed, stdout on stdout and stderr on stderr, and the
 exit code is the job's own: 128+N where signal N ended it, 125 for every error of edgecron's, also

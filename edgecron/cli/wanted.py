@@ -55,46 +55,49 @@ def add_arguments(parser: ArgumentParser) -> None:
     job.add_argument("--user", metavar="NAME", help="run as another user (root only)")
     job.add_argument("--stdin", metavar="TEXT", help="what the command reads")
     job.add_argument("--payload", metavar="JSON", help="EDGECRON_PAYLOAD of the command")
-    how = parser.add_argument_group("policies")
-    how.add_argument("--catch-up", metavar="once|skip|all", help="missed times (once)")
-    how.add_argument("--grace", metavar="DURATION", help="how late is too late (24h)")
-    how.add_argument(
+    late = parser.add_argument_group("missed times, and times that come while it still runs")
+    late.add_argument("--catch-up", metavar="once|skip|all", help="missed times (once)")
+    late.add_argument("--grace", metavar="DURATION", help="how late is too late (24h)")
+    late.add_argument(
         "--overlap",
         metavar="skip|queue|allow|replace",
         help="while it still runs (skip); queue lets one wait, replace ends the old one",
     )
-    how.add_argument(
+    late.add_argument(
         "--max-running", metavar="N", help="at the same time (1; unlimited with --overlap allow)"
     )
-    how.add_argument("--retries", metavar="N", help="further attempts after a failure (0)")
-    how.add_argument("--retry-delay", metavar="DURATION", help="before the first of them (10s)")
-    how.add_argument("--retry-factor", metavar="X", help="by which the delay grows (2)")
-    how.add_argument("--retry-max-delay", metavar="DURATION", help="up to which it grows (1h)")
-    how.add_argument(
+    end = parser.add_argument_group("how it ends, and what then")
+    end.add_argument("--timeout", metavar="DURATION", help="end it after (none)")
+    end.add_argument("--kill-grace", metavar="DURATION", help="between TERM and KILL (10s)")
+    end.add_argument("--ok-codes", metavar="0,2", help="exit codes that are a success (0)")
+    end.add_argument("--retries", metavar="N", help="further attempts after a failure (0)")
+    end.add_argument("--retry-delay", metavar="DURATION", help="before the first of them (10s)")
+    end.add_argument("--retry-factor", metavar="X", help="by which the delay grows (2)")
+    end.add_argument("--retry-max-delay", metavar="DURATION", help="up to which it grows (1h)")
+    end.add_argument(
         "--on-interrupt",
         metavar="leave|retry",
         help="when its end is not known, as after a power cut (leave)",
     )
-    how.add_argument("--timeout", metavar="DURATION", help="end it after (none)")
-    how.add_argument("--kill-grace", metavar="DURATION", help="between TERM and KILL (10s)")
-    how.add_argument("--ok-codes", metavar="0,2", help="exit codes that are a success (0)")
-    how.add_argument("--priority", metavar="low|normal|high|N", help="among queued runs (normal)")
-    how.add_argument(
-        "--group",
-        metavar="NAME[:N]",
-        help="its group; N runs at once, of all its schedules (none lifts the limit)",
-    )
-    how.add_argument(
+    turn = parser.add_argument_group("what it waits for")
+    turn.add_argument(
         "--needs",
         action="append",
         metavar="success:NAME[:DURATION]",
         help="wait until another schedule has succeeded, within DURATION; may be repeated",
     )
-    how.add_argument(
+    turn.add_argument(
         "--needs-deadline", metavar="DURATION", help="how long after its time to wait (24h)"
     )
-    how.add_argument("--scope", action="append", metavar="KIND:ID", help="fire for each of these")
-    how.add_argument("--description", metavar="TEXT", help="a note for people")
+    turn.add_argument(
+        "--group",
+        metavar="NAME[:N]",
+        help="its group; N runs at once, of all its schedules (none lifts the limit)",
+    )
+    turn.add_argument("--priority", metavar="low|normal|high|N", help="among queued runs (normal)")
+    more = parser.add_argument_group("besides")
+    more.add_argument("--scope", action="append", metavar="KIND:ID", help="fire for each of these")
+    more.add_argument("--description", metavar="TEXT", help="a note for people")
 
 
 def is_anything_given(args: Namespace) -> bool:

@@ -323,7 +323,7 @@ def test_help_fits_the_terminal_and_indents_its_examples(start: Start, verb: str
     prose = out[: out.index("usage:")].split("\n\n")[2:]
     assert code == 0
     assert all(line.startswith("    ") and "edgecron" in line for line in examples)
-    assert all(len(line) <= 80 for part in prose for line in part.splitlines())
+    assert all(len(line) <= 80 for part in [*prose, *examples] for line in part.splitlines())
 
 
 def test_help_names_the_statuses(start: Start) -> None:

@@ -1,0 +1,72 @@
+"""Help and the manual page: they name all there is, and can be read."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+
+import pytest
+
+from edgecron.cli.grammar import read_grammar
+from edgecron.cli.verbs import VERBS
+from support.cli import Edgecron
+
+
+def test_help_names_every_verb_and_every_exit_code(edgecron: Edgecron) -> None:
+    said = edgecron("help")
+
+    assert said == edgecron("--help")
+    assert all(f"\n  {verb} " in said.out for verb in VERBS)
+    assert "5 database unusable" in said.out
+    assert max(map(len, said.out.splitlines())) <= 80
+
+
+@pytest.mark.parametrize("words", [("help", "show"), ("show", "--help"), ("--help", "show")])
+def test_help_of_a_verb_is_the_same_however_it_is_asked_for(
+    edgecron: Edgecron, words: tuple[str, ...]
+) -> None:
+    assert edgecron(*words).out == edgecron("show", "-h").out
+
+
+def test_help_of_a_verb_that_is_misspelled_suggests_one(edgecron: Edgecron) -> None:
+    said = edgecron("help", "histry")
+
+    assert said.code == 2
+    assert "did you mean 'history'?" in said.err
+
+
+def test_the_manual_has_every_verb_and_every_option(edgecron: Edgecron) -> None:
+    page = edgecron("help", "--man").out
+
+    for verb in read_grammar():
+        assert f"\n.SS {verb.verb}\n" in page
+        for option in verb.options:
+            name = option.names[-1].replace("-", r"\-")
+            assert rf"\fB{name}\fR" in page or "help" in name
+    for section in ("NAME", "SYNOPSIS", "DESCRIPTION", "FILES", "ENVIRONMENT", "EXIT STATUS",
+                    "SEE ALSO"):  # fmt: skip
+        assert f"\n.SH {section}\n" in page
+
+
+def test_no_line_of_the_manual_is_a_request_by_accident(edgecron: Edgecron) -> None:
+    page = edgecron("help", "--man").out
+    known = {"TH", "SH", "SS", "PP", "TP", "RS", "RE", "EX", "EE", "B", "I", "BR"}
+
+    assert set(re.findall(r"^[.'](\S*)", page, re.MULTILINE)) == known
+    assert page.isascii()
+
+
+@pytest.mark.parametrize(
+    "checker",
+    [("mandoc", "-Tlint", "-Wwarning"), ("groff", "-man", "-Tascii", "-ww", "-z")],
+)
+def test_the_manual_is_read_without_a_warning(edgecron: Edgecron, checker: tuple[str, ...]) -> None:
+    if shutil.which(checker[0]) is None:
+        pytest.skip(f"{checker[0]} is not installed")
+
+    said = subprocess.run(
+        checker, input=edgecron("help", "--man").out, capture_output=True, text=True, check=False
+    )
+
+    assert (said.returncode, said.stdout, said.stderr) == (0, "", "")
