@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
+from typing import NamedTuple
 
 from edgecron.model import Cause, Overlap
 
@@ -20,8 +20,7 @@ class Admission(Enum):
     REPLACE = "replace"  # it waits for the end of the one it replaces, which is asked for
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Occupancy:
+class Occupancy(NamedTuple):
     """Active executions of one schedule and scope; `catching_up` fires that came late have begun.
 
     `retrying` wait for their next attempt: their fires go on, and keep their places. Of a backfill

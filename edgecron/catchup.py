@@ -7,7 +7,6 @@ No clock, no I/O, as in `planning`. The rules are those of the tables "Policies 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 from edgecron.model import DAY_MS, MAX_CATCH_UP, ON_TIME_MS, CatchUp, Cause, Reason
 from edgecron.planning import (
@@ -170,7 +169,7 @@ def _fire_all(
         fire = _fire(timing, due, plan_ms, cause=cause)
         # Where jitter delays some more than others, what follows one within grace is run as well.
         if fires or fire.due_ms >= not_before_ms:
-            fires.append(replace(fire, in_sequence=True))
+            fires.append(fire._replace(in_sequence=True))
         following = timing.times.next_with_source(plan_ms)
         plan_ms = following[0] if following else None
     return tuple(fires[-MAX_CATCH_UP:])

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import IntEnum, StrEnum
+from typing import NamedTuple
 
 from edgecron.errors import InvalidInput
 from edgecron.timetext import MAX_DURATION_MS
@@ -309,8 +310,7 @@ class Execution:
     missed_count: int | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Claim:
+class Claim(NamedTuple):
     """A running execution that is ours until it ends or its token rotates: what a runner needs."""
 
     execution_id: int
@@ -355,17 +355,16 @@ class Output:
     dropped_after: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
+class Outcome(NamedTuple):
     """How an attempt ended. `exit_code` is 128+N where signal N ended it; None: never started."""
 
     execution_id: int
     lease_token: str
     status: Status
     reason: Reason | None
+    finished_ms: int
     exit_code: int | None = None
     started_ms: int | None = None
-    finished_ms: int
     duration_ms: int | None = None
     error_code: str | None = None
     error_msg: str | None = None

@@ -7,8 +7,8 @@ becomes of a fire that is due is `catchup`'s.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
-from typing import Protocol
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
 
 from edgecron.model import CatchUp, Cause, Reason
 from edgecron.timetext import format_duration_ms
@@ -43,8 +43,7 @@ class Timing:
     after_end_ms: int | None = None  # an interval that counts from the end of the last run
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Due:
+class Due(NamedTuple):
     """The columns of a schedule whose next fire may start: the identity of that fire."""
 
     schedule_id: int
@@ -57,8 +56,7 @@ class Due:
     source: str | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NextFire:
+class NextFire(NamedTuple):
     """The next fire of a schedule: its identity, when it may start, and which trigger gave it."""
 
     plan_ms: int
@@ -66,8 +64,7 @@ class NextFire:
     source: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Fire:
+class Fire(NamedTuple):
     """A plan time that is to run. `in_sequence`: one of several that catch_up=all runs in turn."""
 
     plan_ms: int
@@ -88,8 +85,7 @@ class Missed:
     reason: Reason
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FirePlan:
+class FirePlan(NamedTuple):
     """The whole decision about a due schedule: what runs, what does not, what comes next."""
 
     due: Due
@@ -151,7 +147,7 @@ def next_after_pause(
     if following is not None:
         return following
     held = next_fire(timing, decided_until_ms, planned_count=planned_count)
-    return None if held is None else replace(held, due_ms=max(until_ms, held.due_ms))
+    return None if held is None else held._replace(due_ms=max(until_ms, held.due_ms))
 
 
 def next_fires(timing: Timing, after_ms: int, *, planned_count: int = 0) -> Iterator[NextFire]:

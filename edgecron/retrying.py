@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
-from edgecron.model import OnInterrupt, Policies, Status
+from edgecron.model import OnInterrupt, Status
 
 _SPREAD = 0.1  # of its delay, at most, by which a retry is moved: a thousand do not come at once
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RetryPolicy:
+class RetryPolicy(NamedTuple):
     """How often, and after how long, a fire is attempted again."""
 
     retries: int
@@ -18,11 +18,6 @@ class RetryPolicy:
     factor: float
     max_delay_s: float
     on_interrupt: OnInterrupt
-
-    @property
-    def max_attempts(self) -> int:
-        """How many attempts a fire has at most: an interrupted one costs none of the retries."""
-        return self.retries + 1 + (self.on_interrupt is OnInterrupt.RETRY)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,15 +34,9 @@ class EndedAttempt:
     finished_ms: int
 
 
-def retry_policy(policies: Policies) -> RetryPolicy:
-    """What a schedule's policies say of retries."""
-    return RetryPolicy(
-        retries=policies.retries,
-        delay_s=policies.retry_delay_s,
-        factor=policies.retry_factor,
-        max_delay_s=policies.retry_max_delay_s,
-        on_interrupt=policies.on_interrupt,
-    )
+def most_attempts(retries: int, on_interrupt: OnInterrupt) -> int:
+    """How many attempts a fire has at most: an interrupted one costs none of the retries."""
+    return retries + 1 + (on_interrupt is OnInterrupt.RETRY)
 
 
 def plan_retry(policy: RetryPolicy, ended: EndedAttempt, *, seed: bytes) -> int | None:

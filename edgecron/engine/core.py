@@ -182,11 +182,12 @@ class Engine:
         if looked.has_adopted:
             ended += self._end()  # What ended before it was adopted is there to be collected.
         self._live.let_go()
+        change_mark = self._store.change_mark
         # Our own commits do not show in the mark.
         if looked.has_replaced or self._has_replaced:
             self._end_cancelled()
             self._ring_peers()  # Some of what makes room may be theirs.
-        elif looked.has_adopted or self._store.change_mark != self._change_mark:
+        elif looked.has_adopted or change_mark != self._change_mark:
             self._end_cancelled()
         self._has_replaced = False
         hold = self._timekeeping.look() if self._only is None else Hold.NOTHING
@@ -194,7 +195,8 @@ class Engine:
         if self._only is None:
             self._timekeeping.note_mark(is_busy=ended > 0 or any(one.decided for one in batches))
         self._beat()
-        self._change_mark = self._store.change_mark
+        # As it was: what others have committed since is for the next pass.
+        self._change_mark = change_mark
         return Step(
             claimed=sum(len(batch.granted) for batch in batches),
             decided=sum(len(batch.decided) for batch in batches),

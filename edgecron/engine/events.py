@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from enum import StrEnum
+from types import MappingProxyType
+from typing import NamedTuple
 
 
 class EventKind(StrEnum):
@@ -38,15 +39,14 @@ class EventKind(StrEnum):
     RETIMED = "retimed"  # a next time was computed anew, because of one of these
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Event:
+class Event(NamedTuple):
     """One transition. `details` holds further values, named as in SQL."""
 
     at_ms: int
     kind: EventKind
     execution_id: int | None = None
     schedule: str | None = None
-    details: Mapping[str, object] = field(default_factory=dict)
+    details: Mapping[str, object] = MappingProxyType({})
 
 
 Report = Callable[[Event], None]

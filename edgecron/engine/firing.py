@@ -13,6 +13,7 @@ from edgecron.hold import Hold
 from edgecron.model import Cause
 from edgecron.planning import Due, Fire
 from edgecron.store.contract import BootDecision, ClaimBatch, Decision, Seat, Store
+from edgecron.triggers.zones import one_local_zone
 
 FIRST_CHUNK = 16  # small, so that the first starts are early
 CHUNK = 256
@@ -95,7 +96,9 @@ class Firing:
             due = self._store.find_due(self._queues, now_ms=now_ms, limit=limit, hold=hold)
             if not due:
                 break
-            batch = self._claim_due(self._decide(due, now_ms))
+            with one_local_zone():
+                decisions = self._decide(due, now_ms)
+            batch = self._claim_due(decisions)
             batches.append(batch)
             # Nothing may be ours where peers were first; the same again is for the next step.
             if not batch.advanced and due == before:

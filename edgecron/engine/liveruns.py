@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from edgecron.clock import Clock
 from edgecron.engine.adoption import Adoption
@@ -14,8 +14,7 @@ _SHORT_LIFE_MS = 10_000  # a supervisor that dies sooner than that may do so aga
 _PAUSE_MS, _LONGEST_PAUSE_MS = 1_000, 60_000
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LiveRun:
+class LiveRun(NamedTuple):
     """An execution that is ours from the grant until its end is committed."""
 
     token: str

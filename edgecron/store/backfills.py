@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from edgecron.model import Schedule
-from edgecron.retrying import retry_policy
+from edgecron.retrying import most_attempts
 from edgecron.store.connection import Database
 
 Scope = tuple[str, str]
@@ -90,7 +90,9 @@ def _queue_one(
             "plan": plan_ms,
             "source": source,
             "now": now_ms,
-            "max_attempts": retry_policy(schedule.spec.policies).max_attempts,
+            "max_attempts": most_attempts(
+                schedule.spec.policies.retries, schedule.spec.policies.on_interrupt
+            ),
             "queue": schedule.spec.queue,
             "priority": priority,
         },

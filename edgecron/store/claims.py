@@ -25,10 +25,9 @@ def claim_due(
         wanted = [fire for d in decisions for fire in d.plan.fires for _ in d.spec.scopes]
         direct = _may_start_at_once(database, wanted, ledger, seat, now_ms)
         writer = FireWriter(database, seat, ledger, now_ms=now_ms, direct=direct)
-        advanced = 0
+        advanced = _advance_all(database, [decision.plan for decision in decisions], now_ms)
         for decision in decisions:
-            if _advance(database, decision.plan, now_ms):
-                advanced += 1
+            if decision.plan.due.schedule_id in advanced:
                 writer.write(
                     decision.plan.due.schedule_id,
                     decision.plan.due.revision,
@@ -36,13 +35,7 @@ def claim_due(
                     fires=decision.plan.fires,
                     missed=decision.plan.missed,
                 )
-        replaced = follow_up_replaced(database, writer, now_ms=now_ms)
-    return ClaimBatch(
-        granted=tuple(writer.granted),
-        decided=(*writer.decided, *replaced.decided),
-        advanced=advanced,
-        has_replaced=writer.has_replaced or replaced.has_replaced,
-    )
+        return _batch_of(database, writer, len(advanced), now_ms)
 
 
 def claim_boot(
@@ -77,10 +70,16 @@ def claim_boot(
                 fires=() if is_paused else (decision.fire,),
                 missed=(_paused(decision.fire),) if is_paused else (),
             )
-        replaced = follow_up_replaced(database, writer, now_ms=now_ms)
+        return _batch_of(database, writer, advanced, now_ms)
+
+
+def _batch_of(database: Database, writer: FireWriter, advanced: int, now_ms: int) -> ClaimBatch:
+    """What a claim did, with what follows the ends of fires that others have replaced."""
+    granted, decided = tuple(writer.granted), tuple(writer.decided)
+    replaced = follow_up_replaced(database, writer, now_ms=now_ms)
     return ClaimBatch(
-        granted=tuple(writer.granted),
-        decided=(*writer.decided, *replaced.decided),
+        granted=granted,
+        decided=(*decided, *replaced.decided),
         advanced=advanced,
         has_replaced=writer.has_replaced or replaced.has_replaced,
     )
@@ -95,31 +94,38 @@ def _may_start_at_once(
     return has_places and not has_waiting(database, seat, now_ms)
 
 
-def _advance(database: Database, plan: FirePlan, now_ms: int) -> bool:
-    """Move a schedule on to its next fire; False where somebody else has, or it was changed."""
-    due, following = plan.due, plan.next
-    changed = database.change(
+def _advance_all(database: Database, plans: Sequence[FirePlan], now_ms: int) -> set[int]:
+    """Move schedules on to their next fires; the ids of those that were.
+
+    Not those that somebody else has moved, or changed.
+    """
+    counts = database.change_each(
         """UPDATE schedules SET next_plan_at = :next_plan, next_run_at = :next_run,
                next_source = :next_source, decided_until = max(decided_until, :decided),
                planned_count = :planned, paused_until = NULL,
                last_enqueued_at = iif(:fires, :now, last_enqueued_at)
            WHERE id = :id AND next_plan_at = :plan AND next_run_at = :run
                AND revision = :revision AND enabled AND deleted_at IS NULL""",
-        {
-            "id": due.schedule_id,
-            "plan": due.plan_ms,
-            "run": due.due_ms,
-            "revision": due.revision,
-            "next_plan": following.plan_ms if following else None,
-            "next_run": following.due_ms if following else None,
-            "next_source": following.source if following else None,
-            "decided": plan.decided_until_ms,
-            "planned": plan.planned_count,
-            "fires": len(plan.fires),
-            "now": now_ms,
-        },
+        [_advance_columns(plan, now_ms) for plan in plans],
     )
-    return changed == 1
+    return {plan.due.schedule_id for plan, count in zip(plans, counts, strict=True) if count == 1}
+
+
+def _advance_columns(plan: FirePlan, now_ms: int) -> dict[str, object]:
+    due, following = plan.due, plan.next
+    return {
+        "id": due.schedule_id,
+        "plan": due.plan_ms,
+        "run": due.due_ms,
+        "revision": due.revision,
+        "next_plan": following.plan_ms if following else None,
+        "next_run": following.due_ms if following else None,
+        "next_source": following.source if following else None,
+        "decided": plan.decided_until_ms,
+        "planned": plan.planned_count,
+        "fires": len(plan.fires),
+        "now": now_ms,
+    }
 
 
 def _paused(fire: Fire) -> Missed:

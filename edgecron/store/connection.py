@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import random
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -148,15 +148,33 @@ class Database:
 
     def change(self, sql: str, params: Params | None = None) -> int:
         """Run a writing statement; how many rows it changed."""
+        self._check_transaction()
         self._connection.execute(sql, params)
         return self._connection.changes()
 
-    def change_many(self, sql: str, params: list[Params]) -> None:
+    def change_each(self, sql: str, params: Sequence[Params]) -> list[int]:
+        """Run a writing statement once for each set of parameters; how many rows each changed."""
+        self._check_transaction()
+        execute, changes = self._connection.execute, self._connection.changes
+        counts = []
+        for one in params:
+            execute(sql, one)
+            counts.append(changes())
+        return counts
+
+    def change_many(self, sql: str, params: Sequence[Params]) -> None:
         """Run a writing statement once for each set of parameters."""
+        self._check_transaction()
         self._connection.executemany(sql, params)
+
+    def returning_each(self, sql: str, params: Sequence[Params]) -> list[tuple[Any, ...]]:
+        """Run a writing statement with RETURNING once for each set of parameters; all its rows."""
+        self._check_transaction()
+        return self._connection.executemany(sql, params).fetchall() if params else []
 
     def returning(self, sql: str, params: Params | None = None) -> tuple[Any, ...] | None:
         """Run a writing statement with RETURNING, drained; its one row, or None."""
+        self._check_transaction()
         found = self._connection.execute(sql, params).fetchall()
         return found[0] if found else None
 
@@ -318,6 +336,10 @@ class Database:
                 f"database {self.path} has become version {found} while it was open as {known}",
                 hint="start edgecron anew: it is brought up to date when it is opened",
             )
+
+    def _check_transaction(self) -> None:
+        # By itself it would be committed by itself: half a decision, or a sync for every row.
+        assert self._connection.in_transaction, "a write outside of a transaction"
 
     def _check_process(self) -> None:
         if os.getpid() != self._pid:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from edgecron.correcting import KeptTimes, Retimed
 from edgecron.hold import Hold
@@ -50,8 +50,7 @@ class StoredSchedule:
     compiled: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Decision:
+class Decision(NamedTuple):
     """A plan for one due schedule, with what the transaction needs to carry it out."""
 
     plan: FirePlan
@@ -68,8 +67,7 @@ class BootDecision:
     spec: ScheduleSpec
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Granted:
+class Granted(NamedTuple):
     """A row that went to `running` for us, with its token."""
 
     execution_id: int
@@ -86,8 +84,7 @@ class Granted:
     scope_id: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Decided:
+class Decided(NamedTuple):
     """One row that a transaction wrote, for the log: `execution_id` and what became of the fire.
 
     `waits_for` says what keeps a queued one that is due: a `condition`, until `wait_until_ms`, or
@@ -112,8 +109,7 @@ class Decided:
     missed_count: int | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Ended:
+class Ended(NamedTuple):
     """A running row that was ended: why, as it is on record, and what was decided with it.
 
     `has_replaced`: among that are fires that run in the place of others, whose end was asked for.
@@ -126,8 +122,7 @@ class Ended:
     broken: tuple[tuple[str, str], ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ClaimBatch:
+class ClaimBatch(NamedTuple):
     """What a claim transaction did. `advanced` counts the schedules whose turn was ours.
 
     `has_replaced`: it asked for the end of executions that run, to make room for newer ones.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from itertools import groupby
 from typing import Any
 
 from edgecron.model import REPLACED_MARK, Cause, Outcome, Reason, Status
@@ -11,7 +12,28 @@ from edgecron.store.aftermath import follow_up
 from edgecron.store.cancelling import cancel_removed, withdraw
 from edgecron.store.connection import Database
 from edgecron.store.contract import Decided, Ended, RunningRow
+from edgecron.store.needs import is_any_waiting
 from edgecron.store.outputs import insert_output, pack_output
+
+_END = """UPDATE executions SET status = :status, exit_code = :exit_code,
+        reason = iif(:reason = 'request' AND flags = json_array(:mark), 'replaced', :reason),
+        started_at = iif(:started IS NULL, NULL, max(:started, claimed_at)),
+        finished_at = max(:finished, claimed_at), duration_ms = :duration,
+        error_code = :error_code, error_msg = :error_msg, flags = :flags, result = :result
+    WHERE id = :id AND lease_token = :token AND status = 'running'
+    RETURNING id, lease_token, schedule_id, reason"""
+_COUNT = """UPDATE schedules SET last_execution_id = :execution, last_status = :status,
+        last_run_at = :ran, last_error = :error,
+        last_success_at = iif(:status = 'success',
+            max(coalesce(last_success_at, :finished), :finished), last_success_at),
+        run_count = run_count + 1,
+        success_count = success_count + (:status = 'success'),
+        failed_count = failed_count + (:status = 'failed'),
+        cancelled_count = cancelled_count + (:status = 'cancelled'),
+        interrupted_count = interrupted_count + (:status = 'interrupted')
+    WHERE id = :id"""
+
+_PackedOutput = dict[str, Any]
 
 
 def finish(
@@ -22,12 +44,20 @@ def finish(
     What follows an end is written with it: its retry, or, where its fire has ended, the fires of
     schedules that come after it and its own next time after the end.
     """
-    outputs = [pack_output(outcome.output) for outcome in outcomes]
+    ends = [(outcome, pack_output(outcome.output)) for outcome in outcomes]
+    written: list[Ended | None] = []
     with database.transaction():
-        return [
-            _finish_one(database, outcome, output, seed, now_ms)
-            for outcome, output in zip(outcomes, outputs, strict=True)
-        ]
+        simple = _find_simple(database, outcomes)
+        for is_simple, group in groupby(ends, key=lambda end: end[0].execution_id in simple):
+            # Nothing waits for a success: looked at anew, for what follows an end may come to.
+            if is_simple and not is_any_waiting(database):
+                written += _finish_simple(database, list(group), now_ms)
+            else:
+                written += [
+                    _finish_one(database, outcome, output, seed, now_ms)
+                    for outcome, output in group
+                ]
+    return written
 
 
 def find_running(database: Database) -> list[RunningRow]:
@@ -161,66 +191,92 @@ def find_running_row(database: Database, execution_id: int) -> RunningRow | None
     return next((row for row in find_running(database) if row.execution_id == execution_id), None)
 
 
+def _find_simple(database: Database, outcomes: Sequence[Outcome]) -> set[int]:
+    """Those of the executions whose end nothing can follow: no retry, no follower, no next time.
+
+    What is decided with the ends before them makes none of them otherwise.
+    """
+    rows = database.rows(
+        """SELECT e.id, e.attempt >= e.max_attempts
+           FROM json_each(:ids) AS w CROSS JOIN executions AS e ON e.id = w.value
+           JOIN schedules AS s ON s.id = e.schedule_id
+           WHERE (s.after_end_ms IS NULL OR s.deleted_at IS NOT NULL)
+               AND NOT EXISTS (SELECT 1 FROM schedule_upstreams WHERE upstream = s.name)""",
+        {"ids": json.dumps([outcome.execution_id for outcome in outcomes])},
+    )
+    last = dict(rows)
+    return {
+        outcome.execution_id
+        for outcome in outcomes
+        if outcome.execution_id in last
+        and (outcome.status is Status.SUCCESS or last[outcome.execution_id])
+    }
+
+
+def _finish_simple(
+    database: Database, ends: Sequence[tuple[Outcome, _PackedOutput | None]], now_ms: int
+) -> list[Ended | None]:
+    """Write ends that nothing follows, a statement for all of them at once."""
+    rows = database.returning_each(_END, [_end_columns(outcome) for outcome, _ in ends])
+    found = {(execution_id, token): (of, reason) for execution_id, token, of, reason in rows}
+    written: list[Ended | None] = []
+    counted = []
+    for outcome, output in ends:
+        row = found.pop((outcome.execution_id, outcome.lease_token), None)
+        if row is None:
+            written.append(None)
+            continue
+        if output is not None:
+            insert_output(database, outcome.execution_id, output)
+        counted.append(_count_columns(row[0], outcome, now_ms))
+        written.append(Ended(reason=None if row[1] is None else Reason(row[1])))
+    database.change_many(_COUNT, counted)
+    return written
+
+
 def _finish_one(
     database: Database,
     outcome: Outcome,
-    output: dict[str, Any] | None,
+    output: _PackedOutput | None,
     seed: bytes,
     now_ms: int,
 ) -> Ended | None:
-    row = database.returning(
-        """UPDATE executions SET status = :status, exit_code = :exit_code,
-               reason = iif(:reason = 'request' AND flags = json_array(:mark), 'replaced', :reason),
-               started_at = iif(:started IS NULL, NULL, max(:started, claimed_at)),
-               finished_at = max(:finished, claimed_at), duration_ms = :duration,
-               error_code = :error_code, error_msg = :error_msg, flags = :flags, result = :result
-           WHERE id = :id AND lease_token = :token AND status = 'running'
-           RETURNING schedule_id""",
-        {
-            "id": outcome.execution_id,
-            "mark": REPLACED_MARK,
-            "token": outcome.lease_token,
-            "status": outcome.status.value,
-            "reason": outcome.reason.value if outcome.reason else None,
-            "exit_code": outcome.exit_code,
-            "started": outcome.started_ms,
-            "finished": outcome.finished_ms,
-            "duration": outcome.duration_ms,
-            "error_code": outcome.error_code,
-            "error_msg": outcome.error_msg,
-            "flags": json.dumps(outcome.flags) if outcome.flags else None,
-            "result": outcome.result,
-        },
-    )
+    row = database.returning(_END, _end_columns(outcome))
     if row is None:
         return None
     if output is not None:
         insert_output(database, outcome.execution_id, output)
-    _count_end(database, row[0], outcome, now_ms)
+    database.change(_COUNT, _count_columns(row[2], outcome, now_ms))
     return follow_up(database, outcome, seed=seed, now_ms=now_ms)
 
 
-def _count_end(database: Database, schedule_id: int, outcome: Outcome, now_ms: int) -> None:
-    database.change(
-        """UPDATE schedules SET last_execution_id = :execution, last_status = :status,
-               last_run_at = :ran, last_error = :error,
-               last_success_at = iif(:status = 'success',
-                   max(coalesce(last_success_at, :finished), :finished), last_success_at),
-               run_count = run_count + 1,
-               success_count = success_count + (:status = 'success'),
-               failed_count = failed_count + (:status = 'failed'),
-               cancelled_count = cancelled_count + (:status = 'cancelled'),
-               interrupted_count = interrupted_count + (:status = 'interrupted')
-           WHERE id = :id""",
-        {
-            "id": schedule_id,
-            "execution": outcome.execution_id,
-            "status": outcome.status.value,
-            "ran": outcome.started_ms if outcome.started_ms is not None else now_ms,
-            "finished": outcome.finished_ms,
-            "error": None if outcome.status is Status.SUCCESS else _error_of(outcome),
-        },
-    )
+def _end_columns(outcome: Outcome) -> dict[str, Any]:
+    return {
+        "id": outcome.execution_id,
+        "mark": REPLACED_MARK,
+        "token": outcome.lease_token,
+        "status": outcome.status.value,
+        "reason": outcome.reason.value if outcome.reason else None,
+        "exit_code": outcome.exit_code,
+        "started": outcome.started_ms,
+        "finished": outcome.finished_ms,
+        "duration": outcome.duration_ms,
+        "error_code": outcome.error_code,
+        "error_msg": outcome.error_msg,
+        "flags": json.dumps(outcome.flags) if outcome.flags else None,
+        "result": outcome.result,
+    }
+
+
+def _count_columns(schedule_id: int, outcome: Outcome, now_ms: int) -> dict[str, Any]:
+    return {
+        "id": schedule_id,
+        "execution": outcome.execution_id,
+        "status": outcome.status.value,
+        "ran": outcome.started_ms if outcome.started_ms is not None else now_ms,
+        "finished": outcome.finished_ms,
+        "error": None if outcome.status is Status.SUCCESS else _error_of(outcome),
+    }
 
 
 def _error_of(outcome: Outcome) -> str:

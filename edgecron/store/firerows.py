@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from edgecron.model import Cause, Reason, ScheduleSpec
 from edgecron.planning import Fire, Missed
-from edgecron.retrying import retry_policy
+from edgecron.retrying import most_attempts
 from edgecron.store.connection import Database
 
 
@@ -123,9 +124,14 @@ def overlapped(fire: Fire) -> Missed:
     return Missed(from_ms=fire.plan_ms, to_ms=fire.plan_ms, count=1, reason=Reason.OVERLAP)
 
 
-def insert_fire(database: Database, columns: dict[str, Any]) -> int | None:
-    """Write a fire's row, queued or running; its id, or None where it was decided already."""
-    row = database.returning(
+# What makes a fire unique, and its first attempt.
+FireKey = tuple[int, str, str, int, str]
+
+
+def insert_fires(database: Database, fires: Sequence[Mapping[str, Any]]) -> dict[FireKey, int]:
+    """Write the rows of fires, queued or running; the ids of those that were not decided already,
+    by schedule, scope, plan time and fire key."""
+    rows = database.returning_each(
         """INSERT INTO executions (schedule_id, revision, scope_kind, scope_id, plan_at, fire_key,
                cause, trigger_text, due_at, max_attempts, queue, priority, status, queued_at,
                claimed_at, heartbeat_at, started_at, engine_id, supervisor_id, lease_token,
@@ -134,10 +140,10 @@ def insert_fire(database: Database, columns: dict[str, Any]) -> int | None:
                :source, :due, :max_attempts, :queue, :priority, :status, :now, :claimed, :claimed,
                :claimed, :engine, :supervisor, :token, :waiting_for, :wait_until)
            ON CONFLICT (schedule_id, scope_kind, scope_id, plan_at, fire_key, attempt) DO NOTHING
-           RETURNING id""",
-        columns,
+           RETURNING schedule_id, scope_kind, scope_id, plan_at, fire_key, id""",
+        fires,
     )
-    return None if row is None else int(row[0])
+    return {row[:5]: row[5] for row in rows}
 
 
 def _insert_skipped(database: Database, columns: dict[str, Any]) -> int | None:
@@ -203,6 +209,7 @@ def fire_columns(
     now_ms: int,
 ) -> dict[str, Any]:
     """What the row of a fire has whatever becomes of it."""
+    policies = spec.policies
     return {
         "schedule": schedule_id,
         "revision": revision,
@@ -213,9 +220,9 @@ def fire_columns(
         "cause": fire.cause.value,
         "source": fire.source,
         "due": fire.due_ms,
-        "max_attempts": retry_policy(spec.policies).max_attempts,
+        "max_attempts": most_attempts(policies.retries, policies.on_interrupt),
         "queue": spec.queue,
-        "priority": int(spec.policies.priority),
+        "priority": int(policies.priority),
         "now": now_ms,
     }
 

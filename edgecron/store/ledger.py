@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
 from collections.abc import Iterable
 
 from edgecron.admission import LATE_CAUSES, Admission, Occupancy, admit_fire, late_limit
@@ -13,6 +12,8 @@ from edgecron.store.connection import Database
 from edgecron.store.contract import Seat
 
 ScopeKey = tuple[int, str, str]
+
+_NOBODY = Occupancy()
 
 
 class Ledger:
@@ -24,12 +25,7 @@ class Ledger:
         """Count at once what is active of these schedules; of others, when they are asked for."""
         self._database = database
         self._counted: set[int] = set()
-        self._running: Counter[ScopeKey] = Counter()
-        self._queued: Counter[ScopeKey] = Counter()
-        self._retrying: Counter[ScopeKey] = Counter()
-        self._catching_up: Counter[ScopeKey] = Counter()
-        self._backfilling: Counter[ScopeKey] = Counter()
-        self._backfill_retrying: Counter[ScopeKey] = Counter()
+        self._active: dict[ScopeKey, Occupancy] = {}
         self._count(schedule_ids)
         self._places = self._late_places = 0
         if seat is not None:
@@ -59,14 +55,7 @@ class Ledger:
     def occupancy(self, key: ScopeKey) -> Occupancy:
         if key[0] not in self._counted:
             self._count((key[0],))
-        return Occupancy(
-            running=self._running[key],
-            queued=self._queued[key],
-            retrying=self._retrying[key],
-            catching_up=self._catching_up[key],
-            backfilling=self._backfilling[key],
-            backfill_retrying=self._backfill_retrying[key],
-        )
+        return self._active.get(key, _NOBODY)
 
     def has_place(self, group: str | None, cause: Cause) -> bool:
         """Whether engine and group have room for one more, of those that came late or others."""
@@ -93,22 +82,25 @@ class Ledger:
         if admission is Admission.RUN:
             self.count_start(key, spec.group, fire.cause)
         elif admission in (Admission.QUEUE, Admission.REPLACE):
-            self._queued[key] += 1
+            occupancy = self.occupancy(key)
+            self._active[key] = occupancy._replace(queued=occupancy.queued + 1)
         return admission
 
     def count_anew(self, key: ScopeKey) -> None:
         """Count what is active of a schedule and scope again: some of it was withdrawn."""
-        for counter in self._counters():
-            counter[key] = 0
+        self._active.pop(key, None)
         self._count((key[0],))
 
     def count_start(
         self, key: ScopeKey, group: str | None, cause: Cause, *, is_backfill: bool = False
     ) -> None:
         """Note one more that runs here."""
-        self._running[key] += 1
-        self._backfilling[key] += is_backfill
-        self._catching_up[key] += cause is Cause.CATCH_UP
+        before = self.occupancy(key)
+        self._active[key] = before._replace(
+            running=before.running + 1,
+            catching_up=before.catching_up + (cause is Cause.CATCH_UP),
+            backfilling=before.backfilling + is_backfill,
+        )
         self._places -= 1
         self._late_places -= cause in LATE_CAUSES
         if group is not None and group in self._group_places:
@@ -118,24 +110,13 @@ class Ledger:
         ids = list(schedule_ids)
         self._counted.update(ids)
         for row in _count_active(self._database, ids):
-            key = row[:3]
-            for counter, count in zip(self._counters(), row[3:], strict=True):
-                counter[key] = count
-
-    def _counters(self) -> tuple[Counter[ScopeKey], ...]:
-        return (
-            self._running,
-            self._queued,
-            self._retrying,
-            self._catching_up,
-            self._backfilling,
-            self._backfill_retrying,
-        )
+            self._active[row[:3]] = Occupancy(*row[3:])
 
 
 def _count_active(
     database: Database, schedule_ids: list[int]
 ) -> list[tuple[int, str, str, int, int, int, int, int, int]]:
+    """Schedule and scope of what is active, with the fields of an Occupancy in their order."""
     return database.rows(
         """SELECT schedule_id, scope_kind, scope_id,
                count(*) FILTER (WHERE status = 'running'),

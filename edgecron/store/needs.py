@@ -91,6 +91,12 @@ def wake_for_success(database: Database, schedule: str) -> int:
     )
 
 
+def is_any_waiting(database: Database) -> bool:
+    """Whether anything at all waits for a condition."""
+    row = database.row("SELECT 1 FROM executions WHERE waiting_for IS NOT NULL LIMIT 1")
+    return row is not None
+
+
 def wake_schedule(database: Database, schedule_id: int) -> int:
     """Let what waits of a schedule be judged again, since what it needs was changed."""
     return database.change(

@@ -17,7 +17,7 @@ from collections.abc import Iterator, Mapping
 from edgecron.triggers.base import EARLIEST_MS, LATEST_MS, Trigger, TriggerKind
 from edgecron.triggers.fields import CronFields
 from edgecron.triggers.tzif import DAY_S, History, Spans
-from edgecron.triggers.zones import LOCAL, zone_history, zone_spans
+from edgecron.triggers.zones import LOCAL, local_history, zone_history
 
 # A leap day on a given weekday may be forty years away (a Sunday: 2088 to 2128); nothing is rarer.
 SEARCH_S = 50 * 366 * 86_400
@@ -125,9 +125,8 @@ class CronTrigger(Trigger):
                 yield since, until, offset
 
     def _spans(self, until_s: int) -> Spans:
-        if self._history is None:
-            return zone_spans(self.timezone, until_s=until_s)
-        return self._history.spans(until_s)
+        history = local_history() if self._history is None else self._history
+        return history.spans(until_s)
 
     def _last(self, spans: Spans, index: int, *, since: int, until: int) -> int | None:
         """The last plan time of one span from `since` on and before `until`, or None."""

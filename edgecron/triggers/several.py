@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 
 from edgecron.triggers.base import Trigger
+from edgecron.triggers.tzif import History
 from edgecron.triggers.union import count_union
+from edgecron.triggers.zones import LOCAL, local_history
 
 # Triggers with at most so many plan times together in a range have them looked up one by one.
 _FEW = 32
@@ -14,10 +17,13 @@ _FEW = 32
 class Triggers:
     """The triggers of one schedule together, in the order in which they were written."""
 
-    __slots__ = ("triggers",)
+    __slots__ = ("_is_local", "_newest", "triggers")
 
     def __init__(self, triggers: Sequence[Trigger]) -> None:
         self.triggers = tuple(dict.fromkeys(triggers))
+        self._is_local = any(trigger.timezone == LOCAL for trigger in self.triggers)
+        # The newest answer: of many schedules with the same triggers all ask the same.
+        self._newest: tuple[int, History | None, tuple[int, str] | None] | None = None
 
     def __repr__(self) -> str:
         return f"<Triggers {[trigger.text for trigger in self.triggers]}>"
@@ -25,6 +31,15 @@ class Triggers:
     def next_with_source(self, ms: int) -> tuple[int, str] | None:
         """The first plan time strictly later than `ms` and the text of the first trigger that
         has it, or None."""
+        zone = local_history() if self._is_local else None
+        newest = self._newest
+        if newest is not None and newest[0] == ms and newest[1] is zone:
+            return newest[2]
+        best = self._find_next(ms)
+        self._newest = ms, zone, best
+        return best
+
+    def _find_next(self, ms: int) -> tuple[int, str] | None:
         best: tuple[int, str] | None = None
         for trigger in self.triggers:
             found_ms = trigger.next_after_ms(ms)
@@ -67,5 +82,13 @@ class Triggers:
 
 
 def combine(triggers: Sequence[Trigger]) -> Triggers:
-    """The triggers of one schedule as one. Equal ones count once; none at all never fires."""
+    """The triggers of one schedule as one. Equal ones count once; none at all never fires.
+
+    Schedules with equal triggers share the answer.
+    """
+    return _combine(tuple(triggers))
+
+
+@lru_cache(maxsize=2048)
+def _combine(triggers: tuple[Trigger, ...]) -> Triggers:
     return Triggers(triggers)

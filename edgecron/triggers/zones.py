@@ -7,6 +7,9 @@ asked for anew each time, so that a change of it is followed.
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
@@ -18,6 +21,8 @@ if TYPE_CHECKING:
 
 LOCAL = "local"
 _ETC = "/etc"
+# What was looked up of the machine's zone, within `one_local_zone`.
+_SEEN: ContextVar[list[History] | None] = ContextVar("local_zone", default=None)
 _LOCALTIME = "localtime"  # the name of a local zone that only /etc/localtime's bytes know
 
 
@@ -48,6 +53,26 @@ def zone_spans(name: str | None, *, until_s: int) -> Spans:
 def zone_history(resolved: str) -> History:
     """The history of a resolved zone name. Raises UnknownTimezone."""
     return _history(resolved, _changed_ns(resolved))
+
+
+def local_history() -> History:
+    """The history of the machine's own zone. Raises UnknownTimezone."""
+    seen = _SEEN.get()
+    if seen is None:
+        return zone_history(local_zone_name())
+    if not seen:
+        seen.append(zone_history(local_zone_name()))
+    return seen[0]
+
+
+@contextmanager
+def one_local_zone() -> Iterator[None]:
+    """Within it the machine's zone is looked up once, as what is decided together has one zone."""
+    token = _SEEN.set([])
+    try:
+        yield
+    finally:
+        _SEEN.reset(token)
 
 
 def check_zone(name: object) -> str | None:

@@ -70,7 +70,7 @@ def test_a_plan_time_whose_delay_is_not_over_does_not_run_early() -> None:
     assert second is not None
 
     plan = plan_fire(
-        timing, replace(make_due(START), due_ms=first.due_ms), now_ms=second.due_ms - 1
+        timing, make_due(START)._replace(due_ms=first.due_ms), now_ms=second.due_ms - 1
     )
 
     assert [fire.plan_ms for fire in plan.fires] == [first.plan_ms]
@@ -86,8 +86,8 @@ def test_a_jitter_longer_than_the_interval_makes_no_misfire_by_itself(catch_up: 
 
     for _ in range(50):
         assert fire is not None
-        due = replace(
-            make_due(START), plan_ms=fire.plan_ms, due_ms=fire.due_ms, decided_until_ms=decided
+        due = make_due(START)._replace(
+            plan_ms=fire.plan_ms, due_ms=fire.due_ms, decided_until_ms=decided
         )
         plan = plan_fire(timing, due, now_ms=fire.due_ms)
         assert plan.fires, "an engine that was never late ran nothing"

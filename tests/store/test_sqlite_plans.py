@@ -21,6 +21,13 @@ from support.specs import make_spec
 QUEUES = ("command", "py:app")
 SEAT = Seat(engine_id=1, supervisor_id="s1", queues=QUEUES, max_running=3)
 
+
+def within(store: SqliteStore, call: Callable[[], object]) -> object:
+    """Call in a transaction, as all that writes is."""
+    with store._database.transaction():
+        return call()
+
+
 HOT: dict[str, Callable[[SqliteStore, Bench], object]] = {
     "find_due": lambda store, bench: store.find_due(QUEUES, now_ms=bench.now, limit=10),
     "next_due_ms": lambda store, bench: store.next_due_ms(QUEUES, now_ms=bench.now),
@@ -32,8 +39,10 @@ HOT: dict[str, Callable[[SqliteStore, Bench], object]] = {
         seat=SEAT, now_ms=bench.now + 86_400_000
     ),
     "blocked": lambda store, bench: Blocked().find_all_keys(store._database),
-    "wake": lambda store, bench: wake_for_success(store._database, "s1"),
-    "wake a schedule": lambda store, bench: wake_schedule(store._database, 3),
+    "wake": lambda store, bench: within(store, lambda: wake_for_success(store._database, "s1")),
+    "wake a schedule": lambda store, bench: within(
+        store, lambda: wake_schedule(store._database, 3)
+    ),
     "bring_back_queued": lambda store, bench: store.bring_back_queued(
         now_ms=bench.now - 1, ahead_ms=bench.now - 1
     ),

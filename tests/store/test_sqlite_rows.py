@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import zlib
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -180,7 +179,7 @@ def test_an_output_is_compressed_before_the_lock_is_taken(
     bench.clock.advance_ms(MINUTE)
     [granted] = bench.fire().granted
     chunk = OutputChunk(stream=Stream.STDOUT, at_ms=0, content=b"x" * 10_000)
-    ended = replace(outcome_of(granted, bench.now), output=Output(chunks=(chunk,)))
+    ended = outcome_of(granted, bench.now)._replace(output=Output(chunks=(chunk,)))
     other = Database(tmp_path / "edgecron.db", busy_wait_s=0)
     compress = zlib.compress
 

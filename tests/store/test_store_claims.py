@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 from store_bench import Bench, OpenStore
 
@@ -82,8 +80,8 @@ def test_a_fire_that_has_a_row_already_advances_and_does_not_run(bench: Bench) -
     [decision] = bench.decide(seen)
     bench.claim([decision])
     next_ms = ms("2026-11-20T08:02:00Z")
-    due = replace(decision.plan.due, plan_ms=next_ms, due_ms=next_ms)
-    twice = replace(decision, plan=replace(decision.plan, due=due))
+    due = decision.plan.due._replace(plan_ms=next_ms, due_ms=next_ms)
+    twice = decision._replace(plan=decision.plan._replace(due=due))
 
     batch = bench.claim([twice])
 

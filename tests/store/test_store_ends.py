@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 from store_bench import Bench, OpenStore, outcome_of
 
@@ -55,7 +53,7 @@ def test_an_end_is_written_with_all_it_says(bench: Bench, granted: Granted) -> N
 
 @pytest.mark.failure(29)
 def test_an_end_with_another_token_changes_nothing(bench: Bench, granted: Granted) -> None:
-    foreign = replace(outcome_of(granted, bench.now), lease_token="0" * 16)
+    foreign = outcome_of(granted, bench.now)._replace(lease_token="0" * 16)
 
     assert bench.store.finish([foreign], now_ms=bench.now) == [None]
 
@@ -118,8 +116,8 @@ def test_an_end_frees_the_place_of_its_schedule(bench: Bench, granted: Granted) 
 
 def test_an_end_before_its_claim_is_moved_to_the_claim(bench: Bench, granted: Granted) -> None:
     # The clock went back while it ran.
-    outcome = replace(
-        outcome_of(granted, bench.now), started_ms=bench.now - 5000, finished_ms=bench.now - 4000
+    outcome = outcome_of(granted, bench.now)._replace(
+        started_ms=bench.now - 5000, finished_ms=bench.now - 4000
     )
 
     bench.store.finish([outcome], now_ms=bench.now - 4000)
@@ -140,13 +138,13 @@ def test_output_is_kept_as_it_came(bench: Bench, granted: Granted) -> None:
         dropped_after=1,
     )
 
-    bench.store.finish([replace(outcome_of(granted, bench.now), output=output)], now_ms=bench.now)
+    bench.store.finish([outcome_of(granted, bench.now)._replace(output=output)], now_ms=bench.now)
 
     assert bench.store.find_output(granted.execution_id) == output
 
 
 def test_no_output_leaves_no_row(bench: Bench, granted: Granted) -> None:
-    bench.store.finish([replace(outcome_of(granted, bench.now), output=Output())], now_ms=bench.now)
+    bench.store.finish([outcome_of(granted, bench.now)._replace(output=Output())], now_ms=bench.now)
 
     assert bench.store.find_output(granted.execution_id) is None
 
