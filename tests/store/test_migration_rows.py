@@ -216,8 +216,9 @@ def test_a_connection_is_after_a_migration_as_it_was_before(path: Path, fails: b
     before = [database.rows(f"PRAGMA {name}") for name in ("foreign_keys", "temp_store")]
     if fails:
         database.rows("PRAGMA foreign_keys = OFF")
-        database.change("UPDATE executions SET schedule_id = 99 WHERE status = 'running'")
-        database.change("PRAGMA foreign_keys = ON")
+        with database.transaction():
+            database.change("UPDATE executions SET schedule_id = 99 WHERE status = 'running'")
+        database.rows("PRAGMA foreign_keys = ON")
 
     with suppress(DatabaseUnusable):
         migrate.migrate(database, now_ms=NOW_MS)
