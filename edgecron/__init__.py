@@ -22,6 +22,7 @@ in this list, never from below; `tests/test_house.py` holds it.
     standing              how a schedule stands, as lists show it; why nothing is to come of it
     outlook               what will happen next, and why
     explaining            why a schedule ran, did not run, or will not run
+    tallies               how schedules go: what their runs amount to
     backfilling           which times of the past a backfill may take
     store                 the only place that knows SQL
     retiming              a schedule's times when a person changes it

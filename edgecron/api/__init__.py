@@ -2,7 +2,7 @@
 
 The command line and the dashboard see a database through this and nothing else. Its parts:
 `opening`, `reading`, `prospects`, `writing` (schedules), `applying` (several of them at once),
-`acting` (runs), `backfill`, `copying` (backups) and `explaining`.
+`acting` (runs), `backfill`, `copying` (backups), `explaining` and `tallying`.
 """
 
 from __future__ import annotations
@@ -13,11 +13,12 @@ from edgecron.api.backfill import Backfilling
 from edgecron.api.copying import Copying
 from edgecron.api.explaining import Explaining
 from edgecron.api.prospects import LookingAhead
+from edgecron.api.tallying import Tallying
 
 __all__ = ["Scheduler"]
 
 
-class Scheduler(Applying, Acting, Backfilling, LookingAhead, Copying, Explaining):
+class Scheduler(Applying, Acting, Backfilling, LookingAhead, Copying, Explaining, Tallying):
     """A database of schedules and runs. For one thread; the file is opened on first use.
 
     `database` None means the one that the command line would use: EDGECRON_DB, else what the

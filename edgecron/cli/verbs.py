@@ -34,6 +34,7 @@ VERBS: dict[str, Verb] = {
     "cancel": Verb("cancel", "end a run, or withdraw one that waits", "Runs"),
     "daemon": Verb("daemon", "the engine, in the foreground", "Engine"),
     "status": Verb("status", "engines alive, runs in progress", "Engine"),
+    "stats": Verb("stats", "how it goes: runs, failures, how long and how late", "Engine"),
     "doctor": Verb("doctor", "what is wrong, and what to do about it", "Engine"),
     "backup": Verb("backup", "a safe copy of the database, while it is in use", "Engine"),
     "restore": Verb("restore", "put a backup in the place of the database", "Engine"),

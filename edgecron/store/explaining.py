@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from edgecron.model import Execution
 from edgecron.store.connection import Database
 from edgecron.store.rows import EXECUTION_COLUMNS, execution_of
+from edgecron.timetext import from_ms as from_instant
 
 _NEAR = 100  # rows on either side among which a range that covers a time is looked for
 _LATE_MS = 86_400_000  # so long after its plan time a run that was started then is looked for
@@ -35,42 +36,42 @@ def find_deciding(
 ) -> list[Execution]:
     """The executions planned or started from an instant to another, oldest first, and the ranges
     that cover one of them."""
-    params = {
-        "schedule": schedule_id,
-        "kind": scope[0],
-        "scope": scope[1],
-        "from": from_ms,
-        "to": to_ms,
-        "early": from_ms - _LATE_MS,
-        "near": _NEAR,
-    }
-    found = database.rows(
-        f"""SELECT * FROM ({_FROM} AND e.plan_at <= :to ORDER BY e.plan_at DESC LIMIT :near)
-            WHERE plan_at >= :from OR missed_to_at >= :from""",
-        params,
+    params = {"schedule": schedule_id, "kind": scope[0], "scope": scope[1], "to": to_ms}
+    limit = {"near": _NEAR}
+    before = _read(
+        database, "AND e.plan_at <= :to ORDER BY e.plan_at DESC LIMIT :near", params | limit
     )
     # A range may be called by its end.
-    found += database.rows(
-        f"""SELECT * FROM ({_FROM} AND e.plan_at > :to ORDER BY e.plan_at LIMIT :near)
-            WHERE missed_from_at <= :to""",
-        params,
-    )
+    after = _read(database, "AND e.plan_at > :to ORDER BY e.plan_at LIMIT :near", params | limit)
+    since, until = from_instant(from_ms), from_instant(to_ms)
+    found = [
+        run
+        for run in before
+        if run.plan_at >= since or (run.missed_to_at is not None and run.missed_to_at >= since)
+    ]
+    found += [
+        run for run in after if run.missed_from_at is not None and run.missed_from_at <= until
+    ]
     if not found:
-        # Late, or moved by jitter or by hand: started then, and planned for an earlier time.
-        found = database.rows(
-            f"""SELECT * FROM ({_FROM} AND e.plan_at BETWEEN :early AND :to
-                    ORDER BY e.plan_at DESC LIMIT :near)
-                WHERE started_at BETWEEN :from AND :to OR due_at BETWEEN :from AND :to""",
-            params,
-        )
-    return sorted((execution_of(row) for row in found), key=lambda run: run.id)
+        # Late, or moved by jitter or by hand: planned for an earlier time, and started then.
+        early = from_instant(from_ms - _LATE_MS)
+        found = [
+            run
+            for run in before
+            if run.plan_at >= early
+            and any(at is not None and since <= at <= until for at in (run.started_at, run.due_at))
+        ]
+    return sorted(found, key=lambda run: run.id)
+
+
+def _read(database: Database, more: str, params: dict[str, Any]) -> list[Execution]:
+    return [execution_of(row) for row in database.rows(f"{_FROM} {more}", params)]
 
 
 def find_revision(database: Database, schedule_id: int, *, at_ms: int) -> StoredRevision | None:
     """What a schedule said at an instant; before it was made, what it said first."""
+    select = "SELECT revision, at, snapshot FROM schedule_revisions WHERE schedule_id = :id"
     row = database.row(
-        """SELECT revision, at, snapshot FROM schedule_revisions WHERE schedule_id = :id
-           ORDER BY at > :at, iif(at > :at, revision, -revision) LIMIT 1""",
-        {"id": schedule_id, "at": at_ms},
-    )
+        f"{select} AND at <= :at ORDER BY revision DESC LIMIT 1", {"id": schedule_id, "at": at_ms}
+    ) or database.row(f"{select} ORDER BY revision LIMIT 1", {"id": schedule_id})
     return None if row is None else StoredRevision(row[0], row[1], json.loads(row[2]))

@@ -12,9 +12,11 @@ from store_bench import Bench, OpenStore
 from edgecron.model import Overlap, Status
 from edgecron.store import SqliteStore
 from edgecron.store.contract import Seat
+from edgecron.store.explaining import find_deciding, find_revision
 from edgecron.store.inorder import Blocked
 from edgecron.store.needs import wake_for_success, wake_schedule
 from edgecron.store.replacing import replace_oldest
+from edgecron.store.tallies import find_ended, find_output_sizes
 from support.clock import FakeClock
 from support.specs import make_spec
 
@@ -64,6 +66,15 @@ HOT: dict[str, Callable[[SqliteStore, Bench], object]] = {
     "is_decided_early": lambda store, bench: store.is_decided_early(
         bench.store.get_schedule("s3"), now_ms=bench.now
     ),
+    "find_ended": lambda store, bench: find_ended(store.database, None, since_ms=0, limit=9),
+    "find_ended of one": lambda store, bench: find_ended(store.database, 3, since_ms=0, limit=9),
+    "find_output_sizes": lambda store, bench: find_output_sizes(
+        store.database, 3, since_ms=0, limit=9
+    ),
+    "find_deciding": lambda store, bench: find_deciding(
+        store.database, 3, ("global", ""), from_ms=bench.now, to_ms=bench.now + 59_999
+    ),
+    "find_revision": lambda store, bench: find_revision(store.database, 3, at_ms=bench.now),
     "has_queued": lambda store, bench: store.has_queued(),
     "find_running": lambda store, bench: store.find_running(),
     "finish": lambda store, bench: bench.end(*bench.fill().granted),

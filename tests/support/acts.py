@@ -38,6 +38,7 @@ ACTS: dict[str, tuple[str, ...]] = {
     "why": ("why", "evil"),
     "cancel": ("cancel", "3"),
     "status": ("status",),
+    "stats": ("stats",),
     "doctor": ("doctor",),
     "completion": ("completion", "bash"),
     "config": ("config", "show"),

@@ -1,0 +1,69 @@
+"""Tallying: how schedules go."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from edgecron.api.reading import Reading
+from edgecron.timetext import from_ms, to_ms
+from edgecron.validity import check_aware
+
+if TYPE_CHECKING:
+    from edgecron.tallies import Spread, Tally
+
+MOST_RUNS = 100_000  # that are looked at: a second, whatever the history holds
+_MOST_OUTPUTS = 1_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tallied:
+    """How schedules go since an instant.
+
+    `by_name` are those of which something has ended, `total` all of them together. `cut_at`: only
+    what was written from then on is counted, as there is too much. `output_bytes` is of what the
+    newest runs of one schedule have printed, None where all were asked for, or none printed.
+    """
+
+    since: datetime
+    cut_at: datetime | None
+    by_name: dict[str, Tally]
+    total: Tally
+    output_bytes: Spread | None
+
+
+class Tallying(Reading):
+    """What runs amount to, over a span of time."""
+
+    def tallies(self, name: str | None = None, *, since: datetime) -> Tallied:
+        """How one schedule goes, or each of them, by what has ended since an instant.
+
+        Removed ones are among them. Raises NotFound.
+        """
+        from edgecron.store.tallies import find_ended, find_names_of, find_output_sizes
+        from edgecron.tallies import EndedRun, spread, tally
+
+        check_aware("since", since)
+        since_ms = to_ms(since)
+        schedule_id = None if name is None else self._past_id(name)
+        database = self.store.database
+        runs, cut_ms = find_ended(database, schedule_id, since_ms=since_ms, limit=MOST_RUNS)
+        grouped: dict[int, list[EndedRun]] = {}
+        for run in runs:
+            grouped.setdefault(run.schedule_id, []).append(run)
+        names = find_names_of(database)
+        # Of a name that was given again both are told as one.
+        named: dict[str, list[EndedRun]] = {}
+        for each, ended in grouped.items():
+            named.setdefault(names[each], []).extend(ended)
+        sizes = []
+        if schedule_id is not None:
+            sizes = find_output_sizes(database, schedule_id, since_ms=since_ms, limit=_MOST_OUTPUTS)
+        return Tallied(
+            since=since,
+            cut_at=None if cut_ms is None else from_ms(cut_ms),
+            by_name={each: tally(named[each]) for each in sorted(named)},
+            total=tally(runs),
+            output_bytes=spread(sizes),
+        )

@@ -1,0 +1,238 @@
+"""How it goes: runs, failures, what was left out and why, how long runs take and how late they are.
+
+    edgecron stats
+    edgecron stats backup --since 30d
+    edgecron stats --since 2026-11-01 --json
+
+Of what was decided in the last seven days, or since --since, a duration or a time. Late is the time
+from due to started; what was caught up or backfilled is not counted in it. OK is the share of
+successes among the runs that succeeded, failed or were interrupted. At most the newest 100,000
+runs are looked at. With --json the last object, whose schedule is null, is all of them together.
+"""
+
+from __future__ import annotations
+
+import sys
+from argparse import ArgumentParser, Namespace
+from typing import TYPE_CHECKING, Any
+
+from edgecron.cli.session import Session
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from edgecron.api import Scheduler
+    from edgecron.api.tallying import Tallied
+    from edgecron.model import Schedule
+    from edgecron.tallies import Spread, Tally
+
+USAGE = "[NAME] [--since DURATION|TIME] [--json]"
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("name", nargs="?", metavar="NAME")
+    parser.add_argument("--since", default="7d", metavar="DURATION|TIME", help="from then on (7d)")
+
+
+def run(cli: Session, args: Namespace) -> int:
+    if args.name is not None:
+        scheduler: Scheduler | None = cli.scheduler(must_exist=True)
+    else:
+        scheduler = cli.find_scheduler()
+    if scheduler is None:
+        if cli.is_json:
+            cli.put_json([])
+        else:
+            from edgecron.cli.list_ import say_empty
+
+            say_empty(cli)
+        return 0
+    scheduler.take_over()
+    found = scheduler.tallies(args.name, since=_read_since(args.since, now=scheduler.now()))
+    schedules = {schedule.name: schedule for schedule in scheduler.schedules()}
+    if cli.is_json:
+        objects = [
+            _object(found, name, tally, schedules.get(name))
+            for name, tally in found.by_name.items()
+        ]
+        if args.name is None:
+            objects.append(_object(found, None, found.total, None))
+        elif not objects:
+            objects = [_object(found, args.name, found.total, schedules.get(args.name))]
+        cli.put_json(objects)
+    elif args.name is not None:
+        _put_one(cli, scheduler, found, schedules.get(args.name))
+    else:
+        _put_table(cli, found)
+    if found.cut_at is not None and not cli.is_json:
+        from edgecron.cli.screen import local_time
+
+        cut = local_time(found.cut_at, zone=cli.zone())
+        cli.say(f"there is more: only the newest are counted, from {cut} on")
+    return 0
+
+
+def _read_since(text: str, *, now: datetime) -> datetime:
+    """An instant in the past, by a duration or a time. Raises InvalidDuration or InvalidTime."""
+    from datetime import timedelta
+
+    from edgecron.errors import InvalidTime
+    from edgecron.timetext import format_instant, parse_duration_ms
+    from edgecron.triggers import parse_when
+
+    if text[:1].isdigit() and text[-1:].isalpha() and text[-1:].lower() != "z":
+        return now - timedelta(milliseconds=parse_duration_ms(text))
+    since = parse_when(text, timezone="local", now=now)
+    if since >= now:
+        raise InvalidTime(
+            f"--since is {text!r}, that is {format_instant(since)}, which is still to come",
+            hint="give a time of the past, or a duration such as 7d",
+        )
+    return since
+
+
+def _put_table(cli: Session, found: Tallied) -> None:
+    from edgecron.cli.screen import local_time, table
+    from edgecron.model import Status
+
+    if not found.by_name:
+        since = local_time(found.since, zone=cli.zone())
+        cli.say(f"nothing has ended since {since}; further back: --since 30d")
+        return
+    named = list(found.by_name.items())
+    if len(named) > 1:
+        named.append(("all together", found.total))
+    rows, styles = [], []
+    for name, tally in named:
+        failed = tally.counts.get(Status.FAILED, 0) + tally.counts.get(Status.INTERRUPTED, 0)
+        left_out = sum(tally.skipped.values())
+        took, late = tally.duration_ms, tally.late_ms
+        rows.append(
+            (
+                name,
+                f"{tally.runs:,}",
+                _rate(tally),
+                f"{failed:,}",
+                f"{left_out:,}",
+                *_cells(took),
+                *_cells(late)[:2],
+            )
+        )
+        styles.append(
+            (
+                "bold",
+                None,
+                None,
+                "red" if failed else None,
+                "yellow" if left_out else None,
+                *(None,) * 5,
+            )
+        )
+    headings = (
+        *("SCHEDULE", "RUNS", "OK", "FAILED", "LEFT OUT", "TOOK", "95%", "MOST"),
+        *("LATE", "95%"),
+    )
+    for line in table(
+        headings,
+        rows,
+        is_colored=cli.use_color(sys.stdout),
+        styles=styles,
+        flexible=(0, 9, 8, 7, 6),
+    ):
+        cli.put(line)
+
+
+def _put_one(cli: Session, scheduler: Scheduler, found: Tallied, schedule: Schedule | None) -> None:
+    from edgecron.cli.phrases import size_words
+    from edgecron.cli.screen import local_time, paint
+    from edgecron.model import Status
+
+    tally = found.total
+    counts = [f"{count:,} {status}" for status, count in tally.counts.items()]
+    skipped = [f"{count:,} {reason}" for reason, count in tally.skipped.items()]
+    lines = [
+        ("since", local_time(found.since, zone=cli.zone())),
+        ("runs", ", ".join([f"{tally.runs:,}", *counts])),
+        ("ok", _rate(tally)),
+        ("retries", f"{tally.retries:,}" if tally.retries else ""),
+        ("left out", ", ".join(skipped)),
+        ("took", _spread_words(tally.duration_ms)),
+        ("late", _spread_words(tally.late_ms)),
+    ]
+    if found.output_bytes is not None:
+        sizes = found.output_bytes
+        words = f"{size_words(sizes.median)} in the middle, {size_words(sizes.most)} at most"
+        lines.append(("printed", f"{words}, of the newest {sizes.count:,} runs that printed"))
+    if schedule is not None:
+        ever = ", ".join(
+            f"{count:,} {status}" for status, count in schedule.counts.items() if count
+        )
+        lines.append(("ever", ", ".join([f"{schedule.run_count:,} runs", ever]).rstrip(", ")))
+    is_colored = cli.use_color(sys.stdout)
+    for label, text in lines:
+        if text:
+            cli.put(f"{paint(f'{label:<9}', 'dim', is_on=is_colored)} {text}")
+    if not tally.counts.get(Status.SUCCESS) and not tally.runs:
+        cli.say("nothing of it has ended since then")
+
+
+def _rate(tally: Tally) -> str:
+    if tally.success_rate is None:
+        return "-"
+    # Rounded down: what has failed once is not a hundred per cent well.
+    return f"{int(tally.success_rate * 1000) / 10:g}%"
+
+
+def _cells(spread: Spread | None) -> tuple[str, str, str]:
+    from edgecron.cli.screen import short_duration
+
+    if spread is None:
+        return "-", "-", "-"
+    return (
+        short_duration(spread.median),
+        short_duration(spread.p95),
+        short_duration(spread.most),
+    )
+
+
+def _spread_words(spread: Spread | None) -> str:
+    if spread is None:
+        return ""
+    median, p95, most = _cells(spread)
+    return f"{median} in the middle, {p95} for 95 of 100, {most} at most"
+
+
+def _object(
+    found: Tallied, name: str | None, tally: Tally, schedule: Schedule | None
+) -> dict[str, Any]:
+    from edgecron.cli.objects import instant
+    from edgecron.model import Status
+
+    took, late = tally.duration_ms, tally.late_ms
+    ended = (Status.SUCCESS, Status.FAILED, Status.CANCELLED, Status.INTERRUPTED)
+    printed = found.output_bytes
+    return {
+        "schedule": name,
+        "since_at": instant(found.since),
+        "counted_from_at": instant(found.cut_at or found.since),
+        "runs": tally.runs,
+        **{status.value: tally.counts.get(status, 0) for status in ended},
+        "retries": tally.retries,
+        "success_rate": tally.success_rate,
+        "skipped": sum(tally.skipped.values()),
+        "skipped_by_reason": tally.skipped,
+        "duration_median_ms": None if took is None else took.median,
+        "duration_p95_ms": None if took is None else took.p95,
+        "duration_max_ms": None if took is None else took.most,
+        "late_median_ms": None if late is None else late.median,
+        "late_p95_ms": None if late is None else late.p95,
+        "late_max_ms": None if late is None else late.most,
+        "output_median_bytes": None if printed is None else printed.median,
+        "output_max_bytes": None if printed is None else printed.most,
+        "ever": None
+        if schedule is None
+        else {
+            "runs": schedule.run_count,
+            **{status.value: count for status, count in schedule.counts.items()},
+        },
+    }

@@ -1,0 +1,160 @@
+"""stats: how it goes, counted over a span of time at a cost that does not grow with the history."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from edgecron.api import tallying
+from edgecron.model import Overlap, Status
+from edgecron.tallies import EndedRun, Spread, spread, tally
+from support.cli import Edgecron
+from support.specs import make_spec
+from support.story import Story
+
+FIELDS = [
+    *("schedule", "since_at", "counted_from_at", "runs", "success", "failed", "cancelled"),
+    *("interrupted", "retries", "success_rate", "skipped", "skipped_by_reason"),
+    *("duration_median_ms", "duration_p95_ms", "duration_max_ms"),
+    *("late_median_ms", "late_p95_ms", "late_max_ms"),
+    *("output_median_bytes", "output_max_bytes", "ever"),
+]
+DAY = timedelta(days=1)
+
+
+def ended(status: str, **more: object) -> EndedRun:
+    values = {
+        "schedule_id": 1, "status": status, "reason": None, "cause": "schedule", "attempt": 1,
+        "missed_count": None, "duration_ms": None, "late_ms": None,
+    }  # fmt: skip
+    return EndedRun(**(values | more))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        ([7], (1, 7, 7, 7)),
+        ([3, 1], (2, 1, 3, 3)),
+        (list(range(1, 101)), (100, 50, 95, 100)),
+        (list(range(1, 21)), (20, 10, 19, 20)),
+    ],
+)
+def test_a_spread_is_of_values_that_were_there(
+    values: list[int], expected: tuple[int, int, int, int]
+) -> None:
+    count, median, p95, most = expected
+
+    assert spread(values) == Spread(count=count, median=median, p95=p95, most=most)
+    assert spread([]) is None
+
+
+def test_what_was_left_out_or_late_on_purpose_is_counted_apart() -> None:
+    found = tally(
+        [
+            ended("success", duration_ms=10, late_ms=-1),
+            ended("success", duration_ms=30, late_ms=3_600_000, cause="catch_up"),
+            ended("failed", reason="exit", duration_ms=20, late_ms=5, attempt=2),
+            ended("cancelled", reason="request"),
+            ended("skipped", reason="misfire", missed_count=40),
+            ended("skipped", reason="overlap", missed_count=1),
+        ]
+    )
+
+    assert found.runs == 4
+    assert found.counts == {Status.SUCCESS: 2, Status.FAILED: 1, Status.CANCELLED: 1}
+    assert found.skipped == {"misfire": 40, "overlap": 1}
+    assert (found.retries, found.success_rate) == (1, 2 / 3)
+    assert found.duration_ms == Spread(count=3, median=20, p95=30, most=30)
+    assert found.late_ms == Spread(count=2, median=0, p95=5, most=5)
+
+
+def test_only_what_was_decided_since_then_is_counted(story: Story) -> None:
+    story.add("often", "* * * * *", lasts_s=30)
+    story.add("fails", "* * * * *", code=1)
+    for _ in range(5):
+        story.after_s(60)
+    story.scheduler.pause("fails")
+    middle = story.scheduler.now()
+    for _ in range(3):
+        story.after_s(60)
+
+    everything = story.scheduler.tallies(since=middle - DAY)
+    latest = story.scheduler.tallies(since=middle)
+    one = story.scheduler.tallies("fails", since=middle - DAY)
+
+    assert sorted(everything.by_name) == ["fails", "often"]
+    assert everything.by_name["fails"].success_rate == 0
+    assert everything.total.runs == sum(each.runs for each in everything.by_name.values())
+    assert latest.by_name["often"].runs <= 3 < everything.by_name["often"].runs
+    assert one.by_name["fails"] == one.total == everything.by_name["fails"]
+    assert story.scheduler.tallies(since=story.scheduler.now() + DAY).by_name == {}
+
+
+def test_more_than_can_be_counted_is_cut_and_said(
+    story: Story, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tallying, "MOST_RUNS", 3)
+    story.add("often", "* * * * *")
+    for _ in range(6):
+        story.after_s(60)
+
+    found = story.scheduler.tallies(since=story.scheduler.now() - DAY)
+
+    assert found.total.runs == 3
+    assert found.cut_at == story.runs("often")[-3].claimed_at
+
+
+def test_times_of_a_range_count_each(story: Story) -> None:
+    story.add("hourly", "0 * * * *", policies=make_spec(overlap=Overlap.SKIP).policies)
+    story.after_s(3600)
+    story.after_s(5 * 3600)
+
+    found = story.scheduler.tallies("hourly", since=story.scheduler.now() - DAY)
+
+    assert found.total.skipped == {"misfire": 4}
+
+
+def test_a_table_for_all_and_lines_for_one(edgecron: Edgecron, backup: str) -> None:
+    edgecron("add", "fails", "--every", "1h", "--", "false")
+    for name in (backup, "fails"):
+        edgecron("run", name, "--wait")
+
+    every, one = edgecron("stats"), edgecron("stats", backup)
+
+    assert (every.code, one.code) == (0, 0)
+    heading, *rows = every.out.splitlines()
+    assert heading.split()[:4] == ["SCHEDULE", "RUNS", "OK", "FAILED"]
+    assert [row.split()[0] for row in rows] == [backup, "fails", "all"]
+    assert [[word for word in row.split() if "%" in word] for row in rows] == [
+        ["100%"], ["0%"], ["50%"],
+    ]  # fmt: skip
+    assert "1, 1 success" in one.out
+    assert "9 bytes in the middle" in one.out
+
+
+def test_the_fields_are_a_contract(edgecron: Edgecron, backup: str) -> None:
+    edgecron("run", backup, "--wait")
+
+    every = edgecron("stats", "--json").json
+    [one] = edgecron("stats", backup, "--json").json
+
+    assert [each["schedule"] for each in every] == [backup, None]
+    assert [list(each) for each in (*every, one)] == [FIELDS] * 3
+    assert (one["runs"], one["success_rate"], one["ever"]["runs"]) == (1, 1.0, 1)
+    assert (one["output_median_bytes"], every[0]["output_median_bytes"]) == (9, None)
+
+
+def test_where_there_is_nothing_that_is_said(edgecron: Edgecron, database: object) -> None:
+    assert edgecron("stats", "--json").json == []
+    edgecron("add", "new", "--every", "1h", "--", "true")
+
+    every, one = edgecron("stats"), edgecron("stats", "new")
+
+    assert (every.code, every.out) == (0, "")
+    assert "nothing has ended since" in every.err
+    assert "nothing of it has ended" in one.err
+    assert edgecron("stats", "nobody").code == 3
+    assert edgecron("stats", "--since", "tomorrow 09:00").code == 2
+    assert edgecron("stats", "--since", "7 parsecs").code == 2
+    assert edgecron("stats", "--since", "2021-03-28").code == 0
