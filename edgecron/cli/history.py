@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING
 from edgecron.cli.session import Session
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from edgecron.api import Scheduler
     from edgecron.model import Execution, Status
 
@@ -93,7 +95,7 @@ def put_executions(cli: Session, scheduler: Scheduler, executions: list[Executio
                 str(execution.id),
                 execution.schedule,
                 status_words(execution),
-                near_time(execution.started_at or execution.plan_at, zone=zone, now=now),
+                near_time(_shown_time(execution), zone=zone, now=now),
                 short_duration(execution.duration_ms),
                 note_words(execution, zone=zone, now=now),
             )
@@ -110,6 +112,14 @@ def put_executions(cli: Session, scheduler: Scheduler, executions: list[Executio
         title=1,
     ):
         cli.put(line)
+
+
+def _shown_time(execution: Execution) -> datetime:
+    """When it started; else when it is due, or was to be."""
+    from edgecron.model import Status
+
+    is_queued = execution.status is Status.QUEUED
+    return execution.started_at or (execution.due_at if is_queued else execution.plan_at)
 
 
 def _read_statuses(given: list[str] | None) -> tuple[Status, ...]:

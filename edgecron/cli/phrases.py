@@ -165,7 +165,7 @@ def range_words(execution: Execution, *, zone: tzinfo, now: datetime) -> str | N
 
 def note_words(execution: Execution, *, zone: tzinfo, now: datetime) -> str:
     """What else is to say of a run, in one cell."""
-    from edgecron.model import Cause
+    from edgecron.model import Cause, Status
 
     notes = []
     if execution.cause is not Cause.SCHEDULE:
@@ -177,6 +177,8 @@ def note_words(execution: Execution, *, zone: tzinfo, now: datetime) -> str:
     missed = range_words(execution, zone=zone, now=now)
     if missed is not None:
         notes.append(missed)
+    if execution.status is Status.QUEUED and execution.due_at > now:
+        notes.append(f"due {distance(execution.due_at, now)}")
     if execution.waiting_for is not None and execution.wait_until is not None:
         until = execution.wait_until
         notes.append(waiting_words(execution.waiting_for, until, zone=zone, now=now))
