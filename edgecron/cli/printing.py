@@ -38,12 +38,18 @@ class Printer:
 
     def put(self, chunk: OutputChunk) -> None:
         content = chunk.content if self._zone is None else self._timed(chunk, self._zone)
-        if not self.is_on_terminal:
+        if self.is_on_terminal:
+            self._write(self._cleaners[chunk.stream].feed(content))
+            return
+        try:
             self._to.flush()
             self._to.buffer.write(content)
             self._to.buffer.flush()
-            return
-        self._write(self._cleaners[chunk.stream].feed(content))
+        except OSError:
+            from edgecron.cli.streams import drop
+
+            drop(self._to)  # What it holds back would be in the way of all that follows.
+            raise
 
     def put_rest(self) -> None:
         """What was held back for what might have followed, on a terminal."""

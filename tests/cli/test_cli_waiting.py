@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -12,7 +13,9 @@ from pathlib import Path
 
 import pytest
 
+from edgecron.cli.phrases import near_time
 from edgecron.model import Job, JobKind, Overlap, Policies, ScheduleSpec, Status
+from edgecron.triggers import load_zone
 from support.cli import Edgecron
 from support.engines import Place
 from support.processes import BOUND_S
@@ -125,6 +128,23 @@ def test_each_attempt_is_followed_and_the_code_is_the_last_one_s(anywhere: Place
     assert first.startswith("edgecron: run 1 of x: failed (exit code 5), ")
     assert "; attempt 2 of 3 is run 2, due at " in first
     assert "; attempt 3 of 3 is run 3, due at " in second
+
+
+def test_history_shows_when_an_attempt_that_waits_is_due(place: Place) -> None:
+    add(place, "x", "exit 3", Policies(retries=1, retry_delay_s=1800))
+    daemon = place.daemon()
+    place.scheduler.run_now("x")
+    daemon.wait_for("ended", schedule="x")
+
+    code, out, _ = end_of(program(place, "history"))
+    [first, retry] = place.runs("x")
+
+    assert code == 0
+    assert retry.plan_at == first.plan_at
+    waiting, ended = out.decode().splitlines()[1:]
+    assert re.search(r"retry, attempt 2, due in \d+ (min|h)$", waiting)
+    assert near_time(retry.due_at, zone=load_zone("local"), now=place.scheduler.now()) in waiting
+    assert "due" not in ended
 
 
 def test_with_json_the_last_attempt_is_shown_and_nothing_that_it_printed(
@@ -270,6 +290,22 @@ def test_output_that_can_not_be_written_is_an_error_of_our_own(anywhere: Place) 
 
     assert code == 125
     assert "no space left on device" in err
+
+
+def test_errors_of_a_run_that_can_not_be_written_are_an_error_of_our_own(place: Place) -> None:
+    add(place, "x", "echo one; exec 1>&-; echo bad >&2")
+    full = os.open("/dev/full", os.O_WRONLY)
+
+    waiting = subprocess.run(
+        [sys.executable, "-m", "edgecron", "--db", str(place.database), "run", "x", "--wait"],
+        stdout=subprocess.DEVNULL,
+        stderr=full,
+        timeout=BOUND_S,
+        check=False,
+    )
+    os.close(full)
+
+    assert waiting.returncode == 125
 
 
 def test_a_callable_of_a_program_that_is_not_here_is_not_queued(place: Place) -> None:
