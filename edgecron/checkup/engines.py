@@ -36,7 +36,8 @@ def check_engines(
     )
     for queue, count in sorted(waiting.items()):
         if not any(state.is_alive and queue in state.info.queues for state in states):
-            found.append(_none_alive(queue, count, command=command))
+            is_any_alive = any(state.is_alive for state in states)
+            found.append(_none_at_work(queue, count, is_any_alive=is_any_alive, command=command))
     return found or [well("engines", "none alive, and nothing to run")]
 
 
@@ -56,15 +57,15 @@ def _judge(state: EngineState, states: Sequence[EngineState], *, command: Comman
             f"pid {pid} has died, and what it left was not cleared away yet",
             hint=_who_clears_up(states, command=command),
         )
-    return well("engines", f"pid {pid} is alive")
+    more = "" if state.info.queues else "; it takes on nothing more, and ends with what it runs"
+    return well("engines", f"pid {pid} is alive{more}")
 
 
-def _none_alive(queue: str, count: int, *, command: Command) -> Finding:
+def _none_at_work(queue: str, count: int, *, is_any_alive: bool, command: Command) -> Finding:
     wait = f"{count} schedule waits" if count == 1 else f"{count} schedules wait"
     if queue == COMMAND_QUEUE:
-        return warning(
-            "engines", f"none is alive, and {wait}", hint=f"start one: {command('daemon')}"
-        )
+        none = "none takes on what is due" if is_any_alive else "none is alive"
+        return warning("engines", f"{none}, and {wait}", hint=f"start one: {command('daemon')}")
     return warning(
         "engines",
         f"the program of queue {queue} is not alive, and {wait}",

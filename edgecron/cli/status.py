@@ -67,10 +67,12 @@ def _put(cli: Session, scheduler: Scheduler) -> None:
 
     line("database", f"{scheduler.path}, {size_words(_size_bytes(scheduler.path))}")
     states = scheduler.engines()
-    alive = [state for state in states if state.is_alive]
+    alive = [state for state in states if state.is_alive and state.info.queues]
     if not alive:
-        line("engines", "none alive: nothing is being run", "red")
-    for number, state in enumerate(sorted(states, key=lambda state: not state.is_alive)):
+        has_ending = any(state.is_alive for state in states)
+        words = "none takes on what is due" if has_ending else "none alive: nothing is being run"
+        line("engines", words, "red")
+    for number, state in enumerate(sorted(states, key=lambda state: state not in alive)):
         since = f"since {near_time(state.info.started_at, zone=zone, now=now)}"
         text, style = _engine_words(cli, state, since=since)
         line("engines" if alive and number == 0 else "", text, style)
@@ -137,6 +139,10 @@ def _engine_words(cli: Session, state: EngineState, *, since: str) -> tuple[str,
     if state.health is EngineHealth.GONE:
         return f"pid {info.pid} has died; the next engine clears up", "yellow"
     more = f"; {state.why}" if state.why else ""
+    if not info.queues:
+        # One that is stopping, or of `run --wait`.
+        words = "takes on nothing more, and ends with what it runs"
+        return f"pid {info.pid}, version {info.version}, {since}, {words}{more}", "yellow"
     return f"pid {info.pid}, version {info.version}, {since}{more}", "green"
 
 

@@ -225,6 +225,11 @@ class Engine:
         self._is_draining = True
         self._rescue.adopt_nobody()
 
+    def note_draining(self) -> None:
+        """Put on record that this engine is not to be counted on for what is due."""
+        if self._engine_id is not None:
+            self._store.close_queues(self._engine_id)
+
     def stop_runs(self) -> None:
         """Have all that runs ended, by TERM, its grace, KILL; the next steps write the ends."""
         self._live.stop()

@@ -220,6 +220,8 @@ class Loop:
     def _tell_stopping(self, policy: OnShutdown) -> None:
         is_told_at_the_end = policy is OnShutdown.LEAVE and not self._linger_ms
         if self._engine.live_count and not is_told_at_the_end:
+            with suppress(*_OUTLIVED):  # Trouble shows with the ends, which are written too.
+                self._engine.note_draining()
             details: dict[str, object] = {
                 "on_shutdown": policy.value,
                 "runs": self._engine.live_count,

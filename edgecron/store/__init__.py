@@ -183,6 +183,9 @@ class SqliteStore:
     def note_supervisor(self, engine_id: int, supervisor_id: str) -> None:
         engines.note_supervisor(self._database, engine_id, supervisor_id)
 
+    def close_queues(self, engine_id: int) -> None:
+        engines.close_queues(self._database, engine_id)
+
     def retire_engine(self, engine_id: int, *, now_ms: int) -> None:
         engines.retire_engine(self._database, engine_id, now_ms=now_ms)
 

@@ -213,6 +213,9 @@ class Store(Protocol):
     def note_supervisor(self, engine_id: int, supervisor_id: str) -> None:
         """Record which supervisor an engine claims for from now on."""
 
+    def close_queues(self, engine_id: int) -> None:
+        """Record that an engine takes on nothing more."""
+
     def retire_engine(self, engine_id: int, *, now_ms: int) -> None:
         """Record that an engine has stopped."""
 

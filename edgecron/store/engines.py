@@ -58,6 +58,12 @@ def note_supervisor(database: Database, engine_id: int, supervisor_id: str) -> N
         )
 
 
+def close_queues(database: Database, engine_id: int) -> None:
+    """Record that an engine takes on nothing more, though it still looks after what it runs."""
+    with database.transaction():
+        database.change("UPDATE engines SET queues = '[]' WHERE id = :id", {"id": engine_id})
+
+
 def retire_engine(database: Database, engine_id: int, *, now_ms: int) -> None:
     """Record that an engine has stopped; harmless when that is recorded already."""
     with database.transaction():

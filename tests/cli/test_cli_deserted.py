@@ -137,6 +137,29 @@ def test_of_several_runs_those_that_go_on_are_ended(place: Place) -> None:
     assert ended["outcome"] == "cancelled"
 
 
+def test_an_engine_that_waits_for_its_runs_to_end_is_not_counted_on(place: Place) -> None:
+    place.add("long", "@yearly", place.gate.line)
+    place.add("short", "@yearly", "echo short")
+    daemon = place.daemon("--on-shutdown", "wait")
+    place.scheduler.run_now("long")
+    place.gate.wait_arrival()
+    daemon.process.send_signal(signal.SIGTERM)
+    daemon.wait_for("engine_stopping")
+
+    status, _ = program(place, "status").communicate(timeout=BOUND_S)
+    doctor, _ = program(place, "doctor").communicate(timeout=BOUND_S)
+    waiting = program(place, "run", "short", "--wait")
+    out, _ = waiting.communicate(timeout=BOUND_S)
+    place.gate.open()
+
+    assert "none takes on what is due" in status
+    assert f"pid {daemon.process.pid}, version " in status
+    assert ", takes on nothing more, and ends with what it runs" in status
+    assert "it takes on nothing more, and ends with what it runs" in doctor
+    assert (waiting.returncode, out) == (0, "short\n")
+    assert daemon.wait_end() == 0
+
+
 @pytest.mark.failure(37)
 def test_a_hang_up_that_comes_twice_is_one(place: Place) -> None:
     place.add("long", "@yearly", f"{place.gate.line}; exit 7")

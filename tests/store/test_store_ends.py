@@ -221,6 +221,16 @@ def test_engines_are_recorded_until_they_stop(make_store: OpenStore, clock: Fake
     assert engine.started_at == clock.now()
 
 
+def test_an_engine_that_takes_on_nothing_more_is_recorded_without_queues(bench: Bench) -> None:
+    [before] = bench.store.find_engines()
+
+    bench.store.close_queues(before.id)
+
+    [after] = bench.store.find_engines()
+    assert before.queues == ("command",)
+    assert after == replace(before, queues=())
+
+
 def test_an_engine_that_registers_again_is_the_same(bench: Bench) -> None:
     bench.store.retire_engine(bench.seat.engine_id, now_ms=bench.now)
     [] = bench.store.find_engines()
