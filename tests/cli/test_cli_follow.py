@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -18,6 +18,8 @@ from support.engines import Place
 from support.processes import BOUND_S
 from support.reading import read_bytes
 
+Logs = Callable[..., "subprocess.Popen[bytes]"]
+
 
 @pytest.fixture
 def place(tmp_path: Path) -> Iterator[Place]:
@@ -25,13 +27,26 @@ def place(tmp_path: Path) -> Iterator[Place]:
         yield Place(tmp_path, stack)
 
 
-def logs(place: Place, *words: str) -> subprocess.Popen[bytes]:
-    return subprocess.Popen(
-        [sys.executable, "-m", "edgecron", "--db", str(place.database), "logs", *words],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        bufsize=0,  # nothing that was read ahead hides from select
-    )
+@pytest.fixture
+def logs(place: Place) -> Iterator[Logs]:
+    """`logs` as a process; what still follows at the end is killed."""
+    started: list[subprocess.Popen[bytes]] = []
+
+    def start(*words: str) -> subprocess.Popen[bytes]:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "edgecron", "--db", str(place.database), "logs", *words],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            bufsize=0,  # nothing that was read ahead hides from select
+        )
+        started.append(process)
+        return process
+
+    yield start
+    for process in started:
+        if process.poll() is None:
+            process.kill()
+        process.communicate(timeout=BOUND_S)
 
 
 def add(place: Place, name: str, line: str, policies: Policies) -> None:
@@ -104,13 +119,13 @@ def test_logs_of_a_schedule_say_which_newer_run_is_queued(edgecron: Edgecron) ->
     assert chosen.err == ""
 
 
-def test_following_a_run_ends_with_it_and_says_how_it_ended(place: Place) -> None:
+def test_following_a_run_ends_with_it_and_says_how_it_ended(place: Place, logs: Logs) -> None:
     line = f"echo one; echo two; {place.gate.line}; echo three; exit 7"
     add(place, "x", line, Policies(retries=1, retry_delay_s=3600))
     place.daemon()
     place.scheduler.run_now("x")
     place.gate.wait_arrival()
-    follower = logs(place, "-f", "1", "-n", "1")
+    follower = logs("-f", "1", "-n", "1")
 
     early = read_bytes(follower.stdout, b"two\n")
     place.gate.open()
@@ -121,11 +136,11 @@ def test_following_a_run_ends_with_it_and_says_how_it_ended(place: Place) -> Non
     assert b"; attempt 2 of 2 is run 2, due at " in err
 
 
-def test_following_a_schedule_goes_on_with_its_next_runs(place: Place) -> None:
+def test_following_a_schedule_goes_on_with_its_next_runs(place: Place, logs: Logs) -> None:
     place.add("x", "@yearly", "echo this is $EDGECRON_RUN_ID")
     daemon = place.daemon()
     daemon.wait_for("engine_started")
-    follower = logs(place, "-f", "x")
+    follower = logs("-f", "x")
 
     waits = read_bytes(follower.stderr, b"first run\n")
     shown = []
@@ -143,14 +158,16 @@ def test_following_a_schedule_goes_on_with_its_next_runs(place: Place) -> None:
     assert follower.returncode == 130
 
 
-def test_following_a_schedule_shows_each_of_the_runs_that_go_on_at_once(place: Place) -> None:
+def test_following_a_schedule_shows_each_of_the_runs_that_go_on_at_once(
+    place: Place, logs: Logs
+) -> None:
     line = f"echo this is $EDGECRON_RUN_ID; {place.gate.line}"
     add(place, "x", line, Policies(overlap=Overlap.ALLOW))
     place.daemon().wait_for("engine_started")
     for _ in range(3):
         place.scheduler.run_now("x")
         place.gate.wait_arrival()
-    follower = logs(place, "-f", "x")
+    follower = logs("-f", "x")
 
     shown = [read_bytes(follower.stdout, b"this is 1\n")]
     for run in place.runs("x")[1:]:
@@ -163,12 +180,12 @@ def test_following_a_schedule_shows_each_of_the_runs_that_go_on_at_once(place: P
     assert b"".join(shown) == b"this is 1\nthis is 2\nthis is 3\n"
 
 
-def test_following_a_schedule_ends_when_it_is_removed(place: Place) -> None:
+def test_following_a_schedule_ends_when_it_is_removed(place: Place, logs: Logs) -> None:
     place.add("x", "@yearly", "echo ran")
     daemon = place.daemon()
     place.scheduler.run_now("x")
     daemon.wait_for("ended", schedule="x")
-    follower = logs(place, "-f", "x")
+    follower = logs("-f", "x")
     early = read_bytes(follower.stdout, b"ran\n")
 
     place.scheduler.remove("x")
