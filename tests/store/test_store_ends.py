@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from store_bench import Bench, OpenStore, outcome_of
 
