@@ -75,6 +75,11 @@ def run(cli: Session, args: Namespace) -> int:
         # As they are kept: the database's seed has its part in H.
         words = describe_all(scheduler.triggers(schedule))
         cli.put(f"added {schedule.name}: {words}; {when}")
+    if cli.is_advised():
+        name = schedule.name
+        see, fire = cli.command(f"show {name}"), cli.command(f"run {name} --wait")
+        cli.flush()
+        cli.say(f"see it: {see}\nrun it now: {fire}\nremove it: {cli.command(f'rm {name}')}")
     warn_of(cli, args, triggers, spec.job)
     cli.warn_without_engine(scheduler)
     return 0

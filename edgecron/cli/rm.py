@@ -7,9 +7,13 @@ edgecron rm backup report
 from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
+from typing import TYPE_CHECKING
 
 from edgecron.cli.pause import need_all
 from edgecron.cli.session import Session
+
+if TYPE_CHECKING:
+    from edgecron.model import Schedule
 
 USAGE = "NAME... [--json]"
 
@@ -35,4 +39,16 @@ def run(cli: Session, args: Namespace) -> int:
     for schedule in removed:
         history = cli.command(f"history {schedule.name}")
         cli.put(f"removed {schedule.name}; its history stays: {history}")
+    _advise_of_return(cli, removed)
     return 0
+
+
+def _advise_of_return(cli: Session, removed: list[Schedule]) -> None:
+    """Say how to have it again, in words that a shell takes as they are."""
+    if not cli.is_advised():
+        return
+    from edgecron.documents.writing import write_document
+
+    it = "it" if len(removed) == 1 else "them"
+    cli.flush()  # That it was removed comes first.
+    cli.say(f"to have {it} again:\n{cli.command('apply -')} <<'END'\n{write_document(removed)}END")

@@ -149,6 +149,10 @@ class Session:
 
         tell(clean(text, keep="\n"))
 
+    def is_advised(self) -> bool:
+        """Whether a person is there to be told what can be done next; scripts are spared it."""
+        return sys.stderr.isatty() and not self.is_json
+
     def ask(self, question: str) -> bool:
         """Whether a person at the terminal says yes."""
         from edgecron.cli.streams import tell

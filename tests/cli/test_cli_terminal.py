@@ -87,3 +87,44 @@ def test_a_warning_is_wrapped_between_words(environment: dict[str, str]) -> None
     assert len(warning) > 1
     assert all(len(line) <= 40 for line in warning)
     assert all(line.startswith("  ") for line in warning[1:])
+
+
+def test_what_was_removed_can_be_had_again_as_the_terminal_says(
+    environment: dict[str, str],
+) -> None:
+    words = (
+        "--every",
+        "1h",
+        "--timeout",
+        "5m",
+        "--env",
+        "X=it's $HOME",
+        "--",
+        "echo",
+        "a\nb\u202e",
+    )
+    run(environment, "add", "x", *words)
+    listed = subprocess.run([*PROGRAM, "export"], env=environment, capture_output=True, check=True)
+
+    with on_terminal(environment, "rm", "x") as outer:
+        shown = read_until(outer, None).replace("\r\n", "\n")
+    command = shown.split("to have it again:\n")[1].removeprefix("edgecron ")
+    program = " ".join(PROGRAM)
+    subprocess.run(["sh", "-c", f"{program} {command}"], env=environment, check=True)
+
+    again = subprocess.run([*PROGRAM, "export"], env=environment, capture_output=True, check=True)
+    assert again.stdout == listed.stdout
+
+
+def test_who_adds_a_schedule_at_a_terminal_is_told_what_comes_next(
+    environment: dict[str, str],
+) -> None:
+    words = ("add", "x", "--every", "1h", "--", "true")
+
+    with on_terminal(environment, *words) as outer:
+        shown = read_until(outer, None)
+    piped = subprocess.run([*PROGRAM, "rm", "x"], env=environment, capture_output=True, check=True)
+
+    for line in ("edgecron show x", "edgecron run x --wait", "edgecron rm x"):
+        assert line in shown
+    assert piped.stderr == b""
