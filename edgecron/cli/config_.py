@@ -28,11 +28,13 @@ if TYPE_CHECKING:
 
     from edgecron.config.settings import Setting
 
-USAGE = "show [SECTION|KEY] [--changed] | path | check [FILE] | init [FILE]"
+USAGE = "[show [SECTION|KEY] [--changed]] | path | check [FILE] | init [FILE]"
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("action", metavar="show|path|check|init")
+    parser.add_argument(
+        "action", nargs="?", default="show", metavar="show|path|check|init", help="show, if none"
+    )
     parser.add_argument(
         "what", nargs="?", metavar="SECTION|KEY|FILE", help="of show; of check and init a file"
     )

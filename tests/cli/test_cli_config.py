@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from edgecron.config.settings import SETTINGS
+from edgecron.paths import system_config_path
 from support.cli import Edgecron
 from support.settings import Settings
 
@@ -68,6 +71,36 @@ def test_show_of_one_key_or_of_what_is_changed_alone(
     ]
 
 
+def test_config_alone_shows(edgecron: Edgecron, settings: Settings) -> None:
+    assert edgecron("config").out == edgecron("config", "show").out
+
+
+@pytest.mark.skipif(system_config_path().exists(), reason="this machine has a file")
+@pytest.mark.parametrize("verb", ["list", "status"])
+def test_without_a_file_nothing_is_imported_to_read_one(
+    database: Path, tmp_path: Path, verb: str
+) -> None:
+    script = (
+        "import sys; from edgecron.cli import run; code = run(sys.argv[1:]);"
+        " print(code, *sorted(sys.modules))"
+    )
+    places = {"HOME": str(tmp_path), "EDGECRON_DB": str(database), "EDGECRON_CONFIG": ""}
+
+    shown = subprocess.run(
+        [sys.executable, "-c", script, verb, "--json"],
+        env={**os.environ, **places},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+
+    code, *loaded = shown.stdout.splitlines()[-1].split()
+    assert code == "0"
+    assert "edgecron.config" in loaded
+    unwanted = {"tomllib", "platformdirs", "difflib", "edgecron.config.settings"}
+    assert unwanted.isdisjoint(loaded)
+
+
 def test_the_database_is_shown_by_its_path_wherever_that_comes_from(
     edgecron: Edgecron, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -90,7 +123,6 @@ def test_the_database_is_shown_by_its_path_wherever_that_comes_from(
         (("shwo",), "expected show, path, check or init"),
         (("path", "x"), "takes no more"),
         (("path", "--changed"), "--changed is for show"),
-        ((), "show|path|check|init"),
     ],
 )
 def test_what_is_not_known_is_refused(
