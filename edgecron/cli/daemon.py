@@ -15,6 +15,8 @@ was planned. After --clock-wait (10m) what counts elapsed time goes on: `every`,
 the end, `on boot`. Calendar times, cron and `at`, wait for a clock that is right, and so does a
 schedule that has both kinds; with --clock-wait forever everything does. What was missed meanwhile
 is then caught up like any other misfire.
+
+What is not given here is as [limits] of the configuration has it: see `config show limits`.
 """
 
 from __future__ import annotations
