@@ -87,7 +87,7 @@ def manual_page() -> str:
     ]
     for verb in grammar:
         lines += _verb(verb)
-    lines.append(".SH FILES")
+    lines += [".SH SETTINGS", *_settings(), ".SH FILES"]
     for path, meaning in _FILES:
         lines += [".TP", f".I {_escaped(path)}", *_lines(meaning)]
     lines.append(".SH ENVIRONMENT")
@@ -122,6 +122,25 @@ def _verb(verb: VerbGrammar) -> Iterator[str]:
     for option in verb.options:
         if not option.is_global and "--help" not in option.names:
             yield from _option(option)
+
+
+def _settings() -> Iterator[str]:
+    """Every setting with its default, by the sections of a file."""
+    from edgecron.config.settings import SECTIONS, SETTINGS
+
+    yield from _lines(
+        "A flag comes before a variable, that before your file, that before the system's file,"
+        " that before the default, each setting by itself. The files are TOML:"
+    )
+    for section, words in SECTIONS.items():
+        yield f".SS {_escaped(f'[{section}]')}" if section else ".SS At the top"
+        yield from _lines(f"{words[:1].upper()}{words[1:]}.")
+        for setting in SETTINGS.values():
+            if setting.section == section:
+                value = setting.absent if setting.default is None else setting.default
+                shown = " ".join(map(str, value)) or "none" if isinstance(value, list) else value
+                yield from (".TP", f".B {_escaped(setting.name)}")
+                yield from _lines(f"{setting.help} ({shown})")
 
 
 def _option(option: Option) -> Iterator[str]:
