@@ -21,6 +21,7 @@ from edgecron.store.connection import APPLICATION_ID, Database, open_alone
 from edgecron.store.migrate import SCHEMA_VERSION
 
 _STEP_PAGES = 1000
+_CACHE_KIB = 32 * 1024  # while a copy is looked through, which jumps between index and table
 _PATIENCE_S = 2.0  # with a program that has it open, as a verb that is about to end
 _MOST = 5  # one damage usually shows in many places
 
@@ -71,6 +72,7 @@ def read_copy(path: Path, *, shown: Path, is_ours: bool = False) -> Contents:
 
     try:
         with _copy_errors(shown):
+            connection.execute(f"PRAGMA cache_size = -{_CACHE_KIB}")
             [(application_id,)] = rows("PRAGMA application_id")
             [(version,)] = rows("PRAGMA user_version")
             if application_id != APPLICATION_ID or not isinstance(version, int) or version < 1:

@@ -16,8 +16,10 @@ from edgecron.engine.liveness import engine_lock_path, take_engine_lock
 from edgecron.errors import Conflict, DatabaseUnusable, InvalidInput, NotFound, SchemaTooNew
 from edgecron.model import Execution, OnInterrupt, Reason, Status
 from edgecron.paths import state_dir
+from edgecron.store.migrate import SCHEMA_VERSION
 from edgecron.supervisor.files import lock_path, prepare_state_dir, take_lock
 from support.clock import FakeClock
+from support.olddatabases import make_version_1, version_of
 from support.specs import make_spec
 from support.story import Story
 
@@ -310,6 +312,23 @@ def test_a_backup_of_a_newer_edgecron_is_refused_by_its_name(
 
     with pytest.raises(SchemaTooNew, match=r"backup\.db is version 999"):
         restore(scheduler, backup)
+
+
+@pytest.mark.failure(68)
+def test_an_older_backup_is_brought_up_to_date_and_stays_as_it_is(
+    tmp_path: Path, clock: FakeClock, backup: Path
+) -> None:
+    make_version_1(backup)
+    before = backup.read_bytes()
+    elsewhere = Scheduler(tmp_path / "new" / "edgecron.db", clock=clock, must_exist=True)
+
+    done = restore(elsewhere, backup)
+
+    assert elsewhere.schedules()
+    elsewhere.close()
+    assert (done.contents.version, version_of(elsewhere.path)) == (1, SCHEMA_VERSION)
+    assert (backup.read_bytes(), version_of(backup)) == (before, 1)
+    assert list(elsewhere.path.parent.iterdir()) == [elsewhere.path]
 
 
 @pytest.mark.failure(66)
