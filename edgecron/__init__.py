@@ -24,6 +24,7 @@ in this list, never from below; `tests/test_house.py` holds it.
     explaining            why a schedule ran, did not run, or will not run
     tallies               how schedules go: what their runs amount to
     backfilling           which times of the past a backfill may take
+    retention             what is kept of the past, and how much
     store                 the only place that knows SQL
     retiming              a schedule's times when a person changes it
     supervisor            the process that starts and watches commands, and its journal

@@ -17,12 +17,14 @@ _BELOW = 10  # the schedule's own priority, at least
 class PastTimes:
     """The plan times in [from, to] that are decided, and how many others lie between them.
 
-    `last_ms` is the end of the range of those that are, which may be before its beginning.
+    `forgotten_count` of them come first, of which retention has removed rows. `last_ms` is the end
+    of the range of those that are decided and known, which may be before its beginning.
     """
 
     from_ms: int
     last_ms: int
     count: int
+    forgotten_count: int
     undecided_count: int
     out_of_bounds_count: int
 
@@ -41,19 +43,26 @@ class Backfill:
     """What a backfill would take, and what it leaves out and why.
 
     `undecided_count` plan times are left to the engine; `out_of_bounds_count` lie before or after
-    what the schedule is for.
+    what the schedule is for. Of `forgotten_count` retention has removed runs: what has succeeded
+    is not known, and might run again.
     """
 
     schedule: Schedule
     wanted: tuple[PastFire, ...]
     succeeded: tuple[PastFire, ...]
     active: tuple[PastFire, ...]
+    forgotten_count: int
     undecided_count: int
     out_of_bounds_count: int
 
 
 def find_past_times(
-    timing: Timing, *, from_ms: int, to_ms: int, decided_until_ms: int
+    timing: Timing,
+    *,
+    from_ms: int,
+    to_ms: int,
+    decided_until_ms: int,
+    pruned_until_ms: int | None = None,
 ) -> PastTimes:
     """Count a range, at a cost that does not grow with it."""
     count = timing.times.count_ms
@@ -61,13 +70,18 @@ def find_past_times(
     end_ms = to_ms if timing.until_ms is None else min(to_ms, timing.until_ms)
     last_ms = min(end_ms, decided_until_ms)
     within = _count(timing, first_ms, end_ms)
+    forgotten = 0
+    if pruned_until_ms is not None:
+        forgotten = _count(timing, first_ms, min(last_ms, pruned_until_ms))
+        first_ms = max(first_ms, pruned_until_ms + 1)
     decided = _count(timing, first_ms, last_ms)
     everything = count(from_ms - 1, to_ms) if to_ms >= from_ms else 0
     return PastTimes(
         from_ms=first_ms,
         last_ms=last_ms,
         count=decided,
-        undecided_count=within - decided,
+        forgotten_count=forgotten,
+        undecided_count=within - forgotten - decided,
         out_of_bounds_count=everything - within,
     )
 

@@ -25,7 +25,7 @@ class KeptTimes:
 
     `is_idle`: it is paused without end or broken, and has no next time. `trusted_until_ms` is
     what `decided_until_ms` was when it was last moved by a clock that can be trusted; None where
-    that is what it is.
+    that is what it is. Up to `pruned_until_ms` rows that said what was decided are gone.
     """
 
     schedule_id: int
@@ -37,6 +37,7 @@ class KeptTimes:
     trusted_until_ms: int | None
     paused_until_ms: int | None
     planned_count: int
+    pruned_until_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,7 +68,9 @@ def resolve_decided_ms(kept: KeptTimes, *, now_ms: int, is_set_back: bool) -> in
         decided_ms = kept.decided_until_ms
         decided_ms = now_ms if decided_ms > bound_ms else decided_ms
     # A schedule that was made in 1970 has missed nothing since.
-    return now_ms if decided_ms < FIRST_MS else decided_ms
+    decided_ms = now_ms if decided_ms < FIRST_MS else decided_ms
+    # What was decided and has no row any more must not be decided again.
+    return decided_ms if kept.pruned_until_ms is None else max(decided_ms, kept.pruned_until_ms)
 
 
 def plan_repair(

@@ -264,6 +264,7 @@ class Schedule:
     counts: Mapping[Status, int]
     created_at: datetime
     updated_at: datetime
+    pruned_until: datetime | None  # rows of plan times up to it were removed by retention
 
     @property
     def name(self) -> str:
@@ -345,7 +346,7 @@ class Output:
     """What a run printed within its cap: a head and a tail, in order of arrival.
 
     `dropped_bytes` were printed between `chunks[dropped_after - 1]` and `chunks[dropped_after]`
-    and not kept; both are 0 where everything was.
+    and not kept; both are 0 where everything was. Retention leaves the counts, and no chunks.
     """
 
     chunks: tuple[OutputChunk, ...] = ()
@@ -353,6 +354,7 @@ class Output:
     stderr_bytes: int = 0
     dropped_bytes: int = 0
     dropped_after: int = 0
+    removed_at: datetime | None = None  # by retention
 
 
 class Outcome(NamedTuple):

@@ -47,6 +47,7 @@ class Backfilling(Reading):
             from_ms=to_ms(from_at),
             to_ms=to_ms(to_at),
             decided_until_ms=to_ms(schedule.decided_until),
+            pruned_until_ms=None if schedule.pruned_until is None else to_ms(schedule.pruned_until),
         )
         _need_few(schedule, timing, past)
         return self._plan_of(schedule, timing, past)
@@ -141,6 +142,7 @@ class Backfilling(Reading):
             wanted=tuple(wanted),
             succeeded=tuple(succeeded),
             active=tuple(active),
+            forgotten_count=past.forgotten_count,
             undecided_count=past.undecided_count,
             out_of_bounds_count=past.out_of_bounds_count,
         )

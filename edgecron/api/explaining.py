@@ -45,7 +45,7 @@ class Explaining(Reading):
             runs,
             at=at,
             now=self.now(),
-            pruned_until=getattr(schedule, "pruned_until", None),
+            pruned_until=schedule.pruned_until,
         )
 
     def triggers_at(self, name: str, at: datetime) -> list[Trigger]:

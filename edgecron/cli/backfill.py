@@ -6,7 +6,8 @@
 
 Every time of its triggers in the range, both ends included, that has no success and is not queued
 or running gets a run of its own, with that time as its EDGECRON_PLAN_AT. They run one after the
-other, behind all that is on time. Times that the engine has not decided yet are left to it.
+other, behind all that is on time. Times that the engine has not decided yet are left to it, and
+those whose runs retention has removed are left out: they may have succeeded.
 More than 100 runs are asked about; --yes answers.
 """
 
@@ -192,6 +193,15 @@ def _undecided_lines(cli: Session, plan: Backfill) -> list[str]:
         if not plan.schedule.enabled:
             why = f"the schedule is paused: first {cli.command(f'resume {plan.schedule.name}')}"
         lines.append(f"left out: {plan.undecided_count} not decided yet: {why}")
+    if plan.forgotten_count:
+        assert plan.schedule.pruned_until is not None
+        from edgecron.cli.phrases import full_time
+
+        until = full_time(plan.schedule.pruned_until, plan.schedule.spec.timezone, zone=cli.zone())
+        lines.append(
+            f"left out: {plan.forgotten_count} up to {until}: retention has removed runs of that"
+            " time, so what has succeeded is not known"
+        )
     if plan.out_of_bounds_count:
         lines.append(f"left out: {plan.out_of_bounds_count} before its --from or after its --until")
     return lines

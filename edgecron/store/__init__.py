@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from edgecron.errors import DatabaseUnusable, NotFound
 from edgecron.hold import Hold
 from edgecron.store.connection import Database
+from edgecron.store.keeping import Keeping
 from edgecron.store.later import Later, later
 from edgecron.store.migrate import migrate, refuse_planted
 
@@ -125,7 +126,7 @@ def open_store(
         raise
 
 
-class SqliteStore:
+class SqliteStore(Keeping):
     """Everything that is kept, over one connection. Its methods are those of its modules."""
 
     def __init__(self, database: Database) -> None:

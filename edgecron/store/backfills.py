@@ -43,12 +43,13 @@ def queue_backfill(
 ) -> list[int] | None:
     """Queue a run for each (plan time, trigger text, scope); the ids of those that were queued.
 
-    What has a success or an active row by now, or is not decided any more, is left out. None
-    where the schedule was changed or removed since it was read: nothing is queued.
+    What has a success or an active row by now, or is not decided any more, is left out, and so is
+    what retention has removed rows of. None where the schedule was changed or removed since it was
+    read: nothing is queued.
     """
     with database.transaction():
         found = database.rows(
-            """SELECT decided_until FROM schedules
+            """SELECT decided_until, coalesce(pruned_until, -(1 << 62)) FROM schedules
                WHERE id = :id AND revision = :revision AND deleted_at IS NULL""",
             {"id": schedule.id, "revision": schedule.revision},
         )
@@ -57,7 +58,7 @@ def queue_backfill(
         ids = [
             _queue_one(database, schedule, time, priority, now_ms)
             for time in wanted
-            if time[0] <= found[0][0]
+            if found[0][1] < time[0] <= found[0][0]
         ]
     return [execution_id for execution_id in ids if execution_id is not None]
 

@@ -5,7 +5,7 @@ Every writing call is one short transaction. Where one raises, its effect is unk
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
@@ -22,6 +22,7 @@ from edgecron.model import (
     WaitsFor,
 )
 from edgecron.planning import Due, Fire, FirePlan
+from edgecron.retention import Limits, Removed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -324,3 +325,10 @@ class Store(Protocol):
 
     def bring_back_successes(self, *, now_ms: int) -> int:
         """Let the last successes of a clock that was ahead have ended now; how many."""
+
+    def begin_pruning(self, limits: Limits) -> Iterator[Removed | None] | None:
+        """Begin to remove what is beyond these limits; None where it is another engine's turn.
+
+        Each step of the iterator is at most one short transaction, and says what that removed;
+        None where it only looked. It ends where all is done, or somebody else has begun.
+        """

@@ -16,6 +16,7 @@ from edgecron.store.connection import APPLICATION_ID, Database, too_new
 SCRIPTS = (
     "0001_foundation.sql",
     "0002_needs_upstreams.sql",
+    "0003_retention.sql",
 )
 SCHEMA_VERSION = len(SCRIPTS)
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from edgecron.model import Output, OutputChunk, Stream
 from edgecron.store.connection import Database
+from edgecron.timetext import from_ms
 
 _CHUNK = struct.Struct(">BqI")  # stream, instant in milliseconds, length; then the bytes
 _LEAST_COMPRESSED = 256  # below it the page is written whole anyway
@@ -50,7 +51,8 @@ def insert_output(database: Database, execution_id: int, columns: dict[str, Any]
 def find_output(database: Database, execution_id: int) -> Output | None:
     """What a run printed, or None where it printed nothing or has not ended."""
     row = database.row(
-        """SELECT encoding, chunks, stdout_bytes, stderr_bytes, dropped_bytes, dropped_after
+        """SELECT encoding, chunks, stdout_bytes, stderr_bytes, dropped_bytes, dropped_after,
+               removed_at
            FROM outputs WHERE execution_id = :id""",
         {"id": execution_id},
     )
@@ -63,6 +65,7 @@ def find_output(database: Database, execution_id: int) -> Output | None:
         stderr_bytes=row[3],
         dropped_bytes=row[4],
         dropped_after=row[5],
+        removed_at=None if row[6] is None else from_ms(row[6]),
     )
 
 

@@ -39,6 +39,7 @@ KEPT_COLUMNS = (
     "decided_until", "trigger_error", "last_execution_id", "last_status", "last_run_at",
     "last_success_at", "last_error", "run_count", "planned_count", "success_count", "failed_count",
     "skipped_count", "cancelled_count", "interrupted_count", "created_at", "updated_at",
+    "pruned_until",
 )  # fmt: skip
 EXECUTION_COLUMNS = (
     "id", "schedule_id", "revision", "scope_kind", "scope_id", "plan_at", "fire_key", "cause",
@@ -166,6 +167,7 @@ def schedule_of(columns: Columns, scopes: tuple[tuple[str, str], ...]) -> Schedu
         counts={status: columns[f"{status}_count"] for status in COUNTED},
         created_at=from_ms(columns["created_at"]),
         updated_at=from_ms(columns["updated_at"]),
+        pruned_until=_instant(columns["pruned_until"]),
     )
 
 

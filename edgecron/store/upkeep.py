@@ -15,7 +15,8 @@ from edgecron.store.contract import ClockMarks
 from edgecron.trust import FIRST_MS, LARGE_MS
 
 _SELECT = """SELECT id, revision, name, enabled AND trigger_error IS NULL, next_plan_at,
-        next_run_at, next_source, decided_until, trusted_until, paused_until, planned_count
+        next_run_at, next_source, decided_until, trusted_until, paused_until, planned_count,
+        pruned_until
     FROM schedules WHERE deleted_at IS NULL """
 _HAS_KIND = """EXISTS (SELECT 1 FROM json_each(compiled)
     WHERE value ->> '$.kind' IN ({kinds}) {more})"""
@@ -177,6 +178,7 @@ def _kept(database: Database, where: str, params: dict[str, Any]) -> list[KeptTi
             trusted_until_ms=row[8],
             paused_until_ms=row[9],
             planned_count=row[10],
+            pruned_until_ms=row[11],
         )
         for row in database.rows(f"{_SELECT} {where} ORDER BY id", params)
     ]

@@ -205,3 +205,15 @@ def test_what_a_pause_holds_is_counted_from_where_it_began() -> None:
     assert found.next is not None
     assert found.next.plan_ms == ms("2026-11-20T12:00:00Z")
     assert found.decided_until_ms == ms("2026-11-20T05:45:00Z")
+
+
+def test_what_is_decided_and_has_no_row_any_more_stays_decided() -> None:
+    """Its row would say so, had retention not removed it."""
+    times = replace(
+        kept("2026-11-22T09:00:00Z", decided="2026-11-22T08:00:00Z"),
+        pruned_until_ms=ms("2026-11-21T10:00:00Z"),
+    )
+
+    found = repaired(times, is_set_back=True)
+
+    assert found == "2026-11-21T10:00:00Z 2026-11-21T11:00:00Z"

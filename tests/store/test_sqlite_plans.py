@@ -10,6 +10,7 @@ import pytest
 from store_bench import Bench, OpenStore
 
 from edgecron.model import Overlap, Status
+from edgecron.retention import MIB, Retention, limits_at
 from edgecron.store import SqliteStore
 from edgecron.store.contract import Seat
 from edgecron.store.explaining import find_deciding, find_revision
@@ -91,8 +92,29 @@ HOT: dict[str, Callable[[SqliteStore, Bench], object]] = {
         bench.store.get_schedule("s1").id
     ),
     "output": lambda store, bench: store.find_output(5),
+    "is_removed": lambda store, bench: store.is_removed(5),
+    "prune one": lambda store, bench: prune(store, bench, 3),
+    "prune": lambda store, bench: prune(store, bench, None),
     "coming": lambda store, bench: list(islice(store.coming_schedules(), 100)),
 }
+
+
+def prune(store: SqliteStore, bench: Bench, schedule_id: int | None) -> None:
+    """A pass in which most limits are passed."""
+    with store._database.transaction():
+        store._database.change(
+            """INSERT INTO outputs (execution_id, encoding, chunks, stdout_bytes, stderr_bytes,
+                   dropped_bytes, dropped_after)
+               SELECT id, 'raw', zeroblob(100), 100, 0, 0, 0 FROM executions WHERE id < 600
+               ON CONFLICT DO NOTHING"""
+        )
+    retention = Retention(
+        output_age_s=1, output_bytes=1, history_age_s=60, history_count=2, database_bytes=MIB
+    )
+    limits = limits_at(retention, bench.now + 300_000, is_trusted=True)
+    assert any(store.prune(limits, schedule_id=schedule_id, is_trial=True))
+    assert any(store.prune(limits, schedule_id=schedule_id, is_trial=False))
+
 
 # What looks at every schedule, at a start or when clocks and zones change; at no history.
 REPAIRS: dict[str, Callable[[SqliteStore, Bench], object]] = {
@@ -109,7 +131,7 @@ REPAIRS: dict[str, Callable[[SqliteStore, Bench], object]] = {
 _ALLOWED = re.compile(
     r"SCAN (w|json_each) VIRTUAL TABLE"
     # Few groups have a limit, and few engines are remembered.
-    r"|SCAN (g|n LEFT-JOIN)$"
+    r"|SCAN (g|n LEFT-JOIN|sqlite_sequence)$"
     # What runs or waits now, whatever the past holds.
     r"|SCAN \w+ USING (COVERING )?INDEX executions_(running|queued)$"
     # A page of the whole history is read backwards by id, and ends at its limit.
