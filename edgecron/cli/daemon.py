@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from edgecron.engine.host import EngineHost
     from edgecron.engine.loop import Loop
     from edgecron.model import OnShutdown
+    from edgecron.retention import Retention
     from edgecron.upcoming import UpcomingFire
 
     class RunLimits(TypedDict):
@@ -111,6 +112,7 @@ def run(cli: Session, args: Namespace) -> int:
         on_shutdown=on_shutdown,
         shutdown_timeout_ms=timeout_ms,
         clock_wait_ms=clock_wait_ms,
+        retention=_retention(cli),
         **run_limits(cli),
     )
     tell = _teller(cli, host.loop)
@@ -122,6 +124,14 @@ def run(cli: Session, args: Namespace) -> int:
     finally:
         host.close()
     return 0
+
+
+def _retention(cli: Session) -> Retention:
+    """What the engine keeps of the past."""
+    from edgecron.config.retention import retention_values
+    from edgecron.retention import Retention
+
+    return Retention(**retention_values(cli.config()))
 
 
 def run_limits(cli: Session) -> RunLimits:
@@ -141,6 +151,7 @@ def open_host(
     on_shutdown: OnShutdown | None = None,
     shutdown_timeout_ms: int | None = None,
     clock_wait_ms: int | None = None,
+    retention: Retention | None = None,
     only: int | None = None,
     output_cap_bytes: int | None = None,
     cgroup: str | None = None,
@@ -166,6 +177,7 @@ def open_host(
             on_shutdown=on_shutdown or OnShutdown.LEAVE,
             shutdown_timeout_ms=shutdown_timeout_ms,
             clock_wait_ms=clock_wait_ms,
+            retention=retention,
             only=only,
             output_cap_bytes=output_cap_bytes,
             cgroup=cgroup,

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from datetime import tzinfo
 
 from edgecron.cli.clockwords import clock_notes
-from edgecron.cli.phrases import waiting_words
+from edgecron.cli.phrases import size_words, waiting_words
 from edgecron.cli.screen import STATUS_STYLES, display_width, glyph, paint, short_duration
 from edgecron.engine.events import Event, EventKind
 from edgecron.safetext import clean
@@ -138,6 +138,8 @@ def _notes(event: Event) -> list[str]:
         notes.append(_reason_words(str(reason), details))
     if message and reason not in _TOLD_BY_REASON:
         notes.append(str(message))
+    if event.kind is EventKind.PRUNED:
+        notes.append(_pruned_words(details))
     if event.kind is EventKind.STATE_RESTORED:
         notes.append("the state folder was deleted, and is made anew")
     if event.kind is EventKind.DATABASE_COPIED:
@@ -191,6 +193,15 @@ def _reason_words(reason: str, details: Mapping[str, object]) -> str:
     }.get(reason, reason)
     count = details.get("missed_count")
     return f"{words} {count} times" if isinstance(count, int) and count > 1 else words
+
+
+def _pruned_words(details: Mapping[str, object]) -> str:
+    """`1,200 runs, 300 outputs, about 1.2 MiB`."""
+    words = [f"{value:,} {key}" for key, value in details.items() if key != "size_bytes"]
+    size = details.get("size_bytes")
+    if isinstance(size, int) and size:
+        words.append(f"about {size_words(size)}")
+    return ", ".join(words)
 
 
 def _left_words(details: Mapping[str, object]) -> str:

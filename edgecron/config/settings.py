@@ -148,12 +148,12 @@ _DEFAULTS = (
     _default("cwd", None, "the folder to run in", "HOME"),
 )
 _RETENTION = (
-    Setting("retention.output_age", _AGE, None, "what runs printed is kept for"),
-    Setting("retention.output_bytes", _SIZE, None, "of all that runs printed"),
-    Setting("retention.history_age", _AGE, None, "ended runs are kept for"),
-    Setting("retention.history_count", or_none(count(most=1_000_000_000)), None,
+    Setting("retention.output_age", _AGE, "90d", "what runs printed is kept for"),
+    Setting("retention.output_bytes", _SIZE, "256MiB", "of all that runs printed, as stored"),
+    Setting("retention.history_age", _AGE, "400d", "ended runs are kept for"),
+    Setting("retention.history_count", or_none(count(most=1_000_000_000)), 50_000,
             "ended runs kept of each schedule"),
-    Setting("retention.database_bytes", or_none(size(least=1024 * 1024)), None,
+    Setting("retention.database_bytes", or_none(size(least=1024 * 1024)), "1GiB",
             "the size of the database"),
 )  # fmt: skip
 _DASHBOARD = (

@@ -19,18 +19,15 @@ from edgecron.engine.handover import claim_of, unreadable
 from edgecron.engine.liveness import Liveness
 from edgecron.engine.liveruns import LiveRuns
 from edgecron.engine.rescue import Rescue
+from edgecron.engine.retaining import Retaining
 from edgecron.engine.telling import Teller
 from edgecron.engine.timekeeping import Timekeeping
 from edgecron.errors import DatabaseUnusable
 from edgecron.hold import Hold
 from edgecron.model import Claim, EngineInfo, Outcome
+from edgecron.retention import UNLIMITED, Retention
 from edgecron.runners import Runner
-from edgecron.store.contract import (
-    ClaimBatch,
-    Granted,
-    Seat,
-    Store,
-)
+from edgecron.store.contract import ClaimBatch, Granted, Seat, Store
 from edgecron.supervisor.records import Flag
 from edgecron.trust import CLOCK_WAIT_MS
 
@@ -74,6 +71,7 @@ class Engine:
         adopt: Adopt,
         burst: int | None = None,
         clock_wait_ms: int | None = CLOCK_WAIT_MS,
+        retention: Retention = UNLIMITED,
         only: int | None = None,
     ) -> None:
         self._store = store
@@ -103,6 +101,9 @@ class Engine:
             catalogue=self._catalogue,
             teller=self._teller,
             clock_wait_ms=clock_wait_ms,
+        )
+        self._retaining = Retaining(
+            store=store, clock=clock, teller=self._teller, retention=retention
         )
         self._live = LiveRuns(start_runner, clock=clock)
         self._rescue = Rescue(
@@ -192,9 +193,12 @@ class Engine:
         self._has_replaced = False
         hold = self._timekeeping.look() if self._only is None else Hold.NOTHING
         batches = self._firing.claim_all(hold) if self._may_claim() else []
+        is_busy = ended > 0 or any(one.decided for one in batches)
         if self._only is None:
-            self._timekeeping.note_mark(is_busy=ended > 0 or any(one.decided for one in batches))
+            self._timekeeping.note_mark(is_busy=is_busy)
         self._beat()
+        if self._only is None and not self._is_draining:
+            self._retaining.work(is_busy=is_busy, is_trusted=hold is Hold.NOTHING)
         # As it was: what others have committed since is for the next pass.
         self._change_mark = change_mark
         return Step(
@@ -393,6 +397,9 @@ class Engine:
         if self._is_held():
             return now_ms + _HOLD_MS
         # Of what else is urgent: orphans, another runner, a clock that may be trusted by now.
-        waits = (self._rescue.wake_ms, self._live.wake_ms, self._timekeeping.wake_ms)
+        waits = (
+            *(self._rescue.wake_ms, self._live.wake_ms, self._timekeeping.wake_ms),
+            self._retaining.wake_ms,
+        )
         wakes = [now_ms + wait for wait in (*waits, self._burst_wait_ms()) if wait is not None]
         return min(wakes if due_ms is None else [*wakes, due_ms], default=None)

@@ -19,6 +19,7 @@ from edgecron.engine.wake import ring_engines
 from edgecron.errors import DatabaseUnusable
 from edgecron.model import COMMAND_QUEUE, OUTPUT_CAP_BYTES, OnShutdown
 from edgecron.paths import state_dir
+from edgecron.retention import Retention
 from edgecron.runners import Runner
 from edgecron.runners.command import CommandRunner
 from edgecron.store import open_store
@@ -52,6 +53,7 @@ class EngineHost:
         on_shutdown: OnShutdown = OnShutdown.LEAVE,
         shutdown_timeout_ms: int | None = None,
         clock_wait_ms: int | None = CLOCK_WAIT_MS,
+        retention: Retention | None = None,
         only: int | None = None,
         output_cap_bytes: int | None = None,
         cgroup: str | None = None,
@@ -87,6 +89,7 @@ class EngineHost:
                 max_running=max_running or default_max_running(),
                 burst=burst,
                 clock_wait_ms=clock_wait_ms,
+                retention=retention or Retention(),
                 report=report,
                 ring_peers=lambda: ring_engines(self._state_dir),
                 adopt=lambda supervisor_id, rows: adopt_supervisor(

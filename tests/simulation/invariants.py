@@ -38,9 +38,16 @@ def read_rows(path: Path) -> list[dict[str, Any]]:
     return [dict(zip(_COLUMNS, row, strict=True)) for row in rows]
 
 
+def read_all(world: World) -> list[dict[str, Any]]:
+    """Every row that there is or was: what retention has removed is judged with the others."""
+    rows = read_rows(world.path)
+    assert not {row["id"] for row in rows} & set(world.archive), "I10 what was removed came back"
+    return sorted([*rows, *world.archive.values()], key=lambda row: row["id"])
+
+
 def check(world: World, model: PlanModel, *, made_ms: int, until_ms: int) -> Counter[str]:
     """Raise AssertionError, naming the invariant, where one does not hold; counts per status."""
-    rows = read_rows(world.path)
+    rows = read_all(world)
     check_rows(rows)
     check_bodies(rows, world.bodies)
     _check_no_overlap(rows, world.bodies)

@@ -7,7 +7,7 @@ asked for at every call of the store, before it is made or after its effect is t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
@@ -18,6 +18,7 @@ from edgecron.engine.core import Engine
 from edgecron.engine.events import Event
 from edgecron.errors import DatabaseBusy
 from edgecron.model import COMMAND_QUEUE, Claim, JobKind, Outcome, Reason, Status
+from edgecron.retention import UNLIMITED, Limits, Removed, Retention, limits_at
 from edgecron.runners import Lease
 from edgecron.store import SqliteStore, open_store
 from edgecron.store.connection import Database
@@ -231,6 +232,10 @@ class CrashingStore:
 
         return call
 
+    def begin_pruning(self, limits: Limits) -> Iterator[Removed | None] | None:
+        slices = self._store.begin_pruning(limits)
+        return None if slices is None else self._world.archiving(slices)
+
 
 class World:
     """Everything there is, moved by a seeded random source or by a test."""
@@ -248,6 +253,7 @@ class World:
         self.fault_chance = 0.0
         self.wait_chance = 0.0  # of a start that waits for the next turn of its supervisor
         self.crash_at: int | None = None
+        self.archive: dict[int, dict[str, Any]] = {}  # what retention has removed
         self.peer_chance = 0.0  # that somebody else moves between two calls of the store
         self._in_step: set[str] = set()
         self.calls = 0
@@ -261,6 +267,41 @@ class World:
         with database.transaction():
             database.change("UPDATE meta SET seed = :seed", {"seed": self.random.randbytes(16)})
         database.close()
+
+    # Retention.
+
+    def prune(self) -> None:
+        """A person prunes, by random limits; half of them lose patience."""
+        retention = Retention(
+            output_age_s=self.random.choice((None, 60)),
+            history_age_s=self.random.choice((None, 30, 300, 3000)),
+            history_count=self.random.choice((None, 1, 3, 20)),
+        )
+        limits = limits_at(retention, self.clock.now_ms(), is_trusted=True)
+        store = open_store(self.path, now_ms=self.clock.now_ms())
+        try:
+            for _ in self.archiving(store.prune(limits, schedule_id=None, is_trial=False)):
+                if self.random.random() < 0.1:
+                    return
+        finally:
+            store.close()
+
+    def archiving(self, slices: Iterator[Removed | None]) -> Iterator[Removed | None]:
+        """Keep what each slice removes, as it was: everything is judged as if it were there."""
+        from simulation.invariants import read_rows
+
+        while True:
+            before = {row["id"]: row for row in read_rows(self.path)}
+            removed = next(slices, self)
+            left = {row["id"] for row in read_rows(self.path)}
+            gone = {id_: row for id_, row in before.items() if id_ not in left}
+            assert all(row["status"] not in ("queued", "running") for row in gone.values()), "I10"
+            assert not set(gone) & set(self.archive), "I10 an id came back"
+            self.archive |= gone
+            if isinstance(removed, World):
+                return
+            assert len(gone) == (removed.count if removed and removed.kind == "run" else 0), "I10"
+            yield removed
 
     # Faults.
 
@@ -290,6 +331,7 @@ class World:
         max_running: int = 4,
         burst: int | None = None,
         clock_wait_ms: int | None = CLOCK_WAIT_MS,
+        retention: Retention = UNLIMITED,
     ) -> str:
         """A new engine process with its supervisor; its key."""
         self._made += 1
@@ -307,6 +349,7 @@ class World:
             max_running=max_running,
             burst=burst,
             clock_wait_ms=clock_wait_ms,
+            retention=retention,
             report=self.events.append,
             ring_peers=lambda: None,
         )

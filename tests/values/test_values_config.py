@@ -12,6 +12,7 @@ from edgecron.config.retention import retention_values
 from edgecron.config.settings import SECTIONS, SETTINGS
 from edgecron.errors import InvalidConfig, InvalidInput
 from edgecron.model import OUTPUT_CAP_BYTES, Policies
+from edgecron.retention import Retention
 from edgecron.trust import CLOCK_WAIT_MS
 from support.settings import Settings
 
@@ -193,6 +194,21 @@ def test_what_is_kept_is_told_as_the_fields_that_are_set(settings: Settings) -> 
         "history_count": 1000,
         "database_bytes": 2**30,
     }
+
+
+def test_what_is_kept_by_default_is_what_the_table_says() -> None:
+    sections = ("output_age", "output_bytes", "history_age", "history_count", "database_bytes")
+    table = [SETTINGS[f"retention.{name}"].default_value() for name in sections]
+
+    kept = Retention()
+
+    assert table == [
+        kept.output_age_s * 1000 if kept.output_age_s else None,
+        kept.output_bytes,
+        kept.history_age_s * 1000 if kept.history_age_s else None,
+        kept.history_count,
+        kept.database_bytes,
+    ]
 
 
 def test_the_example_says_nothing_until_a_comment_is_taken_away(settings: Settings) -> None:
