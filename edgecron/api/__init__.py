@@ -2,7 +2,7 @@
 
 The command line and the dashboard see a database through this and nothing else. Its parts:
 `opening`, `reading`, `prospects`, `writing` (schedules), `applying` (several of them at once),
-`acting` (runs), `backfill`, `copying` (backups), `explaining` and `tallying`.
+`acting` (runs), `backfill`, `copying` (backups), `explaining`, `retaining` and `tallying`.
 """
 
 from __future__ import annotations
@@ -13,15 +13,18 @@ from edgecron.api.backfill import Backfilling
 from edgecron.api.copying import Copying
 from edgecron.api.explaining import Explaining
 from edgecron.api.prospects import LookingAhead
+from edgecron.api.retaining import Retaining
 from edgecron.api.tallying import Tallying
 
 __all__ = ["Scheduler"]
 
 
-class Scheduler(Applying, Acting, Backfilling, LookingAhead, Copying, Explaining, Tallying):
+class Scheduler(
+    Applying, Acting, Backfilling, LookingAhead, Copying, Explaining, Retaining, Tallying
+):
     """A database of schedules and runs. For one thread; the file is opened on first use.
 
     `database` None means the one that the command line would use: EDGECRON_DB, else what the
     configuration names, else the default of this user. With `must_exist`, a missing file raises
-    NotFound instead of being made.
+    NotFound instead of being made. `retention` None is what is kept by default.
     """

@@ -12,6 +12,7 @@ from edgecron.paths import database_path, state_dir
 from edgecron.timetext import from_ms
 
 if TYPE_CHECKING:
+    from edgecron.retention import Retention
     from edgecron.store import SqliteStore
 
 TRIES = 20  # of a change that others keep making first
@@ -26,6 +27,7 @@ class Opened:
         *,
         clock: Clock | None = None,
         must_exist: bool = False,
+        retention: Retention | None = None,
     ) -> None:
         given = str(database) if database is not None else None
         if given is None:
@@ -34,6 +36,7 @@ class Opened:
         self.path = database_path(given)
         self._clock: Clock = clock or SystemClock()
         self._must_exist = must_exist
+        self._retention = retention
         self._open_store: SqliteStore | None = None
 
     def __enter__(self) -> Self:

@@ -74,6 +74,11 @@ class Reading(Opened):
     def execution(self, execution_id: int) -> Execution:
         """One run. Raises NotFound."""
         found = self.store.find_execution(execution_id)
+        if found is None and self.store.is_removed(execution_id):
+            raise NotFound(
+                f"run {execution_id} was removed by retention",
+                hint="what is left: edgecron history",
+            )
         if found is None:
             raise NotFound(f"there is no run {execution_id}", hint="see: edgecron history")
         return found

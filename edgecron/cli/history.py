@@ -63,6 +63,8 @@ def run(cli: Session, args: Namespace) -> int:
         put_executions(cli, scheduler, executions)
         if len(executions) == limit:
             cli.say(f"older ones: --before {executions[-1].id}")
+        elif args.name is not None and not statuses:
+            _say_pruned(cli, scheduler, args.name)
     elif scheduler is not None and (args.name is not None or scheduler.schedules()):
         cli.say("no runs yet" if not statuses and before_id is None else "no such runs")
     else:
@@ -80,6 +82,18 @@ def say_removed(cli: Session, scheduler: Scheduler, name: str) -> None:
     if removed_at is not None and not cli.is_json:
         when = near_time(removed_at, zone=cli.zone(), now=scheduler.now())
         cli.say(f"schedule {name} was removed at {when}; this is what it left")
+
+
+def _say_pruned(cli: Session, scheduler: Scheduler, name: str) -> None:
+    """Say of a schedule that its older runs are not there any more, where that is so."""
+    if scheduler.removed_at(name) is not None:
+        return
+    pruned_until = scheduler.schedule(name).pruned_until
+    if pruned_until is not None:
+        from edgecron.cli.screen import local_time
+
+        until = local_time(pruned_until, zone=cli.zone())
+        cli.say(f"retention has removed runs of times up to {until}")
 
 
 def put_executions(cli: Session, scheduler: Scheduler, executions: list[Execution]) -> None:

@@ -99,12 +99,12 @@ def _show(cli: Session, execution: Execution, args: Namespace, *, lines: int | N
 def _pieces_of_run(
     scheduler: Scheduler, execution: Execution, stream: str | None
 ) -> list[Piece] | None:
-    """What a run has printed on a stream, or on both; None where it printed nothing at all."""
+    """What a run has printed on a stream, or on both; None where nothing of it is there."""
     from edgecron.cli.printing import only, pieces_of
     from edgecron.model import Status
 
     output = scheduler.output(execution.id)
-    if output is not None:
+    if output is not None and output.removed_at is None:
         return pieces_of(output, stream)
     if execution.status is not Status.RUNNING:
         return None

@@ -204,6 +204,8 @@ def count_words(count: int, what: str) -> str:
 
 def size_words(size_bytes: int) -> str:
     """`512 bytes`, `40 KiB`, `1.2 GiB`."""
+    if size_bytes == 1:
+        return "1 byte"
     size = float(size_bytes)
     for unit in ("bytes", "KiB", "MiB"):
         if size < 1024:

@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING
 from edgecron.cli.session import Session, find_living
 
 if TYPE_CHECKING:
-    from edgecron.model import Execution
+    from datetime import datetime
+
+    from edgecron.model import Execution, Output
 
 
 def state_words(cli: Session, execution: Execution) -> str:
@@ -26,8 +28,20 @@ def state_words(cli: Session, execution: Execution) -> str:
         return f"has not started yet: it {words}"
     if execution.status is Status.INTERRUPTED:
         return "was interrupted, and its output was lost with its supervisor"
+    output = cli.scheduler().output(execution.id)
+    if output is not None and output.removed_at is not None:
+        return _removed_words(cli, output, removed_at=output.removed_at)
     more = f"; {execution.error_msg}" if execution.error_msg else ""
     return f"printed nothing ({status_words(execution)}{more})"
+
+
+def _removed_words(cli: Session, output: Output, *, removed_at: datetime) -> str:
+    from edgecron.cli.phrases import size_words
+    from edgecron.cli.screen import local_time
+
+    printed = size_words(output.stdout_bytes + output.stderr_bytes)
+    when = local_time(removed_at, zone=cli.zone())
+    return f"printed {printed}, which retention has removed at {when}"
 
 
 def end_words(cli: Session, ended: Execution) -> str:

@@ -97,6 +97,9 @@ def _lines(cli: Session, scheduler: Scheduler, outlook: Outlook) -> list[tuple[s
     counts = [f"{count} {status}" for status, count in schedule.counts.items() if count]
     runs = count_words(schedule.run_count, "run")
     lines.append(("so far", ", ".join([runs, *counts])))
+    if schedule.pruned_until is not None:
+        until = local_time(schedule.pruned_until, zone=zone)
+        lines.append(("history", f"retention has removed runs of times up to {until}"))
     return lines
 
 

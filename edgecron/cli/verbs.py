@@ -38,6 +38,7 @@ VERBS: dict[str, Verb] = {
     "doctor": Verb("doctor", "what is wrong, and what to do about it", "Engine"),
     "backup": Verb("backup", "a safe copy of the database, while it is in use", "Engine"),
     "restore": Verb("restore", "put a backup in the place of the database", "Engine"),
+    "prune": Verb("prune", "remove what is beyond the retention", "Engine"),
     "config": Verb("config_", "settings, and where each comes from", "Engine"),
     "check": Verb("check", "a trigger in plain words, with its next times", "Help"),
     "completion": Verb("completion", "complete words in bash, zsh or fish", "Help"),

@@ -34,6 +34,7 @@ ACTS: dict[str, tuple[str, ...]] = {
     "run": ("run", "missing"),
     "backfill": ("backfill", "evil", "2021-03-01", "2021-03-02", "--dry-run"),
     "history": ("history",),
+    "prune": ("prune", "--output-bytes", "1"),
     "logs": ("logs", "evil"),
     "why": ("why", "evil"),
     "cancel": ("cancel", "3"),

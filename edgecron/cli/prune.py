@@ -1,0 +1,211 @@
+"""Remove now what is beyond the retention, as an engine does once an hour.
+
+    edgecron prune --dry-run                         what would go, and why
+    edgecron prune
+    edgecron prune --history-age 30d --output-age 7d
+    edgecron prune noisy --history-count 1000        of one schedule alone
+
+Output goes first, by age and then by bytes, the oldest first; then runs, by age, by count of each
+schedule, and by the size of the database. What is not said is as configured: `edgecron config
+show retention`. `none` is no limit. Counts and last times of schedules
+stay, and so do, whatever the limits, the last run and the last success of each schedule and what
+has not ended. Engines go on meanwhile.
+
+The file does not shrink: what is free in it is filled before it grows. --compact writes it anew
+without that; it takes as much space again for a while, and no engine may run.
+"""
+
+from __future__ import annotations
+
+import sys
+from argparse import ArgumentParser, Namespace
+from typing import TYPE_CHECKING, Any
+
+from edgecron.cli.session import Session
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from edgecron.retention import Pruned, Removed, Retention
+
+USAGE = "[NAME] [--dry-run] [limits] [--compact] [--json]"
+_LIMITS = {
+    "output_age": ("DURATION|none", "keep what runs printed for so long"),
+    "output_bytes": ("SIZE|none", "keep so much of it in all, as stored"),
+    "history_age": ("DURATION|none", "keep runs for so long"),
+    "history_count": ("N|none", "keep so many runs of each schedule"),
+    "database_bytes": ("SIZE|none", "bound the whole database"),
+}
+_MANY = 5_000  # removed rows, from which on progress is told
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("name", nargs="?", metavar="NAME")
+    parser.add_argument("--dry-run", action="store_true", help="say what would go, and no more")
+    for name, (metavar, words) in _LIMITS.items():
+        parser.add_argument(f"--{name.replace('_', '-')}", metavar=metavar, help=words)
+    parser.add_argument(
+        "--compact", action="store_true", help="then write the file anew, without what is free"
+    )
+
+
+def run(cli: Session, args: Namespace) -> int:
+    from edgecron.cli.options import UsageError
+    from edgecron.config.retention import retention_values
+    from edgecron.retention import Retention
+
+    if args.name is not None and args.database_bytes is not None:
+        raise UsageError(
+            "--database-bytes is of all schedules together", hint="leave out the NAME, or that"
+        )
+    if args.dry_run and args.compact:
+        raise UsageError("--compact writes, and --dry-run does not", hint="leave out one of them")
+    scheduler = cli.scheduler(must_exist=True)
+    retention = _retention(args, Retention(**retention_values(cli.config())))
+    progress = _Progress(cli)
+    pruned = scheduler.prune(
+        args.name, retention=retention, dry_run=args.dry_run, on_progress=progress.show
+    )
+    progress.end()
+    if args.compact:
+        scheduler.compact()
+    _put(cli, pruned, retention, args)
+    return 0
+
+
+def _retention(args: Namespace, configured: Retention) -> Retention:
+    """What is to be kept: as configured, but for what was said otherwise."""
+    from dataclasses import replace
+
+    readers: dict[str, Callable[[str, str], Any]] = {
+        "output_age": _read_age,
+        "output_bytes": _read_size,
+        "history_age": _read_age,
+        "history_count": _read_count,
+        "database_bytes": _read_size,
+    }
+    changes: dict[str, Any] = {}
+    for name, read in readers.items():
+        text = getattr(args, name)
+        if text is not None:
+            field = f"{name}_s" if name.endswith("_age") else name
+            option = f"--{name.replace('_', '-')}"
+            changes[field] = None if text == "none" else read(text, option)
+    # Of one schedule the sum of all is no measure.
+    if args.name is not None:
+        changes.setdefault("output_bytes", None)
+        changes["database_bytes"] = None
+    return replace(configured, **changes)
+
+
+def _read_age(text: str, what: str) -> float:
+    from edgecron.errors import InvalidDuration
+    from edgecron.timetext import parse_duration_ms
+
+    try:
+        return parse_duration_ms(text) / 1000
+    except InvalidDuration as error:
+        raise InvalidDuration(f"{what}: {error.message}", hint=error.hint) from None
+
+
+def _read_size(text: str, what: str) -> int:
+    from edgecron.sizetext import parse_size
+
+    return parse_size(text, what=what)
+
+
+def _read_count(text: str, what: str) -> int:
+    from edgecron.cli.options import read_count
+
+    return read_count(text, what=what, most=10**12)
+
+
+class _Progress:
+    """Tells a person at a terminal how far it is, where that takes a while."""
+
+    def __init__(self, cli: Session) -> None:
+        self._is_shown = sys.stderr.isatty() and not cli.is_json
+        self._count = self._told = 0
+
+    def show(self, removed: Removed) -> None:
+        self._count += removed.count
+        if self._is_shown and self._count >= self._told + _MANY:
+            self._told = self._count
+            print(f"\r{self._count:,} so far", end="", file=sys.stderr, flush=True)
+
+    def end(self) -> None:
+        if self._told:
+            print("\r" + " " * 40 + "\r", end="", file=sys.stderr, flush=True)
+
+
+def _put(cli: Session, pruned: Pruned, retention: Retention, args: Namespace) -> None:
+    from edgecron.cli.phrases import size_words
+
+    if not pruned.has_ages and (retention.output_age_s or retention.history_age_s):
+        cli.warn(
+            "this machine's clock can't be trusted, so nothing was judged by its age;"
+            f" see: {cli.command('doctor')}"
+        )
+    if cli.is_json:
+        cli.put_json(
+            {
+                "kind": one.kind.value,
+                "reason": one.reason.value,
+                "count": one.count,
+                "bytes": one.size_bytes,
+            }
+            for one in pruned.removed
+        )
+        return
+    if not pruned.removed:
+        cli.put("nothing to remove")
+    for line in _lines(pruned, retention, is_of_one=args.name is not None):
+        cli.put(line)
+    if args.dry_run:
+        cli.put("nothing was removed")
+        return
+    after = cli.scheduler().store.find_size() if args.compact else pruned.after
+    used_bytes, free_bytes = after
+    text = f"the database holds {size_words(used_bytes)}"
+    if pruned.removed:
+        text += f", it was {size_words(pruned.before.used_bytes)}"
+    if free_bytes >= used_bytes // 10:
+        text += f"; {size_words(free_bytes)} of its file are free, and filled before it grows"
+    cli.put(text)
+
+
+def _lines(pruned: Pruned, retention: Retention, *, is_of_one: bool) -> list[str]:
+    from edgecron.cli.phrases import count_words, size_words
+    from edgecron.cli.screen import table
+    from edgecron.retention import Kind
+
+    nouns = {
+        Kind.OUTPUT: "output",
+        Kind.RUN: "run",
+        Kind.SCHEDULE: "removed schedule",
+        Kind.REVISION: "old revision",
+    }
+    rows = []
+    for one in pruned.removed:
+        noun = "output of 1 run" if one.count == 1 else f"output of {one.count:,} runs"
+        what = noun if one.kind is Kind.OUTPUT else count_words(one.count, nouns[one.kind])
+        size = f"about {size_words(one.size_bytes)}" if one.size_bytes else ""
+        rows.append((what, size, _why(one, retention, is_of_one=is_of_one)))
+    return table(("WHAT", "", "WHY"), rows, is_colored=False) if rows else []
+
+
+def _why(removed: Removed, retention: Retention, *, is_of_one: bool) -> str:
+    from edgecron.cli.phrases import size_words
+    from edgecron.cli.screen import seconds_words
+    from edgecron.retention import Kind, Reason, output_limit
+
+    is_output = removed.kind is Kind.OUTPUT
+    if removed.reason is Reason.AGE:
+        age_s = retention.output_age_s if is_output else retention.history_age_s
+        return f"older than {seconds_words(age_s or 0)}"
+    if removed.reason is Reason.COUNT:
+        return f"more than {retention.history_count:,} of one schedule"
+    if is_output:
+        size = size_words(output_limit(retention) or 0)
+        return f"output of {'it' if is_of_one else 'all runs'} over {size}"
+    return f"database over {size_words(retention.database_bytes or 0)}"
