@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from typing import Any
 
-from simulation.invariants import check_bodies, check_rows, fire_of, read_rows
+from simulation.invariants import check_bodies, check_rows, fire_of, read_all
 from simulation.people import Life, People, attempts_of, is_lone
 
 Row = dict[str, Any]
@@ -23,7 +23,7 @@ def check_account(people: People, *, settled_ms: int) -> Counter[str]:
     All schedules are removed; from `settled_ms` on nothing failed any more.
     """
     world = people.world
-    rows = read_rows(world.path)
+    rows = read_all(world)
     check_rows(rows)
     check_bodies(rows, world.bodies)
     by_life: dict[int, list[Row]] = defaultdict(list)
@@ -198,7 +198,8 @@ def check_next_times(people: People, seen: dict[tuple[int, int], int], now: list
 
 
 def check_unchanged(before: list[Row], now: list[Row]) -> None:
-    """I8, I10: what has ended stays as it is, and stays there; but the newest skip may grow."""
+    """I8, I10: what has ended stays as it is, and is there unless retention has removed it; but the
+    newest skip may grow."""
     by_id = {row["id"]: row for row in now}
     newest: dict[Any, int] = {}
     for row in before:

@@ -12,9 +12,10 @@ from random import Random
 import pytest
 
 from edgecron.model import CatchUp, OnInterrupt, Overlap, ScheduleSpec
+from edgecron.retention import Retention
 from edgecron.store.connection import Database
 from simulation.accounts import check_account, check_next_times, check_unchanged
-from simulation.invariants import read_rows
+from simulation.invariants import read_all
 from simulation.people import Life, People, Wanted, wish
 from simulation.world import World
 
@@ -25,6 +26,8 @@ SEEDS = (
 )
 PERIODS_S = (5, 6, 7, 10, 11, 13, 15, 17, 20, 30)
 TWO = (("device", "a"), ("device", "b"))
+# By engines, that is; people do it by other limits.
+PRUNED = Retention(history_age_s=120, history_count=10)
 # What follows others is made once and never changed, so that each end must be followed.
 FOLLOWERS = ("follows", "follows-failures", "follows-scoped", "follows-follower")
 
@@ -90,7 +93,7 @@ def act(people: People) -> None:
         world.clock.advance_ms(random.choice((200, 1000, 3000, 3000, 8000)))
     elif dice < 0.85:
         if len(engines) < 3:
-            world.start_engine(max_running=random.choice((1, 4, 12)))
+            world.start_engine(max_running=random.choice((1, 4, 12)), retention=PRUNED)
     elif dice < 0.87 and engines:
         world.kill_engine(random.choice(engines))
     elif dice < 0.89 and world.supervisors:
@@ -107,6 +110,8 @@ def act(people: People) -> None:
         people.cancel()
     else:
         meddle(people)
+    if random.random() < 0.04:
+        world.prune()
     people.note_clock()
 
 
@@ -190,17 +195,17 @@ def test_every_policy_keeps_its_word_whatever_happens(tmp_path: Path, seed: int)
     world.wait_chance = random.choice((0.0, 0.3))
     world.peer_chance = random.choice((0.0, 0.05))
     seen: dict[tuple[int, int], int] = {}
-    rows = read_rows(world.path)
+    rows = read_all(world)
 
     for number in range(250):
         act(people)
         check_next_times(people, seen, next_times(world))
         if number % 25 == 24:
-            before, rows = rows, read_rows(world.path)
+            before, rows = rows, read_all(world)
             check_unchanged(before, rows)
     settled_ms = quiesce(people)
 
-    check_unchanged(rows, read_rows(world.path))
+    check_unchanged(rows, read_all(world))
     check_account(people, settled_ms=settled_ms)
 
 

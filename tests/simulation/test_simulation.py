@@ -95,6 +95,8 @@ def act(world: World) -> None:
         world.clock.advance_ms(world.random.choice((90_000, 900_000, 7_200_000)))
     else:
         meddle(world)
+    if world.random.random() < 0.04:
+        world.prune()
 
 
 def meddle(world: World) -> None:
