@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from edgecron.api import Scheduler
 from edgecron.checkup import clocks, contents, engines, others, places
 from edgecron.checkup.finding import CheckStatus, Finding, problem
-from edgecron.errors import DatabaseUnusable, EdgecronError, NotFound
+from edgecron.errors import DatabaseUnusable, EdgecronError, InvalidInput, NotFound
 from edgecron.paths import state_dir
 
 __all__ = ["CheckStatus", "Checkup", "Finding", "check_all"]
@@ -58,6 +58,9 @@ def check_all(
         return Checkup(
             findings=(problem("database", missing.message, hint=missing.hint),), error=missing
         )
+    except InvalidInput as unreadable:
+        hint = "look what --deep finds; a backup from before is put back by: edgecron restore FILE"
+        found.append(problem("schedules", f"one of them: {unreadable.message}", hint=hint))
     except DatabaseUnusable as unusable:
         found.append(problem("database", unusable.message, hint=unusable.hint))
         error = unusable

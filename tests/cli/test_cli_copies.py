@@ -10,6 +10,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
+import apsw
 import pytest
 
 from edgecron.checkup.others import check_host
@@ -136,6 +137,23 @@ def test_a_host_that_opens_the_file_beside_its_engine_is_told_of(
     finally:
         host.communicate("")
         store.close()
+
+
+@pytest.mark.failure(52)
+def test_a_schedule_that_can_not_be_read_is_a_finding_and_no_crash(
+    edgecron: Edgecron, backup: str, database: Path
+) -> None:
+    connection = apsw.Connection(str(database))
+    connection.execute("PRAGMA ignore_check_constraints = ON")
+    connection.execute("UPDATE schedules SET kind = 'riddle'")
+    connection.close()
+
+    said = edgecron("doctor", "--json")
+
+    assert said.code == 1
+    [found] = [one for one in said.json if one["check"] == "schedules"]
+    assert found["status"] == "problem"
+    assert "'riddle' is not a valid JobKind" in found["message"]
 
 
 def test_a_deep_look_holds_indexes_against_their_tables(edgecron: Edgecron, backup: str) -> None:
