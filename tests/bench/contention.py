@@ -100,7 +100,7 @@ def _claim(database: str, ready: Any, start: Any, out: Any) -> None:
         now_ms = time.time_ns() / 1e6
         delays.extend(now_ms - claim.due_ms for claim in claims)
 
-    rig = EngineRig(Path(database), SystemClock(), seen=note)
+    rig = EngineRig(Path(database), SystemClock(), seen=note, keeps=True)
     rig.engine.step()
     upcoming = rig.store.upcoming(("command",), limit=DUE)
     rig.engine._catalogue.load(upcoming)
@@ -113,8 +113,10 @@ def _claim(database: str, ready: Any, start: Any, out: Any) -> None:
         ("command",), now_ms=SystemClock().now_ms(), limit=1
     ):
         pass
-    rig.close()
     out.put(delays)
+    # None leaves before all is claimed: its runs would be taken over.
+    ready.wait(BOUND_S)
+    rig.close()
 
 
 def _hammer_at_once(setting: Setting, wait: str, seconds: int) -> list[int]:
@@ -153,8 +155,9 @@ def _hammer(path: str, wait: str, seconds: int, ready: Any, start: Any, out: Any
             )
         assert changed == 1
         turns += 1
-    database.close()
     out.put(turns)
+    ready.wait(BOUND_S)
+    database.close()
 
 
 def _together(
@@ -174,6 +177,7 @@ def _together(
     ready.wait(BOUND_S)
     release(start)
     found = [out.get(timeout=BOUND_S) for _ in workers]
+    ready.wait(BOUND_S)
     for worker in workers:
         worker.join()
     return found

@@ -9,23 +9,38 @@ from pathlib import Path
 from edgecron.clock import Clock
 from edgecron.engine.core import Engine
 from edgecron.engine.liveness import KernelLiveness
+from edgecron.engine.place import EnginePlace
 from edgecron.engine.wake import ring_engines
 from edgecron.model import COMMAND_QUEUE, Claim, JobKind, Outcome, Status
 from edgecron.paths import state_dir
 from edgecron.store import SqliteStore, open_store
-from edgecron.supervisor.files import prepare_state_dir
+from edgecron.supervisor.files import lock_path, prepare_state_dir, take_lock
 
 
 class InstantRunner:
-    """Says of all that it is given that it went well. `seen` hears of each batch of claims."""
+    """Says of all that it is given that it went well, unless it `keeps` it running.
 
-    def __init__(self, clock: Clock, seen: Callable[[Sequence[Claim]], object]) -> None:
-        self.supervisor_id = f"instant-{os.urandom(4).hex()}"
+    `seen` hears of each batch of claims. It holds a supervisor's lock, so that nobody judges what
+    it runs.
+    """
+
+    def __init__(
+        self,
+        clock: Clock,
+        seen: Callable[[Sequence[Claim]], object],
+        *,
+        folder: Path,
+        keeps: bool,
+    ) -> None:
+        self.supervisor_id = os.urandom(8).hex()
+        self._lock = lock_path(folder, self.supervisor_id)
+        self._lock_fd = take_lock(self._lock)
         self.kinds = frozenset(JobKind)
         self.is_alive = True
         self.failure = None
         self._clock = clock
         self._seen = seen
+        self._keeps = keeps
         self._outcomes: list[Outcome] = []
         self._fds = os.pipe()
 
@@ -38,6 +53,8 @@ class InstantRunner:
 
     def start(self, claims: Sequence[Claim]) -> None:
         self._seen(claims)
+        if self._keeps:
+            return
         now_ms = self._clock.now_ms()
         self._outcomes += [
             Outcome(
@@ -64,12 +81,13 @@ class InstantRunner:
     def stop(self) -> None: ...
 
     def close(self) -> None:
-        for fd in self._fds:
+        self._lock.unlink(missing_ok=True)
+        for fd in (*self._fds, self._lock_fd):
             os.close(fd)
 
 
 class EngineRig:
-    """An engine on a database, stepped by hand."""
+    """An engine on a database, stepped by hand. Others see that it lives."""
 
     def __init__(
         self,
@@ -78,15 +96,18 @@ class EngineRig:
         *,
         places: int = 100_000,
         seen: Callable[[Sequence[Claim]], object] = lambda claims: None,
+        keeps: bool = False,
     ) -> None:
         folder = prepare_state_dir(state_dir(database))
+        key = os.urandom(8).hex()
+        self._place = EnginePlace(folder, key)
         self.store: SqliteStore = open_store(database, now_ms=clock.now_ms())
         self.engine = Engine(
             store=self.store,
             clock=clock,
-            start_runner=lambda: InstantRunner(clock, seen),
+            start_runner=lambda: InstantRunner(clock, seen, folder=folder, keeps=keeps),
             liveness=KernelLiveness(folder, boot_id=clock.boot_id()),
-            key=os.urandom(8).hex(),
+            key=key,
             pid=os.getpid(),
             queues=(COMMAND_QUEUE,),
             max_running=places,
@@ -98,6 +119,7 @@ class EngineRig:
     def close(self) -> None:
         self.engine.close()
         self.store.close()
+        self._place.close()
 
 
 def _adopt_nobody(supervisor_id: str, rows: object) -> None:
