@@ -27,7 +27,7 @@ from edgecron.hold import Hold
 from edgecron.model import Claim, EngineInfo, Outcome
 from edgecron.retention import UNLIMITED, Retention
 from edgecron.runners import Runner
-from edgecron.store.contract import ClaimBatch, Granted, Seat, Store
+from edgecron.store.contract import ClaimBatch, Ended, Granted, Seat, Store
 from edgecron.supervisor.records import Flag
 from edgecron.trust import CLOCK_WAIT_MS
 
@@ -119,7 +119,9 @@ class Engine:
         self._unsaved: list[Outcome] = []
         self._beat_at_ms: int | None = None
         self._held_until_ms = 0
+        self._last_hold = Hold.ALL  # what the last look at the clock said
         self._is_draining = False
+        self._filled: list[ClaimBatch] = []  # claimed in this pass with the ends that made room
         self._has_replaced = False  # ends were written whose followers replace what runs
         self._change_mark = -1
 
@@ -176,6 +178,7 @@ class Engine:
 
     def _pass(self) -> Step:
         self._register()
+        self._filled = []
         ended = self._end()
         self._mind_runners()
         self._note_supervisor()
@@ -192,7 +195,10 @@ class Engine:
             self._end_cancelled()
         self._has_replaced = False
         hold = self._timekeeping.look() if self._only is None else Hold.NOTHING
-        batches = self._firing.claim_all(hold) if self._may_claim() else []
+        self._last_hold = hold
+        batches = self._filled
+        if self._may_claim():
+            batches += self._firing.claim_all(hold)
         is_busy = ended > 0 or any(one.decided for one in batches)
         if self._only is None:
             self._timekeeping.note_mark(is_busy=is_busy)
@@ -274,7 +280,11 @@ class Engine:
             return 0
         taken = self._unsaved[:CHUNK]
         outcomes = [outcome for outcome in taken if Flag.NOT_STARTED not in outcome.flags]
-        written = self._store.finish(outcomes, now_ms=self._clock.now_ms())
+        batch = None
+        if len(outcomes) == len(taken) and self._may_fill():
+            written, batch = self._finish_and_fill(outcomes)
+        else:
+            written = self._store.finish(outcomes, now_ms=self._clock.now_ms())
         del self._unsaved[: len(taken)]
         schedules = self._live.settle(outcomes)
         for outcome, schedule, ended in zip(outcomes, schedules, written, strict=True):
@@ -283,10 +293,24 @@ class Engine:
         for outcome in taken:
             if Flag.NOT_STARTED in outcome.flags:
                 self._hold(outcome)
+        if batch is not None:
+            self._note_batch(batch)
+            self._filled.append(batch)
         if self._store.has_queued():
             # A place is free that a peer may be waiting for (a group's, or a schedule's).
             self._ring_peers()
         return len(outcomes) + (self._end() if self._unsaved else 0)
+
+    def _finish_and_fill(self, outcomes: list[Outcome]) -> tuple[list[Ended | None], ClaimBatch]:
+        """Commit ends, and at once give their places to what is queued."""
+        written: list[Ended | None] = []
+
+        def claim(seat: Seat, now_ms: int) -> ClaimBatch:
+            ended, batch = self._store.finish_and_fill(outcomes, seat=seat, now_ms=now_ms)
+            written.extend(ended)
+            return batch
+
+        return written, self._take(claim)
 
     def _hold(self, outcome: Outcome) -> None:
         """Take back a run that could not even be journalled: recovery queues it again.
@@ -331,10 +355,27 @@ class Engine:
     def _may_claim(self) -> bool:
         return self._live.has_runner and not self._is_draining and not self._is_held()
 
+    def _may_fill(self) -> bool:
+        """Whether what is queued may be claimed for our supervisor as it was at the last look."""
+        own = self._live.own
+        return (
+            self._may_claim()
+            and self._only is None
+            and self._last_hold is Hold.NOTHING
+            and own.is_alive
+            and own.supervisor_id == self._noted_supervisor_id
+        )
+
     def _is_held(self) -> bool:
         return self._clock.monotonic_ms() < self._held_until_ms
 
     def _claim(self, claim: Callable[[Seat, int], ClaimBatch]) -> ClaimBatch:
+        """Run one claim transaction, start what it granted, and tell."""
+        batch = self._take(claim)
+        self._note_batch(batch)
+        return batch
+
+    def _take(self, claim: Callable[[Seat, int], ClaimBatch]) -> ClaimBatch:
         """Run one claim transaction, and start what it granted."""
         try:
             seat = self._seat()
@@ -348,11 +389,14 @@ class Engine:
             raise
         if claims:
             self._live.start(claims)
+        return batch
+
+    def _note_batch(self, batch: ClaimBatch) -> None:
+        """Tell of a claim, and have what it replaces ended."""
         self._tell_claims(batch)
         if batch.has_replaced:
             self._end_cancelled()
             self._ring_peers()  # Some of it may be theirs.
-        return batch
 
     def _tell_claims(self, batch: ClaimBatch) -> None:
         """A decision may have been granted at once; a queued row's was told before."""

@@ -225,6 +225,18 @@ class SqliteStore(Keeping):
     def finish(self, outcomes: Sequence[Outcome], *, now_ms: int) -> list[Ended | None]:
         return ending.finish(self._database, outcomes, seed=self._seed, now_ms=now_ms)
 
+    def finish_and_fill(
+        self,
+        outcomes: Sequence[Outcome],
+        *,
+        seat: Seat,
+        now_ms: int,
+        hold: Hold = Hold.NOTHING,
+    ) -> tuple[list[Ended | None], ClaimBatch]:
+        return ending.finish_and_fill(
+            self._database, outcomes, seed=self._seed, seat=seat, now_ms=now_ms, hold=hold
+        )
+
     def find_running(self) -> list[RunningRow]:
         return ending.find_running(self._database)
 

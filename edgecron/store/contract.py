@@ -264,6 +264,12 @@ class Store(Protocol):
         """End running rows, with what follows; None where the row was no longer ours, which
         changes nothing."""
 
+    def finish_and_fill(
+        self, outcomes: Sequence[Outcome], *, seat: Seat, now_ms: int, hold: Hold = Hold.NOTHING
+    ) -> tuple[list[Ended | None], ClaimBatch]:
+        """As `finish` and then `claim_queued`, in one transaction: the places that the ends leave
+        are given to what is queued."""
+
     def find_running(self) -> list[RunningRow]:
         """Every running execution, whoever runs it."""
 

@@ -7,13 +7,15 @@ from collections.abc import Sequence
 from itertools import groupby
 from typing import Any
 
+from edgecron.hold import Hold
 from edgecron.model import REPLACED_MARK, Cause, Outcome, Reason, Status
 from edgecron.store.aftermath import follow_up
 from edgecron.store.cancelling import cancel_removed, withdraw
 from edgecron.store.connection import Database
-from edgecron.store.contract import Decided, Ended, RunningRow
+from edgecron.store.contract import ClaimBatch, Decided, Ended, RunningRow, Seat
 from edgecron.store.needs import is_any_waiting
 from edgecron.store.outputs import insert_output, pack_output
+from edgecron.store.queued import fill
 
 _END = """UPDATE executions SET status = :status, exit_code = :exit_code,
         reason = iif(:reason = 'request' AND flags = json_array(:mark), 'replaced', :reason),
@@ -34,6 +36,7 @@ _COUNT = """UPDATE schedules SET last_execution_id = :execution, last_status = :
     WHERE id = :id"""
 
 _PackedOutput = dict[str, Any]
+_End = tuple[Outcome, _PackedOutput | None]
 
 
 def finish(
@@ -44,20 +47,25 @@ def finish(
     What follows an end is written with it: its retry, or, where its fire has ended, the fires of
     schedules that come after it and its own next time after the end.
     """
-    ends = [(outcome, pack_output(outcome.output)) for outcome in outcomes]
-    written: list[Ended | None] = []
+    ends = _pack(outcomes)
     with database.transaction():
-        simple = _find_simple(database, outcomes)
-        for is_simple, group in groupby(ends, key=lambda end: end[0].execution_id in simple):
-            # Nothing waits for a success: looked at anew, for what follows an end may come to.
-            if is_simple and not is_any_waiting(database):
-                written += _finish_simple(database, list(group), now_ms)
-            else:
-                written += [
-                    _finish_one(database, outcome, output, seed, now_ms)
-                    for outcome, output in group
-                ]
-    return written
+        return _write_ends(database, ends, seed, now_ms)
+
+
+def finish_and_fill(
+    database: Database,
+    outcomes: Sequence[Outcome],
+    *,
+    seed: bytes,
+    seat: Seat,
+    now_ms: int,
+    hold: Hold,
+) -> tuple[list[Ended | None], ClaimBatch]:
+    """As `finish`, and give the places that are free then to what is queued."""
+    ends = _pack(outcomes)
+    with database.transaction():
+        written = _write_ends(database, ends, seed, now_ms)
+        return written, fill(database, seat=seat, now_ms=now_ms, hold=hold)
 
 
 def find_running(database: Database) -> list[RunningRow]:
@@ -191,6 +199,27 @@ def find_running_row(database: Database, execution_id: int) -> RunningRow | None
     return next((row for row in find_running(database) if row.execution_id == execution_id), None)
 
 
+def _pack(outcomes: Sequence[Outcome]) -> list[_End]:
+    """Compress what was printed, before the lock is taken."""
+    return [(outcome, pack_output(outcome.output)) for outcome in outcomes]
+
+
+def _write_ends(
+    database: Database, ends: Sequence[_End], seed: bytes, now_ms: int
+) -> list[Ended | None]:
+    written: list[Ended | None] = []
+    simple = _find_simple(database, [outcome for outcome, _ in ends])
+    for is_simple, group in groupby(ends, key=lambda end: end[0].execution_id in simple):
+        # Nothing waits for a success: looked at anew, for what follows an end may come to.
+        if is_simple and not is_any_waiting(database):
+            written += _finish_simple(database, list(group), now_ms)
+        else:
+            written += [
+                _finish_one(database, outcome, output, seed, now_ms) for outcome, output in group
+            ]
+    return written
+
+
 def _find_simple(database: Database, outcomes: Sequence[Outcome]) -> set[int]:
     """Those of the executions whose end nothing can follow: no retry, no follower, no next time.
 
@@ -213,9 +242,7 @@ def _find_simple(database: Database, outcomes: Sequence[Outcome]) -> set[int]:
     }
 
 
-def _finish_simple(
-    database: Database, ends: Sequence[tuple[Outcome, _PackedOutput | None]], now_ms: int
-) -> list[Ended | None]:
+def _finish_simple(database: Database, ends: Sequence[_End], now_ms: int) -> list[Ended | None]:
     """Write ends that nothing follows, a statement for all of them at once."""
     rows = database.returning_each(_END, [_end_columns(outcome) for outcome, _ in ends])
     found = {(execution_id, token): (of, reason) for execution_id, token, of, reason in rows}

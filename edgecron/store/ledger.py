@@ -113,6 +113,11 @@ class Ledger:
             self._active[row[:3]] = Occupancy(*row[3:])
 
 
+def has_place(database: Database, seat: Seat) -> bool:
+    """Whether an engine runs fewer than it may."""
+    return _count_engine(database, seat)[0] < seat.max_running
+
+
 def _count_active(
     database: Database, schedule_ids: list[int]
 ) -> list[tuple[int, str, str, int, int, int, int, int, int]]:

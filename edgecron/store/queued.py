@@ -11,7 +11,7 @@ from edgecron.store.aftermath import follow_up_withdrawn
 from edgecron.store.connection import Database
 from edgecron.store.contract import ClaimBatch, Decided, Granted, QueuedRow, Seat
 from edgecron.store.inorder import Blocked, is_any_due, walk_queued
-from edgecron.store.ledger import Ledger
+from edgecron.store.ledger import Ledger, has_place
 from edgecron.store.needs import (
     Needs,
     deadline_ms,
@@ -30,20 +30,37 @@ def claim_queued(
     database: Database, *, seat: Seat, now_ms: int, hold: Hold = Hold.NOTHING
 ) -> ClaimBatch:
     """Give free places to queued rows; see `Store.claim_queued`."""
-    may_give_up = hold is Hold.NOTHING and seat.only is None
-    has_expired = may_give_up and _has_expired(database, seat, now_ms)
-    if not has_expired and not has_waiting(database, seat, now_ms):
+    if not _has_work(database, seat, now_ms, hold):
         return ClaimBatch()
     with database.transaction():
-        filler = _Filler(database, seat, now_ms, may_give_up=may_give_up)
-        if has_expired:
-            filler.give_up()
-        filler.fill()
+        return fill(database, seat=seat, now_ms=now_ms, hold=hold)
+
+
+def fill(database: Database, *, seat: Seat, now_ms: int, hold: Hold) -> ClaimBatch:
+    """Give free places to queued rows, inside the caller's transaction."""
+    if not _has_work(database, seat, now_ms, hold):
+        return ClaimBatch()
+    may_give_up = _may_give_up(seat, hold)
+    filler = _Filler(database, seat, now_ms, may_give_up=may_give_up)
+    if may_give_up and _has_expired(database, seat, now_ms):
+        filler.give_up()
+    filler.fill()
     return ClaimBatch(
         granted=tuple(filler.granted),
         decided=tuple(filler.decided),
         has_replaced=filler.has_replaced,
     )
+
+
+def _may_give_up(seat: Seat, hold: Hold) -> bool:
+    return hold is Hold.NOTHING and seat.only is None
+
+
+def _has_work(database: Database, seat: Seat, now_ms: int, hold: Hold) -> bool:
+    """Whether anything is to be given up, or waits for a place that is free."""
+    if _may_give_up(seat, hold) and _has_expired(database, seat, now_ms):
+        return True
+    return has_waiting(database, seat, now_ms) and has_place(database, seat)
 
 
 def has_queued(database: Database) -> bool:
