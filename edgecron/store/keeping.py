@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from edgecron.store.opened import OpenStore
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from edgecron.retention import Limits, Removed
-    from edgecron.store.connection import Database
 
 
-class Keeping:
+class Keeping(OpenStore):
     """What a store keeps, and what it lets go of."""
-
-    _database: Database
 
     def begin_pruning(self, limits: Limits) -> Iterator[Removed | None] | None:
         from edgecron.store.pruning import begin_turn

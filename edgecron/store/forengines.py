@@ -1,0 +1,160 @@
+"""What an engine asks of the store: `contract.Store`, which says what each call does."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from edgecron.hold import Hold
+from edgecron.store.later import Later, later
+from edgecron.store.opened import OpenStore
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from edgecron.correcting import KeptTimes, Retimed
+    from edgecron.model import Outcome
+    from edgecron.planning import Due
+    from edgecron.store import broken, claims, ending, engines, looking, queued, revisions, upkeep
+    from edgecron.store.contract import (
+        BootDecision,
+        ClaimBatch,
+        ClockMarks,
+        Decided,
+        Decision,
+        Ended,
+        RunningRow,
+        Seat,
+        StoredSchedule,
+    )
+
+    _PARTS: tuple[Later, ...]
+else:
+    _PARTS = later(
+        "edgecron.store",
+        "broken",
+        "claims",
+        "ending",
+        "engines",
+        "looking",
+        "queued",
+        "revisions",
+        "upkeep",
+    )
+    (broken, claims, ending, engines, looking, queued, revisions, upkeep) = _PARTS
+
+
+class ForEngines(OpenStore):
+    """The side of the store that engines use; each method is that of a module."""
+
+    def register_engine(
+        self, *, key: str, pid: int, boot_id: str, queues: tuple[str, ...], now_ms: int
+    ) -> int:
+        # What its first fire needs is loaded before that is due.
+        for part in _PARTS:
+            part.load()
+        return engines.register_engine(
+            self._database, key=key, pid=pid, boot_id=boot_id, queues=queues, now_ms=now_ms
+        )
+
+    def note_supervisor(self, engine_id: int, supervisor_id: str) -> None:
+        engines.note_supervisor(self._database, engine_id, supervisor_id)
+
+    def close_queues(self, engine_id: int) -> None:
+        engines.close_queues(self._database, engine_id)
+
+    def retire_engine(self, engine_id: int, *, now_ms: int) -> None:
+        engines.retire_engine(self._database, engine_id, now_ms=now_ms)
+
+    def find_due(
+        self, queues: tuple[str, ...], *, now_ms: int, limit: int, hold: Hold = Hold.NOTHING
+    ) -> list[Due]:
+        return looking.find_due(self._database, queues, now_ms=now_ms, limit=limit, hold=hold)
+
+    def find_boot_due(self, queues: tuple[str, ...], *, boot_id: str) -> list[tuple[int, int]]:
+        return looking.find_boot_due(self._database, queues, boot_id=boot_id)
+
+    def next_due_ms(
+        self, queues: tuple[str, ...], *, now_ms: int, hold: Hold = Hold.NOTHING
+    ) -> int | None:
+        return looking.next_due_ms(self._database, queues, now_ms=now_ms, hold=hold)
+
+    def upcoming(self, queues: tuple[str, ...], *, limit: int) -> list[tuple[int, int]]:
+        return looking.upcoming(self._database, queues, limit=limit)
+
+    def load_schedules(self, wanted: Sequence[tuple[int, int]]) -> list[StoredSchedule]:
+        return revisions.load_schedules(self._database, wanted)
+
+    def claim_due(self, decisions: Sequence[Decision], *, seat: Seat, now_ms: int) -> ClaimBatch:
+        return claims.claim_due(self._database, decisions, seat=seat, now_ms=now_ms)
+
+    def claim_boot(
+        self, decisions: Sequence[BootDecision], *, boot_id: str, seat: Seat, now_ms: int
+    ) -> ClaimBatch:
+        return claims.claim_boot(
+            self._database, decisions, boot_id=boot_id, seat=seat, now_ms=now_ms
+        )
+
+    def claim_queued(self, *, seat: Seat, now_ms: int, hold: Hold = Hold.NOTHING) -> ClaimBatch:
+        return queued.claim_queued(self._database, seat=seat, now_ms=now_ms, hold=hold)
+
+    def finish(self, outcomes: Sequence[Outcome], *, now_ms: int) -> list[Ended | None]:
+        return ending.finish(self._database, outcomes, seed=self._seed, now_ms=now_ms)
+
+    def finish_and_fill(
+        self,
+        outcomes: Sequence[Outcome],
+        *,
+        seat: Seat,
+        now_ms: int,
+        hold: Hold = Hold.NOTHING,
+    ) -> tuple[list[Ended | None], ClaimBatch]:
+        return ending.finish_and_fill(
+            self._database, outcomes, seed=self._seed, seat=seat, now_ms=now_ms, hold=hold
+        )
+
+    def find_running(self) -> list[RunningRow]:
+        return ending.find_running(self._database)
+
+    def has_queued(self) -> bool:
+        return queued.has_queued(self._database)
+
+    def requeue(self, row: RunningRow, *, now_ms: int) -> Decided | None:
+        return ending.requeue(self._database, row, now_ms=now_ms)
+
+    def find_cancelled(self, engine_id: int) -> list[int]:
+        return ending.find_cancelled(self._database, engine_id)
+
+    def adopt(self, rows: Sequence[RunningRow], *, engine_id: int, now_ms: int) -> list[bool]:
+        return ending.adopt(self._database, rows, engine_id=engine_id, now_ms=now_ms)
+
+    def beat(self, engine_id: int, *, now_ms: int) -> None:
+        ending.beat(self._database, engine_id, now_ms=now_ms)
+
+    def mark_broken(self, schedule_id: int, *, revision: int, error: str, now_ms: int) -> bool:
+        return broken.mark_broken(
+            self._database, schedule_id, revision=revision, error=error, now_ms=now_ms
+        )
+
+    def find_clock_marks(self) -> ClockMarks:
+        return upkeep.find_clock_marks(self._database)
+
+    def note_trusted(self, mark_ms: int, *, was_ms: int | None) -> bool:
+        return upkeep.note_trusted(self._database, mark_ms, was_ms=was_ms)
+
+    def find_misdated(self, *, now_ms: int, ahead_ms: int) -> list[KeptTimes]:
+        return upkeep.find_misdated(self._database, now_ms=now_ms, ahead_ms=ahead_ms)
+
+    def find_intervals(self, *, now_ms: int, has_stepped: bool) -> list[KeptTimes]:
+        return upkeep.find_intervals(self._database, now_ms=now_ms, has_stepped=has_stepped)
+
+    def find_zoned(self, *, only_local: bool) -> list[KeptTimes]:
+        return upkeep.find_zoned(self._database, only_local=only_local)
+
+    def retime(self, changes: Sequence[Retimed], *, marks: ClockMarks | None) -> list[bool]:
+        return upkeep.retime(self._database, changes, marks=marks)
+
+    def bring_back_queued(self, *, now_ms: int, ahead_ms: int) -> int:
+        return upkeep.bring_back_queued(self._database, now_ms=now_ms, ahead_ms=ahead_ms)
+
+    def bring_back_successes(self, *, now_ms: int) -> int:
+        return upkeep.bring_back_successes(self._database, now_ms=now_ms)

@@ -1,0 +1,278 @@
+"""What people ask of the store: schedules made and changed, runs asked for, the past read."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from edgecron.errors import NotFound
+from edgecron.store.later import later
+from edgecron.store.opened import OpenStore
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from contextlib import AbstractContextManager
+
+    from edgecron.model import EngineInfo, Execution, Output, Schedule, Status
+    from edgecron.planning import Fire, Missed, NextFire
+    from edgecron.standing import Standing
+    from edgecron.store import (
+        asking,
+        backfills,
+        cancelling,
+        changing,
+        damage,
+        ending,
+        engines,
+        history,
+        outputs,
+        prospects,
+        rescheduling,
+        revisions,
+        schedules,
+        standings,
+    )
+    from edgecron.store.changing import Retiming
+    from edgecron.store.contract import Decided, RunningRow
+    from edgecron.store.prospects import Prospects
+    from edgecron.timing import CompiledSpec
+else:
+    (
+        asking,
+        backfills,
+        cancelling,
+        changing,
+        damage,
+        ending,
+        engines,
+        history,
+        outputs,
+        prospects,
+        rescheduling,
+        revisions,
+        schedules,
+        standings,
+    ) = later(
+        "edgecron.store",
+        "asking",
+        "backfills",
+        "cancelling",
+        "changing",
+        "damage",
+        "ending",
+        "engines",
+        "history",
+        "outputs",
+        "prospects",
+        "rescheduling",
+        "revisions",
+        "schedules",
+        "standings",
+    )
+
+
+class ForPeople(OpenStore):
+    """The side of the store that people use; each method is that of a module."""
+
+    def insert_schedules(
+        self,
+        made: Sequence[tuple[CompiledSpec, Retiming]],
+        *,
+        boot_id: str,
+        origin: str,
+        now_ms: int,
+    ) -> list[int]:
+        return changing.insert_schedules(
+            self._database, made, boot_id=boot_id, origin=origin, now_ms=now_ms
+        )
+
+    def update_schedule(
+        self,
+        schedule: Schedule,
+        compiled: CompiledSpec,
+        *,
+        retiming: Retiming | None,
+        boot_id: str,
+        origin: str,
+        now_ms: int,
+    ) -> bool:
+        return changing.update_schedule(
+            self._database,
+            schedule,
+            compiled,
+            retiming=retiming,
+            boot_id=boot_id,
+            origin=origin,
+            now_ms=now_ms,
+        )
+
+    def pause_schedule(
+        self,
+        schedule: Schedule,
+        *,
+        until_ms: int | None,
+        following: NextFire | None,
+        now_ms: int,
+    ) -> bool:
+        return changing.pause_schedule(
+            self._database, schedule, until_ms=until_ms, following=following, now_ms=now_ms
+        )
+
+    def resume_schedule(
+        self, schedule: Schedule, *, retiming: Retiming, boot_id: str, now_ms: int
+    ) -> bool:
+        return changing.resume_schedule(
+            self._database, schedule, retiming=retiming, boot_id=boot_id, now_ms=now_ms
+        )
+
+    def reschedule(self, schedule: Schedule, *, run_ms: int, now_ms: int) -> bool:
+        return rescheduling.reschedule(self._database, schedule, run_ms=run_ms, now_ms=now_ms)
+
+    def remove_schedule(self, schedule: Schedule, *, missed: Missed | None, now_ms: int) -> bool:
+        return changing.remove_schedule(self._database, schedule, missed=missed, now_ms=now_ms)
+
+    def together(self) -> AbstractContextManager[None]:
+        """Let all that is written within be one transaction: all of it or nothing."""
+        return self._database.together()
+
+    def find_origins(self) -> dict[str, str]:
+        return revisions.find_origins(self._database)
+
+    def find_upstreams(self) -> list[tuple[str, str]]:
+        return schedules.find_upstreams(self._database)
+
+    def set_group_limit(self, name: str, max_running: int | None) -> None:
+        changing.set_group_limit(self._database, name, max_running)
+
+    def get_schedule(self, name: str) -> Schedule:
+        """The schedule of this name; NotFound suggests one that is spelled like it."""
+        found = schedules.find_schedule(self._database, name)
+        if found is None:
+            from difflib import get_close_matches
+
+            close = get_close_matches(name, schedules.find_names(self._database), n=1)
+            raise NotFound(
+                f"there is no schedule {name!r}",
+                hint=f"did you mean {close[0]!r}?" if close else "see: edgecron list",
+            )
+        return found
+
+    def find_schedule(self, name: str) -> Schedule | None:
+        return schedules.find_schedule(self._database, name)
+
+    def find_removed(self, name: str) -> tuple[int, int] | None:
+        return history.find_removed(self._database, name)
+
+    def find_names(self) -> list[str]:
+        return schedules.find_names(self._database)
+
+    def find_standings(self) -> list[Standing]:
+        return standings.find_standings(self._database)
+
+    def coming_schedules(self) -> Iterator[Schedule]:
+        return schedules.coming_schedules(self._database)
+
+    def find_schedules(self) -> list[Schedule]:
+        return schedules.find_schedules(self._database)
+
+    def is_decided_early(self, schedule: Schedule, *, now_ms: int) -> bool:
+        """Whether what it has decided last was decided before its time came."""
+        return schedules.is_decided_early(self._database, schedule, now_ms=now_ms)
+
+    def compiled_of(self, schedule: Schedule) -> str:
+        return schedules.compiled_of(self._database, schedule)
+
+    def enqueue_fire(self, schedule: Schedule, fire: Fire, *, now_ms: int) -> list[Decided] | None:
+        """Queue a fire that a person asked for, in each scope; overlap may skip it.
+
+        None where the schedule was changed or removed since it was read: nothing is queued.
+        """
+        with self._database.transaction():
+            if not schedules.is_unchanged(self._database, schedule):
+                return None
+            return asking.enqueue_fire(
+                self._database,
+                schedule.id,
+                schedule.revision,
+                schedule.spec,
+                fire=fire,
+                now_ms=now_ms,
+            )
+
+    def find_covered(
+        self, schedule: Schedule, scope: tuple[str, str], *, from_ms: int, to_ms: int
+    ) -> dict[int, bool]:
+        return backfills.find_covered(
+            self._database, schedule.id, scope, from_ms=from_ms, to_ms=to_ms
+        )
+
+    def queue_backfill(
+        self,
+        schedule: Schedule,
+        wanted: Sequence[tuple[int, str, tuple[str, str]]],
+        *,
+        priority: int,
+        now_ms: int,
+    ) -> list[int] | None:
+        return backfills.queue_backfill(
+            self._database, schedule, wanted, priority=priority, now_ms=now_ms
+        )
+
+    def cancel_queued(self, execution_id: int, *, now_ms: int) -> bool:
+        return cancelling.cancel_queued(self._database, execution_id, now_ms=now_ms)
+
+    def request_cancel(self, execution_id: int, *, now_ms: int) -> RunningRow | None:
+        return ending.request_cancel(self._database, execution_id, now_ms=now_ms)
+
+    def find_running_row(self, execution_id: int) -> RunningRow | None:
+        return ending.find_running_row(self._database, execution_id)
+
+    def find_execution(self, execution_id: int) -> Execution | None:
+        return history.find_execution(self._database, execution_id)
+
+    def find_executions(
+        self,
+        *,
+        schedule_id: int | None = None,
+        statuses: tuple[Status, ...] = (),
+        before_id: int | None = None,
+        limit: int = 20,
+    ) -> list[Execution]:
+        return history.find_executions(
+            self._database,
+            schedule_id=schedule_id,
+            statuses=statuses,
+            before_id=before_id,
+            limit=limit,
+        )
+
+    def find_waiting(self, *, limit: int) -> list[Execution]:
+        return history.find_waiting(self._database, limit=limit)
+
+    def last_execution_of(self, schedule_id: int) -> Execution | None:
+        return history.last_execution_of(self._database, schedule_id)
+
+    def find_next_attempt(self, execution: Execution) -> Execution | None:
+        return history.find_next_attempt(self._database, execution)
+
+    def find_later(self, schedule_id: int, *, after_id: int, limit: int) -> list[Execution]:
+        return history.find_later(self._database, schedule_id, after_id=after_id, limit=limit)
+
+    def find_prospects(self, schedule: Schedule, *, most_active: int, now_ms: int) -> Prospects:
+        return prospects.find_prospects(
+            self._database, schedule, most_active=most_active, now_ms=now_ms
+        )
+
+    def count_active(self) -> dict[Status, int]:
+        return history.count_active(self._database)
+
+    def find_output(self, execution_id: int) -> Output | None:
+        return outputs.find_output(self._database, execution_id)
+
+    def find_engines(self) -> list[EngineInfo]:
+        return engines.find_engines(self._database)
+
+    def find_damage(self, *, is_deep: bool = False) -> list[str]:
+        return damage.find_damage(self._database, is_deep=is_deep)
+
+    def is_write_locked(self, *, wait_s: float) -> bool:
+        return damage.is_write_locked(self.path, wait_s=wait_s)

@@ -1,0 +1,55 @@
+"""An open store: its connection, and the one beside it that checkpoints."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from edgecron.errors import DatabaseUnusable
+from edgecron.store.connection import Database
+
+# A megabyte: less is checkpointed too often, more makes reading slow.
+_CHECKPOINT_PAGES = 1000
+
+
+class OpenStore:
+    """What each part of the store stands on."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._checkpointer: Database | None = None
+        row = database.row("SELECT seed, uuid FROM meta")
+        if row is None:
+            raise DatabaseUnusable(
+                f"database {database.path} has lost its seed", hint="restore a backup"
+            )
+        self._seed, self.uuid = bytes(row[0]), str(row[1])
+
+    @property
+    def path(self) -> Path:
+        return self._database.path
+
+    @property
+    def database(self) -> Database:
+        """The connection, for what is asked too rarely to be a method here."""
+        return self._database
+
+    @property
+    def seed(self) -> bytes:
+        return self._seed
+
+    @property
+    def change_mark(self) -> int:
+        return self._database.data_version
+
+    def close(self) -> None:
+        if self._checkpointer is not None:
+            self._checkpointer.close()
+        self._database.close()
+
+    def tidy(self) -> None:
+        if self._checkpointer is None:
+            self._database.leave_checkpoints_to_others()
+            self._checkpointer = Database(self.path, must_exist=True)
+        elif self._database.wal_pages >= _CHECKPOINT_PAGES:
+            self._checkpointer.checkpoint()
+            self._database.wal_pages = 0
