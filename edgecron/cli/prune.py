@@ -175,20 +175,20 @@ def _put(cli: Session, pruned: Pruned, retention: Retention, args: Namespace) ->
 
 
 def _lines(pruned: Pruned, retention: Retention, *, is_of_one: bool) -> list[str]:
-    from edgecron.cli.phrases import count_words, size_words
+    from edgecron.cli.phrases import size_words
     from edgecron.cli.screen import table
     from edgecron.retention import Kind
 
     nouns = {
-        Kind.OUTPUT: "output",
         Kind.RUN: "run",
         Kind.SCHEDULE: "removed schedule",
         Kind.REVISION: "old revision",
     }
     rows = []
     for one in pruned.removed:
-        noun = "output of 1 run" if one.count == 1 else f"output of {one.count:,} runs"
-        what = noun if one.kind is Kind.OUTPUT else count_words(one.count, nouns[one.kind])
+        noun = "run" if one.kind is Kind.OUTPUT else nouns[one.kind]
+        what = f"{one.count:,} {noun}{'' if one.count == 1 else 's'}"
+        what = f"output of {what}" if one.kind is Kind.OUTPUT else what
         size = f"about {size_words(one.size_bytes)}" if one.size_bytes else ""
         rows.append((what, size, _why(one, retention, is_of_one=is_of_one)))
     return table(("WHAT", "", "WHY"), rows, is_colored=False) if rows else []
