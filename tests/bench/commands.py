@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import os
 import resource
+import statistics
 import subprocess
 import time
 from collections.abc import Iterator
@@ -43,6 +44,7 @@ class Started:
 
     took_s: float
     written_bytes: int
+    watchers_bytes: int = 0  # of those: supervisor and guardian
 
 
 def rows(setting: Setting) -> Iterator[Row]:
@@ -82,6 +84,7 @@ def _written_row(count: int, ours: list[Started], theirs: list[Started]) -> Row:
         ours=tuple(one.written_bytes / count for one in ours),
         theirs=tuple(one.written_bytes / count for one in theirs),
     )
+    theirs_share = statistics.median(one.watchers_bytes for one in ours) / count
     return Row(
         bench="commands",
         what=f"bytes handed to write() per run, {count:,} at once",
@@ -92,8 +95,8 @@ def _written_row(count: int, ours: list[Started], theirs: list[Started]) -> Row:
         high=pairs.middle[1],
         reach=at_most(1.25),
         figures=pairs.figures(),
-        note="engine, supervisor and guardian: database, log, journal, and what they tell each"
-        " other",
+        note="database, log, journal, and what engine, supervisor and guardian tell each other;"
+        f" {theirs_share:,.0f} B of it by the latter two",
     )
 
 
@@ -110,17 +113,19 @@ def measure_edgecron(setting: Setting, count: int, max_running: int | None) -> S
         database = folder / "ours.db"
         _prepare(database, count)
         host = EngineHost(database, clock=SystemClock(), report=report, max_running=max_running)
-        family = [os.getpid(), *watchers_of(database)]
+        watchers = watchers_of(database)
+        family = [os.getpid(), *watchers]
         due_ms = _make_due(database)
-        before = written_by(family)
+        before, theirs_before = written_by(family), written_by(watchers)
         host.loop.run()
         host.engine.prepare()
         checkpoint(database)
         written = written_by(family) - before
+        theirs = written_by(watchers) - theirs_before
         host.close()
         runs, last_ms = _read_runs(database)
         assert runs == count, f"{runs} of {count} runs were a success"
-    return Started(took_s=(last_ms - due_ms) / 1000, written_bytes=written)
+    return Started(took_s=(last_ms - due_ms) / 1000, written_bytes=written, watchers_bytes=theirs)
 
 
 def measure_bare(setting: Setting, count: int) -> Started:
