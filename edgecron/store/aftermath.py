@@ -298,8 +298,8 @@ def _set_after_end(database: Database, row: _EndedRow, after_end_ms: int) -> Non
                AND (paused_until IS NULL OR paused_until <= :at)
                AND (until_at IS NULL OR until_at >= :at)
                AND (max_runs IS NULL OR planned_count < max_runs)
-               AND NOT EXISTS (SELECT 1 FROM executions AS e WHERE e.schedule_id = :id
-                   AND e.status IN ('queued', 'running')
+               AND NOT EXISTS (SELECT 1 FROM executions AS e INDEXED BY executions_active
+                   WHERE e.schedule_id = :id AND e.status IN ('queued', 'running')
                    AND (e.status = 'running' OR e.cause != 'backfill'))""",
         {
             "id": row.schedule_id,

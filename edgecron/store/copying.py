@@ -138,7 +138,8 @@ def _contents(rows: Callable[[str], list[tuple[Any, ...]]]) -> Contents:
     [(version, schedules, runs, running, queued)] = rows(
         """SELECT user_version, (SELECT count(*) FROM schedules WHERE deleted_at IS NULL),
                (SELECT count(*) FROM executions),
-               (SELECT count(*) FROM executions WHERE status = 'running'),
+               (SELECT count(*) FROM executions
+                   WHERE status = 'running' AND status IN ('queued', 'running')),
                (SELECT count(*) FROM executions WHERE status = 'queued')
            FROM pragma_user_version"""
     )

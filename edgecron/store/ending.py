@@ -74,11 +74,12 @@ def find_running(database: Database) -> list[RunningRow]:
         """SELECT e.id, e.lease_token, e.engine_id,
                iif(n.stopped_at IS NULL, n.key, NULL), n.boot_id, e.supervisor_id, s.name,
                s.kind, s.ok_codes, s.kill_grace_s, e.started_at
-           FROM executions AS e
+           FROM executions AS e INDEXED BY executions_active
            JOIN schedules AS s ON s.id = e.schedule_id
            LEFT JOIN engines AS n ON n.id = e.engine_id
-           WHERE e.status = 'running' ORDER BY e.engine_id, e.id"""
+           WHERE e.status = 'running' AND e.status IN ('queued', 'running')"""
     )
+    rows.sort(key=lambda row: (row[2], row[0]))
     return [
         RunningRow(
             execution_id=row[0],
@@ -140,8 +141,9 @@ def requeue(database: Database, row: RunningRow, *, now_ms: int) -> Decided | No
 def find_cancelled(database: Database, engine_id: int) -> list[int]:
     """The running executions of an engine whose end was asked for."""
     rows = database.rows(
-        """SELECT id FROM executions
-           WHERE status = 'running' AND engine_id = :engine AND cancel_requested_at IS NOT NULL""",
+        """SELECT id FROM executions INDEXED BY executions_active
+           WHERE status = 'running' AND status IN ('queued', 'running')
+               AND engine_id = :engine AND cancel_requested_at IS NOT NULL""",
         {"engine": engine_id},
     )
     return [row[0] for row in rows]
@@ -177,8 +179,9 @@ def beat(database: Database, engine_id: int, *, now_ms: int) -> None:
     """Note that what an engine runs is alive."""
     with database.transaction():
         database.change(
-            """UPDATE executions SET heartbeat_at = :now
-               WHERE engine_id = :engine AND status = 'running'""",
+            """UPDATE executions INDEXED BY executions_active SET heartbeat_at = :now
+               WHERE engine_id = :engine AND status = 'running'
+                   AND status IN ('queued', 'running')""",
             {"engine": engine_id, "now": now_ms},
         )
 

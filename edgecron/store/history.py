@@ -19,7 +19,7 @@ _SELECT = f"""SELECT {_COLUMNS}
 _UNWELL = (Status.FAILED, Status.SKIPPED, Status.CANCELLED, Status.INTERRUPTED)
 _ACTIVE_INDEXES = {
     Status.QUEUED: "executions_queued",
-    Status.RUNNING: "executions_running",
+    Status.RUNNING: "executions_active",
 }
 
 

@@ -112,8 +112,10 @@ def _find_full(database: Database) -> list[ScopeKey]:
     running = Counter(
         database.rows(
             """SELECT e.schedule_id, e.scope_kind, e.scope_id, s.overlap, s.max_running
-               FROM executions AS e CROSS JOIN schedules AS s ON s.id = e.schedule_id
-               WHERE e.status = 'running' AND NOT (s.overlap = 'replace' AND s.needs != '[]')"""
+               FROM executions AS e INDEXED BY executions_active
+               CROSS JOIN schedules AS s ON s.id = e.schedule_id
+               WHERE e.status = 'running' AND e.status IN ('queued', 'running')
+                   AND NOT (s.overlap = 'replace' AND s.needs != '[]')"""
         )
     )
     return [

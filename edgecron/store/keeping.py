@@ -33,8 +33,8 @@ class Keeping(OpenStore):
     def is_removed(self, execution_id: int) -> bool:
         """Whether there was an execution of this id, and is none any more: none is given twice."""
         row = self._database.row(
-            """SELECT 1 FROM sqlite_sequence WHERE name = 'executions' AND seq >= :id
-                   AND :id > 0 AND NOT EXISTS (SELECT 1 FROM executions WHERE id = :id)""",
+            """SELECT 1 WHERE :id BETWEEN 1 AND (SELECT max(id) FROM executions)
+                   AND NOT EXISTS (SELECT 1 FROM executions WHERE id = :id)""",
             {"id": execution_id},
         )
         return row is not None

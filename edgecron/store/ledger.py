@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
+from operator import add
 
 from edgecron.admission import LATE_CAUSES, Admission, Occupancy, admit_fire, late_limit
 from edgecron.model import Cause, ScheduleSpec
@@ -14,6 +15,26 @@ from edgecron.store.contract import Seat
 ScopeKey = tuple[int, str, str]
 
 _NOBODY = Occupancy()
+_COUNT = """SELECT schedule_id, scope_kind, scope_id,
+        count(*) FILTER (WHERE status = 'running'),
+        count(*) FILTER (WHERE status = 'queued' AND cause NOT IN ('retry', 'backfill')),
+        count(*) FILTER (WHERE status = 'queued' AND cause = 'retry'
+            AND fire_key NOT GLOB 'backfill:*'),
+        count(*) FILTER (WHERE status = 'running' AND cause = 'catch_up'
+            OR cause = 'retry' AND fire_key = '' AND EXISTS (SELECT 1
+                FROM executions AS f WHERE f.schedule_id = executions.schedule_id
+                    AND f.scope_kind = executions.scope_kind
+                    AND f.scope_id = executions.scope_id
+                    AND f.plan_at = executions.plan_at AND f.fire_key = ''
+                    AND f.attempt = 1 AND f.cause = 'catch_up')),
+        count(*) FILTER (WHERE status = 'running' AND (cause = 'backfill'
+            OR cause = 'retry' AND fire_key GLOB 'backfill:*')),
+        count(*) FILTER (WHERE status = 'queued' AND cause = 'retry'
+            AND fire_key GLOB 'backfill:*')
+    FROM executions INDEXED BY executions_active
+    WHERE status = '{status}' AND status IN ('queued', 'running')
+        AND schedule_id IN (SELECT value FROM json_each(:ids))
+    GROUP BY schedule_id, scope_kind, scope_id"""
 
 
 class Ledger:
@@ -109,8 +130,12 @@ class Ledger:
     def _count(self, schedule_ids: Iterable[int]) -> None:
         ids = list(schedule_ids)
         self._counted.update(ids)
+        counted: dict[ScopeKey, Occupancy] = {}
         for row in _count_active(self._database, ids):
-            self._active[row[:3]] = Occupancy(*row[3:])
+            other = counted.get(row[:3])
+            found = row[3:] if other is None else map(add, other, row[3:])
+            counted[row[:3]] = Occupancy(*found)
+        self._active.update(counted)
 
 
 def has_place(database: Database, seat: Seat) -> bool:
@@ -121,28 +146,12 @@ def has_place(database: Database, seat: Seat) -> bool:
 def _count_active(
     database: Database, schedule_ids: list[int]
 ) -> list[tuple[int, str, str, int, int, int, int, int, int]]:
-    """Schedule and scope of what is active, with the fields of an Occupancy in their order."""
+    """Schedule and scope of what is active, with the fields of an Occupancy in their order.
+
+    A row for what runs of one, and a row for what is queued.
+    """
     return database.rows(
-        """SELECT schedule_id, scope_kind, scope_id,
-               count(*) FILTER (WHERE status = 'running'),
-               count(*) FILTER (WHERE status = 'queued' AND cause NOT IN ('retry', 'backfill')),
-               count(*) FILTER (WHERE status = 'queued' AND cause = 'retry'
-                   AND fire_key NOT GLOB 'backfill:*'),
-               count(*) FILTER (WHERE status = 'running' AND cause = 'catch_up'
-                   OR cause = 'retry' AND fire_key = '' AND EXISTS (SELECT 1
-                       FROM executions AS f WHERE f.schedule_id = executions.schedule_id
-                           AND f.scope_kind = executions.scope_kind
-                           AND f.scope_id = executions.scope_id
-                           AND f.plan_at = executions.plan_at AND f.fire_key = ''
-                           AND f.attempt = 1 AND f.cause = 'catch_up')),
-               count(*) FILTER (WHERE status = 'running' AND (cause = 'backfill'
-                   OR cause = 'retry' AND fire_key GLOB 'backfill:*')),
-               count(*) FILTER (WHERE status = 'queued' AND cause = 'retry'
-                   AND fire_key GLOB 'backfill:*')
-           FROM executions INDEXED BY executions_active
-           WHERE status IN ('queued', 'running')
-               AND schedule_id IN (SELECT value FROM json_each(:ids))
-           GROUP BY schedule_id, scope_kind, scope_id""",
+        f"{_COUNT.format(status='running')} UNION ALL {_COUNT.format(status='queued')}",
         {"ids": json.dumps(schedule_ids)},
     )
 
@@ -151,7 +160,9 @@ def _count_engine(database: Database, seat: Seat) -> tuple[int, int]:
     """What an engine runs, and how much of it came late."""
     [(running, late)] = database.rows(
         """SELECT count(*), count(*) FILTER (WHERE cause IN ('catch_up', 'backfill'))
-           FROM executions WHERE status = 'running' AND engine_id = :engine""",
+           FROM executions INDEXED BY executions_active
+           WHERE status = 'running' AND status IN ('queued', 'running')
+               AND engine_id = :engine""",
         {"engine": seat.engine_id},
     )
     return running, late
@@ -160,8 +171,10 @@ def _count_engine(database: Database, seat: Seat) -> tuple[int, int]:
 def _count_group_places(database: Database) -> dict[str, int]:
     rows = database.rows(
         """SELECT g.name, g.max_running, (
-               SELECT count(*) FROM executions AS e JOIN schedules AS s ON s.id = e.schedule_id
-               WHERE e.status = 'running' AND s.group_name = g.name)
+               SELECT count(*) FROM executions AS e INDEXED BY executions_active
+               CROSS JOIN schedules AS s ON s.id = e.schedule_id
+               WHERE e.status = 'running' AND e.status IN ('queued', 'running')
+                   AND s.group_name = g.name)
            FROM groups AS g WHERE g.max_running IS NOT NULL"""
     )
     return {name: most - running for name, most, running in rows}

@@ -17,6 +17,7 @@ SCRIPTS = (
     "0001_foundation.sql",
     "0002_needs_upstreams.sql",
     "0003_retention.sql",
+    "0004_leaner_runs.sql",
 )
 SCHEMA_VERSION = len(SCRIPTS)
 

@@ -60,8 +60,10 @@ def _is_group_full(database: Database, group: str) -> bool:
     rows = database.rows(
         """SELECT 1 FROM groups AS g
            WHERE g.name = :group AND g.max_running <= (
-               SELECT count(*) FROM executions AS e JOIN schedules AS s ON s.id = e.schedule_id
-               WHERE e.status = 'running' AND s.group_name = g.name)""",
+               SELECT count(*) FROM executions AS e INDEXED BY executions_active
+               CROSS JOIN schedules AS s ON s.id = e.schedule_id
+               WHERE e.status = 'running' AND e.status IN ('queued', 'running')
+                   AND s.group_name = g.name)""",
         {"group": group},
     )
     return bool(rows)
@@ -84,7 +86,7 @@ def _find_active(database: Database, schedule_id: int, *, limit: int) -> list[Ex
 def _count_active(database: Database, schedule_id: int) -> int:
     """How many executions of a schedule are queued or running."""
     [(count,)] = database.rows(
-        """SELECT count(*) FROM executions
+        """SELECT count(*) FROM executions INDEXED BY executions_active
            WHERE schedule_id = :id AND status IN ('queued', 'running')""",
         {"id": schedule_id},
     )

@@ -24,8 +24,10 @@ _COLUMNS = f"e.id, e.schedule_id, {_ENDED}, e.plan_at"
 # Whether an execution `e` may go. Never: one that is active, or an earlier attempt of one that
 # is. Nor, while its schedule lives: its last run and its last success; the newest row of a scope,
 # since only that may grow; what says that a time was decided which lies ahead of the mark.
-# The newest row is asked for by plan time first, which is one step.
+# The newest row is asked for by plan time first, which is one step. The newest of all stays, or its
+# number would be given again.
 _REMOVABLE = """e.status NOT IN ('queued', 'running')
+    AND e.id < (SELECT max(id) FROM executions)
     AND NOT EXISTS (
         SELECT 1 FROM executions AS n
         WHERE n.schedule_id = e.schedule_id AND n.scope_kind = e.scope_kind

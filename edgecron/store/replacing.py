@@ -99,7 +99,7 @@ def _find_oldest(
     """What is active but for one, and for backfills: what is queued first, the oldest first."""
     return database.rows(
         """SELECT id, status, revision, plan_at, cause, attempt, cancel_requested_at, due_at
-           FROM executions
+           FROM executions INDEXED BY executions_active
            WHERE schedule_id = :schedule AND scope_kind = :kind AND scope_id = :scope
                AND status IN ('queued', 'running') AND id != :by
                AND fire_key NOT GLOB 'backfill:*'

@@ -22,6 +22,7 @@ LANDED = {
     "0001_foundation.sql": "cf05af8f14dc0cf470a3e769619b9627dbdca443d7d536d8c33a87b4c7784715",
     "0002_needs_upstreams.sql": "dcd78e0c34c4ae954d438919ee29106302b240682052c865aab6a41393044afb",
     "0003_retention.sql": "266b153023fb8bd2081d0451deace99145aeb6845ca069bc2a7c662f4f7682d0",
+    "0004_leaner_runs.sql": "357aaebb1b6d5fcad392a2f106c8dbe63c0df4480b1da38c920106b71625e356",
 }
 
 

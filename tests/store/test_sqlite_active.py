@@ -32,6 +32,5 @@ def test_what_is_active_or_went_otherwise_than_well_is_read_by_its_own_index(
                     walks.add(row[3].split(" INDEX ")[1].split(" (")[0])
     assert walks == {
         "executions_active",
-        "executions_running",
         "executions_unwell_by_schedule",
     }
