@@ -70,6 +70,7 @@ def main() -> int:
         return 0
     folder = (options.folder or machine.default_folder()).resolve()
     setting = Setting(folder=folder, is_quick=options.quick, say=_say)
+    machine.compile_package()
     found = machine.describe(folder)
     wanted: Mapping[str, Measure] = {name: measure for name, (measure, _) in BENCHES.items()}
     missing: dict[str, str] = {}

