@@ -16,6 +16,8 @@ import pytest
 
 from edgecron.api import Scheduler
 from edgecron.model import Overlap, ScheduleSpec, Status
+from edgecron.retention import Retention, limits_at
+from edgecron.store import open_store
 from edgecron.store.connection import Database
 from powerloss.disk import Loss
 from powerloss.journals import JournalFate
@@ -35,6 +37,7 @@ STORY = (
 
 
 ANSWER = Mark(what=Returned(call="answer"))
+PRUNING = Returned(call="begin to prune")
 CUT_LOSSES = (Loss.DROPPED, Loss.TORN, Loss.REORDERED)
 FATES = tuple(JournalFate)
 
@@ -283,3 +286,31 @@ def try_cuts(bench: Bench, log: list[Logged], numbers: list[int], *, seed: int) 
     for cut in tried:
         bench.verify(log, cut)
     return Random(f"go on {seed} {len(log)}").choice(tried)
+
+
+def pruned_story(world: PoweredWorld) -> None:
+    """Half a minute of everything, of which a person then keeps little."""
+    core_story(world)
+    world.settle(for_ms=20_000)
+    world.mark(PRUNING)
+    store = open_store(world.path, now_ms=world.clock.now_ms())
+    limits = limits_at(Retention(history_count=1), world.clock.now_ms(), is_trusted=True)
+    removed = [one for one in store.prune(limits, schedule_id=None, is_trial=False) if one]
+    store.close()
+    assert sum(one.count for one in removed if one.kind == "run") >= 5
+
+
+@pytest.mark.failure(16)
+def test_a_cut_while_the_past_is_removed_takes_nothing_more_and_tears_nothing(
+    tmp_path: Path,
+) -> None:
+    log = record(a_world(tmp_path / "story", seed=1), pruned_story)
+    bench = Bench(tmp_path)
+    begun = log.index(next(one for one in log if one.entry == Mark(what=PRUNING))) + 1
+
+    tried = list(cuts(log, range(begun, len(log) + 1), losses=CUT_LOSSES, seed=1))
+
+    for cut in tried:
+        may_hold = {bench.content_of(image).digest for image in cut.may_hold}
+        assert bench.content_of(cut.image).digest in may_hold, cut.words
+    assert len({bench.content_of(cut.image).digest for cut in tried}) > 1

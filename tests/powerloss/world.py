@@ -89,6 +89,9 @@ class PoweredWorld(World):
             question(scheduler)
             self.mark(Returned(call="answer"))
 
+    def prune(self) -> None:
+        """Nobody does: what was removed can't be told from what was lost."""
+
     def _choose_sync(self, store: SqliteStore) -> None:
         if self._synchronous is not None:
             store._database.rows(f"PRAGMA synchronous = {self._synchronous}")
