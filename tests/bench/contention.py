@@ -170,7 +170,8 @@ def _together(
     context = multiprocessing.get_context("spawn")
     ready, start, out = context.Barrier(count + 1), context.Value("q", 0), context.Queue()
     workers = [
-        context.Process(target=work, args=(*values, ready, start, out)) for _ in range(count)
+        context.Process(target=work, args=(*values, ready, start, out), daemon=True)
+        for _ in range(count)
     ]
     for worker in workers:
         worker.start()

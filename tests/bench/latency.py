@@ -139,8 +139,8 @@ def _measure_seen(
     ready, stop = context.Barrier(3), context.Event()
     out, bare_out = context.Queue(), context.Queue()
     processes = [
-        context.Process(target=_serve, args=(str(database), ready, stop, out)),
-        context.Process(target=_serve_bare, args=(str(fifo), ready, count, bare_out)),
+        context.Process(target=_serve, args=(str(database), ready, stop, out), daemon=True),
+        context.Process(target=_serve_bare, args=(str(fifo), ready, count, bare_out), daemon=True),
     ]
     for process in processes:
         process.start()
