@@ -21,6 +21,7 @@ from argparse import ArgumentParser, Namespace
 from typing import TYPE_CHECKING, Any
 
 from edgecron.cli.session import Session
+from edgecron.errors import EdgecronError
 
 if TYPE_CHECKING:
     from edgecron.copies import Backup
@@ -40,8 +41,14 @@ def run(cli: Session, args: Namespace) -> int:
     progress = progress_of(cli, "copied")
     if args.file == "-":
         _refuse_stdout(cli, args)
-        done = scheduler.write_backup(sys.stdout.buffer.write, on_progress=progress)
-        sys.stdout.flush()
+        try:
+            # Of our own: that of a Python which is told not to buffer may write a part, and say so
+            # to nobody.
+            with open(sys.stdout.fileno(), "wb", closefd=False) as stdout:
+                done = scheduler.write_backup(stdout.write, on_progress=progress)
+        except BrokenPipeError:
+            # For other verbs this is an end like any other; here somebody lacks a backup.
+            raise EdgecronError("whoever read the backup has gone before its end") from None
         cli.say(_words(done))
         return 0
     done = scheduler.backup(args.file, replace=args.force, on_progress=progress)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import subprocess
 import sys
@@ -11,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from support.cli import Edgecron
-from support.processes import Daemon
+from support.processes import BOUND_S, Daemon
 from support.terminal import on_terminal, read_until
 
 FIELDS = [
@@ -74,6 +75,30 @@ def test_a_backup_goes_through_a_pipe(backup: str, database: Path, copy: Path) -
     assert done.returncode == 0, done.stderr
     assert done.stderr.startswith("backed up 1 schedule and 0 runs to stdout, ")
     assert copy.read_bytes().startswith(b"SQLite format 3\0")
+
+
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_a_backup_that_nobody_reads_to_its_end_has_failed(
+    backup: str, database: Path, unbuffered: str
+) -> None:
+    reading, writing = os.pipe()
+    fcntl.fcntl(writing, fcntl.F_SETPIPE_SZ, 4096)
+    process = subprocess.Popen(
+        [sys.executable, "-m", "edgecron", "--db", str(database), "backup", "-"],
+        stdout=writing,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=os.environ | {"PYTHONUNBUFFERED": unbuffered},
+    )
+    os.close(writing)
+
+    os.read(reading, 1)
+    os.close(reading)
+    said = process.communicate(timeout=BOUND_S)[1]
+
+    assert process.returncode == 1
+    assert said == "edgecron: whoever read the backup has gone before its end\n"
+    assert [path.name for path in database.parent.glob(".edgecron-*")] == []
 
 
 def test_a_backup_on_stdout_takes_no_json_beside_it(edgecron: Edgecron, backup: str) -> None:
