@@ -157,6 +157,14 @@ class DatabaseGone(DatabaseUnusable):
     code = "database_gone"
 
 
+class DatabaseDamaged(DatabaseUnusable):
+    """What the file holds is damaged, or no database of ours; a backup may take its place."""
+
+
+class DatabaseFull(DatabaseUnusable):
+    """There is no room on the disk for what was to be written."""
+
+
 class SchemaTooNew(DatabaseUnusable):
     """The database was written by a newer edgecron."""
 

@@ -24,12 +24,27 @@ from edgecron.copies.places import (
 )
 from edgecron.engine.health import find_holder
 from edgecron.engine.owner import find_stranger
-from edgecron.errors import Conflict, DatabaseUnusable, EdgecronError, InvalidInput, NotFound
+from edgecron.errors import (
+    Conflict,
+    DatabaseDamaged,
+    DatabaseFull,
+    DatabaseUnusable,
+    EdgecronError,
+    InvalidInput,
+    NotFound,
+)
 from edgecron.model import Reason
 from edgecron.paths import state_dir
 from edgecron.retiming import retime, timing_of_stored
 from edgecron.store import SqliteStore, open_store, restoring
-from edgecron.store.copying import Contents, Progress, hold_alone, read_contents, read_copy
+from edgecron.store.copying import (
+    Contents,
+    Progress,
+    hold_alone,
+    make_plain,
+    read_contents,
+    read_copy,
+)
 from edgecron.supervisor.files import lock_is_held
 from edgecron.timetext import from_ms
 
@@ -58,8 +73,8 @@ class Restored:
 class Restoration:
     """A backup that was looked through, beside the database that it is to replace.
 
-    `present` is what that holds now: None where there is none, or it can't be read, and then
-    `present_error` says why.
+    `present` is what that holds now: None where there is none, or it is damaged, and then
+    `present_error` says how.
     """
 
     def __init__(
@@ -75,7 +90,7 @@ class Restoration:
         if os.path.lexists(database):
             try:
                 self.present = read_contents(database)
-            except DatabaseUnusable as error:
+            except DatabaseDamaged as error:
                 self.present_error = error.message
 
     @property
@@ -96,6 +111,7 @@ class Restoration:
         sync_file(self._partial)
         aside = None
         with _held(self.database, is_readable=self.present is not None):
+            refuse_alive(self.database)  # An engine may have started since, and wait for us.
             if self.has_present:
                 aside = _set_aside(self.database, now=now)
             self._partial.replace(self.database)
@@ -109,7 +125,7 @@ class Restoration:
         """Give the copy an identity of its own, and end what it believes to go on."""
         now_ms = self._clock.now_ms()
         boot_id = self._clock.boot_id()
-        with _named(self._partial, shown=self.source):
+        with self._named():
             self._renew_identity(boot_id=boot_id, now_ms=now_ms)
             # Opened anew: what follows goes by the new seed.
             store = open_store(self._partial, now_ms=now_ms, must_exist=True)
@@ -126,6 +142,7 @@ class Restoration:
                     ]
             finally:
                 store.close()
+            make_plain(self._partial)
         return Restored(
             database=self.database,
             aside=None,
@@ -135,6 +152,17 @@ class Restoration:
             due=tuple(name for name in due if name not in skipped),
             skipped=tuple(skipped),
         )
+
+    @contextmanager
+    def _named(self) -> Iterator[None]:
+        """Let errors name the backup, or the database that it is for: not what is worked on."""
+        try:
+            yield
+        except DatabaseUnusable as error:
+            is_full = isinstance(error, DatabaseFull)
+            shown = f"database {self.database}" if is_full else str(self.source)
+            message = error.message.replace(f"database {self._partial}", shown)
+            raise type(error)(message, hint=error.hint) from error
 
     def _renew_identity(self, *, boot_id: str, now_ms: int) -> None:
         store = open_store(self._partial, now_ms=now_ms, must_exist=True)
@@ -164,7 +192,13 @@ def prepare_restore(
     refuse_alive(database)
     database.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     with partial_file(database.parent) as partial:
-        _copy_file(source, partial, on_progress=on_progress)
+        try:
+            _copy_file(source, partial, on_progress=on_progress)
+        except OSError as error:
+            raise EdgecronError(
+                f"{source} can't be copied into {database.parent} ({error.strerror})",
+                hint="it is looked through there first, so there must be room for it",
+            ) from error
         contents = read_copy(partial, shown=source)
         yield Restoration(database, partial, source=source, contents=contents, clock=clock)
 
@@ -258,13 +292,3 @@ def _set_aside(database: Path, *, now: datetime) -> Path:
     except OSError:
         database.rename(aside)
     return aside
-
-
-@contextmanager
-def _named(partial: Path, *, shown: Path) -> Iterator[None]:
-    """Let errors name the backup, and not the copy of it that is worked on."""
-    try:
-        yield
-    except DatabaseUnusable as error:
-        message = error.message.replace(f"database {partial}", str(shown))
-        raise type(error)(message, hint=error.hint) from error

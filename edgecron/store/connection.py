@@ -17,7 +17,14 @@ from typing import Any
 
 import apsw
 
-from edgecron.errors import DatabaseBusy, DatabaseGone, DatabaseUnusable, SchemaTooNew
+from edgecron.errors import (
+    DatabaseBusy,
+    DatabaseDamaged,
+    DatabaseFull,
+    DatabaseGone,
+    DatabaseUnusable,
+    SchemaTooNew,
+)
 from edgecron.store.place import MOUNTS, prepare_file
 
 APPLICATION_ID = 0x65646763  # 'edgc'
@@ -55,6 +62,7 @@ class Database:
         self._busy_tries = max(1, round(busy_wait_s * 1000))
         _check_sqlite_version()
         self.is_new = prepare_file(path, must_exist=must_exist, mounts=mounts)
+        self._identity = _identity_of(path)
         with translated_errors(path):
             # A folder above may well be a link (/home often is); NOFOLLOW would refuse that too.
             self._connection = apsw.Connection(
@@ -63,7 +71,8 @@ class Database:
             )
             try:
                 self._configure()
-                self._identity = _identity_of(path)
+                # It may have waited for who put another file in its place: ours has no name then.
+                self._check_file()
             except BaseException:
                 self._connection.close()
                 raise
@@ -286,6 +295,7 @@ class Database:
                 self._connection.execute("BEGIN EXCLUSIVE")
             except apsw.BusyError:
                 return False
+            self._check_file()  # Who had it alone before us may have put another one there.
             return True
 
     @contextmanager
@@ -382,14 +392,12 @@ def translated_errors(path: Path) -> Iterator[None]:
             hint="try again in a moment; where it lasts, see: edgecron doctor",
         ) from error
     except (apsw.NotADBError, apsw.CorruptError) as error:
-        raise DatabaseUnusable(
+        raise DatabaseDamaged(
             f"database {path} is damaged or not a database ({error})",
             hint="it was left as it is; move it away and restore a backup",
         ) from error
     except apsw.FullError as error:
-        raise DatabaseUnusable(
-            f"no space left to write database {path}", hint="free some disk space"
-        ) from error
+        raise _full(path) from error
     except apsw.ReadOnlyError as error:
         raise DatabaseUnusable(
             f"database {path} can't be written", hint="check its owner, mode and file system"
@@ -400,12 +408,19 @@ def translated_errors(path: Path) -> Iterator[None]:
             hint="check that its folder exists and belongs to you",
         ) from error
     except (apsw.SQLError, apsw.SchemaChangeError) as error:
-        raise DatabaseUnusable(
+        raise DatabaseDamaged(
             f"database {path} does not have the tables of this edgecron ({error})",
             hint="somebody changed them; restore a backup",
         ) from error
     except (apsw.IOError, apsw.ProtocolError, apsw.NoMemError, apsw.LockedError) as error:
+        # The index of the log has to grow in its file too.
+        if getattr(error, "extendedresult", 0) == apsw.SQLITE_IOERR_SHMSIZE:
+            raise _full(path) from error
         raise DatabaseUnusable(f"database {path} can't be used ({error})") from error
+
+
+def _full(path: Path) -> DatabaseFull:
+    return DatabaseFull(f"no space left to write database {path}", hint="free some disk space")
 
 
 def too_new(path: Path, version: int, *, known: int) -> SchemaTooNew:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import apsw
 
-from edgecron.errors import DatabaseUnusable
+from edgecron.errors import DatabaseFull, DatabaseUnusable
 from edgecron.store.connection import Database
 
 _MIB = 1024 * 1024
@@ -91,9 +91,9 @@ def _need_space(path: Path) -> None:
         raise _no_space(path)
 
 
-def _no_space(path: Path) -> DatabaseUnusable:
+def _no_space(path: Path) -> DatabaseFull:
     wanted, free = -(-_wanted_bytes(path) // _MIB), _free_bytes(path) // _MIB
-    return DatabaseUnusable(
+    return DatabaseFull(
         f"no space left to copy database {path} before it is changed:"
         f" {wanted} MiB are needed, {free} MiB are free",
         hint=f"it was left as it is; free some space on the disk of {path.parent}",

@@ -17,7 +17,7 @@ from typing import Any
 import apsw
 
 from edgecron.errors import Conflict, DatabaseUnusable, EdgecronError, SchemaTooNew
-from edgecron.store.connection import APPLICATION_ID, Database, open_alone
+from edgecron.store.connection import APPLICATION_ID, Database, open_alone, translated_errors
 from edgecron.store.migrate import SCHEMA_VERSION
 
 _STEP_PAGES = 1000
@@ -95,9 +95,28 @@ def read_copy(path: Path, *, shown: Path, is_ours: bool = False) -> Contents:
         connection.close()
 
 
+def make_plain(path: Path) -> None:
+    """Make a database that nobody else uses one plain file, with all that lies in its log.
+
+    Raises DatabaseUnusable where that can't be done. Whoever closed it last has tried, and tells
+    nobody where there was no room: without its log the file is torn.
+    """
+    with translated_errors(path):
+        connection = open_alone(path)
+        try:
+            mode = connection.execute("PRAGMA journal_mode = DELETE").fetchone()
+        finally:
+            connection.close()
+    if mode is None or mode[0] != "delete":
+        raise DatabaseUnusable(
+            f"the log of database {path} can't be written into it",
+            hint=f"free some space on the disk of {path.parent}",
+        )
+
+
 def read_contents(path: Path) -> Contents:
     """What a database holds that may be in use. Raises DatabaseUnusable."""
-    database = Database(path, must_exist=True)
+    database = Database(path, must_exist=True, busy_wait_s=_PATIENCE_S)
     try:
         return _contents(database.rows)
     finally:

@@ -1,0 +1,218 @@
+"""A restore where something is in its way: no room, a link, somebody who is quicker."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+import apsw
+import pytest
+
+from edgecron.api import Scheduler
+from edgecron.copies import Restored, prepare_restore
+from edgecron.engine.liveness import engine_lock_path, take_engine_lock
+from edgecron.errors import (
+    Conflict,
+    DatabaseBusy,
+    DatabaseFull,
+    DatabaseGone,
+    DatabaseUnusable,
+    EdgecronError,
+)
+from edgecron.model import OnInterrupt
+from edgecron.paths import state_dir
+from edgecron.store.connection import Database
+from edgecron.supervisor.files import prepare_state_dir
+from support.clock import FakeClock
+from support.places import small_disk
+from support.specs import make_spec
+
+MORNING = datetime(2026, 11, 20, 8, 0, tzinfo=UTC)
+KEY = "0123456789abcdef"
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    folder = tmp_path / "home"
+    folder.mkdir()
+    return folder / "edgecron.db"
+
+
+@pytest.fixture
+def scheduler(path: Path) -> Iterator[Scheduler]:
+    with Scheduler(path, clock=FakeClock(MORNING)) as scheduler:
+        scheduler.add(make_spec("first", "0 * * * *"))
+        yield scheduler
+
+
+@pytest.fixture
+def backup(scheduler: Scheduler, tmp_path: Path) -> Path:
+    scheduler.backup(tmp_path / "backup.db")
+    scheduler.add(make_spec("later"))
+    return tmp_path / "backup.db"
+
+
+def restore(scheduler: Scheduler, backup: Path) -> Restored:
+    with scheduler.restoring(backup) as restoration:
+        return restoration.carry_out(skip_missed=False)
+
+
+def put_in_place(path: Path, backup: Path) -> Restored:
+    """Restore where no scheduler has looked before."""
+    clock = FakeClock(MORNING)
+    with prepare_restore(path, backup, clock=clock, on_progress=lambda *_: None) as restoration:
+        return restoration.carry_out(skip_missed=False)
+
+
+def names(scheduler: Scheduler) -> list[str]:
+    return [schedule.name for schedule in scheduler.schedules()]
+
+
+def let_all_run(path: Path) -> None:
+    """Say by hand that what is queued runs."""
+    database = Database(path, must_exist=True)
+    with database.transaction():
+        database.change(
+            """INSERT INTO engines (id, key, pid, boot_id, queues, version, started_at)
+               VALUES (1, 'key', 1, 'boot', '["command"]', '0.1.0', 0)"""
+        )
+        database.change(
+            """UPDATE executions SET status = 'running', claimed_at = queued_at,
+                   lease_token = 'token-' || id, engine_id = 1, started_at = queued_at"""
+        )
+    database.close()
+
+
+@pytest.mark.failure(51)
+def test_a_disk_that_fills_up_on_the_way_leaves_a_whole_database_or_none(tmp_path: Path) -> None:
+    clock, backup = FakeClock(MORNING), tmp_path / "backup.db"
+    with Scheduler(tmp_path / "many.db", clock=clock) as many:
+        for number in range(150):
+            spec = make_spec(f"job{number}", on_interrupt=OnInterrupt.RETRY, retries=3)
+            many.add(spec)
+            many.run_now(spec.name)
+        let_all_run(many.path)
+        size_kib = many.backup(backup).size_bytes // 1024
+
+    done = 0
+    for room_kib in range(size_kib, 3 * size_kib, 32):
+        with small_disk(tmp_path / "disk", kib=room_kib) as disk:
+            try:
+                put_in_place(disk / "edgecron.db", backup)
+            except EdgecronError:
+                assert list(disk.iterdir()) == []
+                continue
+            assert [path.name for path in disk.iterdir()] == ["edgecron.db"]
+            (tmp_path / "found.db").write_bytes((disk / "edgecron.db").read_bytes())
+        found = apsw.Connection(str(tmp_path / "found.db"))
+        assert found.pragma("integrity_check") == "ok"
+        assert found.execute("SELECT count(*) FROM executions WHERE attempt = 2").get == 150
+        found.close()
+        done += 1
+    assert done > 0
+
+
+@pytest.mark.failure(51)
+def test_without_room_the_disk_of_the_database_is_named(backup: Path, tmp_path: Path) -> None:
+    room_kib = backup.stat().st_size // 1024 + 20
+
+    with small_disk(tmp_path / "disk", kib=room_kib) as disk, pytest.raises(DatabaseFull) as caught:
+        put_in_place(disk / "edgecron.db", backup)
+
+    assert caught.value.message == f"no space left to write database {disk}/edgecron.db"
+
+
+def test_a_database_that_another_program_has_locked_is_not_taken_for_a_damaged_one(
+    scheduler: Scheduler, backup: Path, path: Path
+) -> None:
+    scheduler.close()
+    other = apsw.Connection(str(path))
+    other.execute("PRAGMA locking_mode = EXCLUSIVE")
+    other.execute("BEGIN EXCLUSIVE")
+
+    # Not by way of a scheduler, which waits for longer.
+    with pytest.raises(DatabaseBusy, match="is locked by another process"):
+        put_in_place(path, backup)
+
+    other.close()
+    assert names(scheduler) == ["first", "later"]
+
+
+def test_what_only_can_not_be_opened_is_not_replaced(
+    scheduler: Scheduler, backup: Path, path: Path
+) -> None:
+    scheduler.close()
+    link = path.with_name("link.db")
+    link.symlink_to(path)
+    foreign = path.with_name("foreign.db")
+    other = apsw.Connection(str(foreign))
+    other.execute("PRAGMA user_version = 5")
+    other.close()
+    before = sorted(path.parent.iterdir())
+
+    for place, words in ((link, "is a symbolic link"), (foreign, "belongs to another program")):
+        with pytest.raises(DatabaseUnusable, match=words):
+            restore(Scheduler(place, clock=FakeClock(MORNING)), backup)
+
+    assert sorted(path.parent.iterdir()) == before
+    assert names(scheduler) == ["first", "later"]
+
+
+class Sudden(FakeClock):
+    """A clock at whose reading an engine takes its place."""
+
+    folder: Path | None = None
+    held: int | None = None
+
+    def now_ms(self) -> int:
+        if self.folder is not None and self.held is None:
+            self.held = take_engine_lock(self.folder, KEY)
+        return super().now_ms()
+
+
+def test_an_engine_that_starts_while_the_copy_is_made_ready_is_noticed(
+    scheduler: Scheduler, backup: Path, path: Path
+) -> None:
+    scheduler.close()
+    clock = Sudden(MORNING)
+    sudden = Scheduler(path, clock=clock)
+    folder = prepare_state_dir(state_dir(path))
+
+    with sudden.restoring(backup) as restoration:
+        clock.folder = folder
+        with pytest.raises(Conflict, match=r"an engine.* is alive"):
+            restoration.carry_out(skip_missed=False)
+
+    assert clock.held is not None
+    os.close(clock.held)
+    engine_lock_path(folder, KEY).unlink()
+    assert names(scheduler) == ["first", "later"]
+
+
+class Waiting(Database):
+    """One that finds the file locked, and another one of its name when it gets the lock."""
+
+    holder: apsw.Connection
+    new: Path
+
+    def _wait_for_lock(self, tries_before: int) -> bool:
+        if self.new.exists():
+            self.new.replace(self.path)
+            self.holder.close()
+        return super()._wait_for_lock(tries_before)
+
+
+def test_who_waited_for_a_file_that_was_replaced_meanwhile_does_not_write_to_it(
+    scheduler: Scheduler, backup: Path, path: Path
+) -> None:
+    scheduler.close()
+    Waiting.holder, Waiting.new = apsw.Connection(str(path)), backup
+    Waiting.holder.execute("PRAGMA locking_mode = EXCLUSIVE")
+    Waiting.holder.execute("BEGIN EXCLUSIVE")
+
+    with pytest.raises(DatabaseGone, match="replaced while it was open"):
+        Waiting(path, must_exist=True)
+
+    assert names(scheduler) == ["first"]
