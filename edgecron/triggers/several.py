@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import lru_cache
 
-from edgecron.triggers.base import Trigger
+from edgecron.triggers.base import Trigger, TriggerKind
 from edgecron.triggers.tzif import History
 from edgecron.triggers.union import count_union
 from edgecron.triggers.zones import LOCAL, local_history
@@ -21,7 +21,11 @@ class Triggers:
 
     def __init__(self, triggers: Sequence[Trigger]) -> None:
         self.triggers = tuple(dict.fromkeys(triggers))
-        self._is_local = any(trigger.timezone == LOCAL for trigger in self.triggers)
+        # A grid is the same in every zone, and goes on where the machine's can't be read.
+        self._is_local = any(
+            trigger.timezone == LOCAL and trigger.kind is TriggerKind.CRON
+            for trigger in self.triggers
+        )
         # The newest answer: of many schedules with the same triggers all ask the same.
         self._newest: tuple[int, History | None, tuple[int, str] | None] | None = None
 

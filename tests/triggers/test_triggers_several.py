@@ -63,6 +63,32 @@ def test_the_same_instant_from_two_is_one_and_the_first_written_names_it() -> No
     assert triggers.count_ms(ms("2026-01-01T00:00Z"), ms("2026-01-02T00:00Z")) == 8
 
 
+def test_a_grid_needs_no_zone_and_goes_on_where_the_local_one_can_not_be_read(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    triggers = combine([parse_trigger("every 5m from 2026-11-20T08:00:00Z", "local")])
+    monkeypatch.setenv("TZ", "Middle/Earth")
+
+    found = triggers.next_with_source(ms("2026-11-20T09:01:00Z"))
+
+    assert found is not None
+    assert found[0] == ms("2026-11-20T09:05:00Z")
+
+
+def test_the_same_question_has_another_answer_in_another_local_zone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("TZ", "Asia/Tokyo")
+    triggers = combine([parse_trigger("0 9 * * *", "local")])
+    before = triggers.next_after_ms(ms("2026-07-01T00:00:00Z"))
+
+    monkeypatch.setenv("TZ", "Europe/Berlin")
+    after = triggers.next_after_ms(ms("2026-07-01T00:00:00Z"))
+
+    assert before == ms("2026-07-02T00:00:00Z")
+    assert after == ms("2026-07-01T07:00:00Z")
+
+
 def test_no_trigger_and_event_driven_ones_have_no_times() -> None:
     for triggers in (combine([]), combine([parse_trigger("on boot"), parse_trigger("after x")])):
         assert triggers.next_with_source(0) is None
