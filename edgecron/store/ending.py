@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import groupby
 from typing import Any
 
@@ -211,8 +211,8 @@ def _write_ends(
     database: Database, ends: Sequence[_End], seed: bytes, now_ms: int
 ) -> list[Ended | None]:
     written: list[Ended | None] = []
-    simple = _find_simple(database, [outcome for outcome, _ in ends])
-    for is_simple, group in groupby(ends, key=lambda end: end[0].execution_id in simple):
+    unfollowed = _find_unfollowed(database, [outcome for outcome, _ in ends])
+    for is_simple, group in groupby(ends, key=lambda end: _is_simple(end[0], unfollowed)):
         # Nothing waits for a success: looked at anew, for what follows an end may come to.
         if is_simple and not is_any_waiting(database):
             written += _finish_simple(database, list(group), now_ms)
@@ -223,26 +223,31 @@ def _write_ends(
     return written
 
 
-def _find_simple(database: Database, outcomes: Sequence[Outcome]) -> set[int]:
-    """Those of the executions whose end nothing can follow: no retry, no follower, no next time.
+def _find_unfollowed(database: Database, outcomes: Sequence[Outcome]) -> dict[int, bool]:
+    """Those of the executions whose end no follower and no next time waits for; whether each is
+    its fire's last attempt.
 
     What is decided with the ends before them makes none of them otherwise.
     """
-    rows = database.rows(
-        """SELECT e.id, e.attempt >= e.max_attempts
-           FROM json_each(:ids) AS w CROSS JOIN executions AS e ON e.id = w.value
-           JOIN schedules AS s ON s.id = e.schedule_id
-           WHERE (s.after_end_ms IS NULL OR s.deleted_at IS NOT NULL)
-               AND NOT EXISTS (SELECT 1 FROM schedule_upstreams WHERE upstream = s.name)""",
-        {"ids": json.dumps([outcome.execution_id for outcome in outcomes])},
+    return dict(
+        database.rows(
+            """SELECT e.id, e.attempt >= e.max_attempts
+               FROM json_each(:ids) AS w CROSS JOIN executions AS e ON e.id = w.value
+               JOIN schedules AS s ON s.id = e.schedule_id
+               WHERE (s.after_end_ms IS NULL OR s.deleted_at IS NOT NULL)
+                   AND NOT EXISTS (SELECT 1 FROM schedule_upstreams WHERE upstream = s.name)""",
+            {"ids": json.dumps([outcome.execution_id for outcome in outcomes])},
+        )
     )
-    last = dict(rows)
-    return {
-        outcome.execution_id
-        for outcome in outcomes
-        if outcome.execution_id in last
-        and (outcome.status is Status.SUCCESS or last[outcome.execution_id])
-    }
+
+
+def _is_simple(outcome: Outcome, unfollowed: Mapping[int, bool]) -> bool:
+    """Whether nothing can follow an end: no retry, no follower, no next time.
+
+    Asked of each end: of two of one execution, the one whose lease was lost says nothing.
+    """
+    is_last = unfollowed.get(outcome.execution_id)
+    return is_last is not None and (outcome.status is Status.SUCCESS or bool(is_last))
 
 
 def _finish_simple(database: Database, ends: Sequence[_End], now_ms: int) -> list[Ended | None]:

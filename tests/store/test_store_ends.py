@@ -75,6 +75,20 @@ def test_a_late_end_changes_nothing(bench: Bench, granted: Granted) -> None:
     assert bench.store.get_schedule("backup").run_count == 1
 
 
+@pytest.mark.failure(29)
+def test_a_late_end_takes_no_retry_from_the_end_that_is_true(bench: Bench) -> None:
+    bench.add(make_spec(retries=1, retry_delay_s=60.0))
+    bench.clock.advance_ms(MINUTE)
+    [grant] = bench.fire().granted
+    late = outcome_of(grant, bench.now)._replace(lease_token="0" * 16)
+    failed = outcome_of(grant, bench.now, Status.FAILED)
+
+    ended = bench.store.finish([late, failed], now_ms=bench.now)
+
+    assert [one is not None for one in ended] == [False, True]
+    assert bench.statuses() == ["failed", "queued"]
+
+
 def test_a_batch_of_ends_says_of_each_whether_it_was_ours(bench: Bench) -> None:
     for name in ("a", "b", "c"):
         bench.add(make_spec(name))
