@@ -98,10 +98,12 @@ class Follower:
         if execution.status not in ACTIVE:
             return list(self.read_stored())
         row = self._store.find_running_row(self.execution_id)
+        if row is None:  # It waits still, or has just ended.
+            return list(self.read_stored())
         pieces: list[Piece] = []
         with suppress(SupervisorUnavailable):  # It has ended, or died: its row will say so.
             folder = state_dir(self._store.path)
-            for part in printed_so_far(row, folder, position=self._position) if row else ():
+            for part in printed_so_far(row, folder, position=self._position):
                 pieces += _pieces(part, self._position)
                 self._position = part.next_position
         return pieces

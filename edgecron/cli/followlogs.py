@@ -107,16 +107,13 @@ class LogFollower:
         scheduler = self._cli.scheduler()
         has_printed = False
 
-        def put(pieces: list[Piece]) -> None:
+        def put(pieces: list[Piece], *, lines: int | None = None) -> None:
             nonlocal has_printed
-            chosen = only(pieces, self._stream)
-            put_pieces(
-                self._cli, chosen if has_printed else last_lines(chosen, self._lines), printer
-            )
+            put_pieces(self._cli, last_lines(only(pieces, self._stream), lines), printer)
             has_printed |= bool(pieces)
 
         with scheduler.follower(execution.id) as follower:
-            put(follower.read_kept(execution))
+            put(follower.read_kept(execution), lines=self._lines)
             while execution.status in ACTIVE:
                 if execution.status is Status.RUNNING and follower.is_due_for_check:
                     scheduler.take_over()

@@ -6,7 +6,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import pytest
@@ -17,6 +17,7 @@ from support.cli import Edgecron
 from support.engines import Place
 from support.processes import BOUND_S
 from support.reading import read_bytes
+from support.stuck import wait_for_rest
 
 Logs = Callable[..., "subprocess.Popen[bytes]"]
 
@@ -134,6 +135,28 @@ def test_following_a_run_ends_with_it_and_says_how_it_ended(place: Place, logs: 
     assert (follower.returncode, early, late) == (0, b"two\n", b"three\n")
     assert err.startswith(b"run 1 of x: failed (exit code 7), ")
     assert b"; attempt 2 of 2 is run 2, due at " in err
+
+
+def wait_for_reader(pid: int, path: Path) -> None:
+    """Wait, bounded, until a process has a file open and rests."""
+    for _ in range(1_000_000):
+        with suppress(OSError):  # What it had open is closed meanwhile.
+            if any(fd.readlink() == path for fd in Path(f"/proc/{pid}/fd").iterdir()):
+                wait_for_rest(pid)
+                return
+    raise AssertionError(f"process {pid} does not open {path}")
+
+
+def test_of_what_comes_while_it_is_followed_everything_is_shown(place: Place, logs: Logs) -> None:
+    add(place, "x", "printf 'one\\ntwo\\nthree\\n'", Policies())
+    place.scheduler.run_now("x")
+    follower = logs("-f", "1", "-n", "1")
+    wait_for_reader(follower.pid, place.database)
+
+    place.daemon()
+    shown, _ = follower.communicate(timeout=BOUND_S)
+
+    assert (follower.returncode, shown) == (0, b"one\ntwo\nthree\n")
 
 
 def test_following_a_schedule_goes_on_with_its_next_runs(place: Place, logs: Logs) -> None:
