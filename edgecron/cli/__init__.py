@@ -47,7 +47,8 @@ def run(argv: Sequence[str]) -> int:
         from edgecron.cli.streams import drop
 
         drop(sys.stdout)  # Whoever read our output has seen enough.
-        return 0
+        # Of `run --wait` a 0 would say that the job did well, which goes on.
+        return 0 if session.error_exit is None else session.error_exit
     except OSError as error:
         from edgecron.cli.phrases import os_words
 
@@ -55,6 +56,13 @@ def run(argv: Sequence[str]) -> int:
         return 1 if session.error_exit is None else session.error_exit
     except KeyboardInterrupt:
         return _INTERRUPTED
+    except Exception as error:
+        if session.error_exit is None:
+            raise  # A defect of ours: it is shown, and the code is 1, which here is the job's.
+        from edgecron.cli.streams import show_crash
+
+        show_crash(type(error), error, error.__traceback__)
+        return session.error_exit
     finally:
         session.close()
         _settle_stdout()

@@ -97,6 +97,8 @@ def parse(session: Session, argv: list[str]) -> tuple[ModuleType, argparse.Names
     before, after = _split(argv)
     # First, so that every error of what follows is told in JSON too.
     session.is_json = "--json" in before
+    if "run" in before and "--wait" in before:
+        session.error_exit = OWN_ERROR
     _check_encoding(argv)
     rest = _take_globals(session, before)
     if not rest:
@@ -109,8 +111,8 @@ def parse(session: Session, argv: list[str]) -> tuple[ModuleType, argparse.Names
         _show_version()
     if verb not in VERBS:
         refuse_verb(verb)
-    if verb == "run" and "--wait" in rest:
-        session.error_exit = OWN_ERROR
+    if verb != "run":
+        session.error_exit = None
     module, parser = parser_of(verb)
     args = parser.parse_verb(rest[1:])
     if after is not None and not getattr(module, "TAKES_ARGV", False):

@@ -13,7 +13,7 @@ shown as `history` has it when it has ended, and nothing of what it printed: see
 Where no engine is alive, or all are stalled, it is run from here, and nothing else is. Ctrl-C then
 ends it, and a second Ctrl-C leaves that to its supervisor. Where an engine runs it, Ctrl-C ends
 the waiting alone, and `edgecron cancel` ends the run. It also goes on when the reader of our
-output goes away.
+output goes away; the exit code is 125 then, for its own is not known.
 """
 
 from __future__ import annotations

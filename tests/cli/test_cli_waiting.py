@@ -15,6 +15,7 @@ import pytest
 
 from edgecron.cli.phrases import near_time
 from edgecron.model import Job, JobKind, Overlap, Policies, ScheduleSpec, Status
+from edgecron.store.connection import Database
 from edgecron.triggers import load_zone
 from support.cli import Edgecron
 from support.engines import Place
@@ -275,7 +276,8 @@ def test_a_run_goes_on_when_the_reader_of_its_output_has_gone(anywhere: Place) -
     words = waiting.stderr.read().decode()
     waiting.stderr.close()
 
-    assert waiting.wait(BOUND_S) == 0
+    # Not 0: that would say that the job has done its work.
+    assert waiting.wait(BOUND_S) == 125
     assert words.startswith("edgecron: run 1 goes on; to end it: edgecron --db ")
     anywhere.gate.wait_arrival()
     assert anywhere.scheduler.execution(1).status is Status.RUNNING
@@ -306,6 +308,41 @@ def test_errors_of_a_run_that_can_not_be_written_are_an_error_of_our_own(place: 
     os.close(full)
 
     assert waiting.returncode == 125
+
+
+def test_a_defect_of_ours_is_shown_and_is_not_taken_for_the_job_s_end(place: Place) -> None:
+    add(place, "x", "echo one", Policies(overlap=Overlap.ALLOW))
+    place.scheduler.run_now("x")
+    database = Database(place.database)
+    with database.transaction():
+        database.change("CREATE UNIQUE INDEX somebody_s ON executions (cause)")
+    database.close()
+
+    code, out, err = end_of(program(place, "run", "x", "--wait"))
+
+    assert (code, out) == (125, b"")
+    assert err.startswith("Traceback")
+    assert "UNIQUE constraint failed" in err
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("run", "x", "--wait", "--color", "purple"),
+        ("--db=", "run", "x", "--wait"),
+        ("run", "x", "--wait", "--sideways"),
+        ("run", "nothing-of-that-name", "--wait"),
+    ],
+)
+def test_what_is_wrong_with_the_command_line_is_an_error_of_our_own(
+    place: Place, words: tuple[str, ...]
+) -> None:
+    add(place, "x", "echo one")
+
+    code, out, err = end_of(program(place, *words))
+
+    assert (code, out) == (125, b"")
+    assert err.startswith("edgecron: ")
 
 
 def test_a_callable_of_a_program_that_is_not_here_is_not_queued(place: Place) -> None:
