@@ -17,6 +17,8 @@ from edgecron.supervisor.output import Part
 from edgecron.supervisor.protocol import Phase
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from edgecron.store import SqliteStore
 
 # Between two looks at a run whose supervisor can't be listened to: so that the first byte of one
@@ -174,7 +176,11 @@ class LaterRuns:
 
 
 def follow_run(
-    store: SqliteStore, execution_id: int, *, take_over: Callable[[], object]
+    store: SqliteStore,
+    execution_id: int,
+    *,
+    now: Callable[[], datetime],
+    take_over: Callable[[], object],
 ) -> Iterator[Piece]:
     """What a run prints, from its beginning to its end; it waits for one that has not started.
 
@@ -186,7 +192,9 @@ def follow_run(
             yield from follower.read(execution)
             if follower.is_due_for_check and execution.status is Status.RUNNING:
                 take_over()  # Its supervisor has told all, and perhaps there is no engine.
-            follower.wait()
+            is_queued = execution.status is Status.QUEUED
+            due_s = (execution.due_at - now()).total_seconds() if is_queued else 0.0
+            follower.wait(until_s=due_s)
         yield from follower.read_stored()
 
 

@@ -171,7 +171,7 @@ class Reading(Opened):
         """
         from edgecron.following import follow_run
 
-        return follow_run(self.store, execution_id, take_over=self.take_over)
+        return follow_run(self.store, execution_id, now=self.now, take_over=self.take_over)
 
     def follower(self, execution_id: int, *, position: int = 0) -> Follower:
         """The same for who waits for other things too, from so many bytes on."""
