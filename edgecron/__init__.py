@@ -6,6 +6,7 @@ in this list, never from below; `tests/test_house.py` holds it.
     errors                what goes wrong, as types
     safetext              text from anybody, made harmless for a terminal
     timetext, sizetext    durations, instants and sizes as text
+    hashing               a hash that costs no memory
     clock, paths          the only readers of clocks; where files live
     validity              checks that values go through at birth
     hold                  what may not fire, where a clock can't be believed

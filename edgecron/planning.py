@@ -167,7 +167,7 @@ def jitter_of(name: str, plan_ms: int, *, seed: bytes, most_ms: int) -> int:
     """The jitter of one fire, from 0 to `most_ms`: ever the same for the same seed."""
     if not most_ms:
         return 0
-    from hashlib import blake2b  # costs as much as this whole module, and few jitter
+    from edgecron.hashing import blake2b
 
     digest = blake2b(f"{name}\0{plan_ms}".encode(), key=seed, digest_size=8).digest()
     return int.from_bytes(digest, "big") % (most_ms + 1)

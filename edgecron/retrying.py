@@ -60,7 +60,7 @@ def _delay_ms(policy: RetryPolicy, ended: EndedAttempt, failures: int, seed: byt
 
     At its maximum it is spread below it.
     """
-    from hashlib import blake2b
+    from edgecron.hashing import blake2b
 
     # A large factor to a large power is more than a float holds.
     delay_s = policy.max_delay_s / (1 + _SPREAD)

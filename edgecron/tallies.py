@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import NamedTuple
 
 from edgecron.model import Cause, Status
@@ -99,3 +100,19 @@ def spread(values: list[int]) -> Spread | None:
         p95=values[min(last, -(-95 * len(values) // 100) - 1)],
         most=values[last],
     )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tallied:
+    """How schedules go since an instant.
+
+    `by_name` are those of which something has ended, `total` all of them together. `cut_at`: only
+    what was written from then on is counted, as there is too much. `output_bytes` is of what the
+    newest runs of one schedule have printed, None where all were asked for, or none printed.
+    """
+
+    since: datetime
+    cut_at: datetime | None
+    by_name: dict[str, Tally]
+    total: Tally
+    output_bytes: Spread | None

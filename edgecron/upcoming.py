@@ -26,8 +26,8 @@ class UpcomingFire:
     is_moved: bool = False
 
 
-# The next fire of a schedule and those after it, by its time, name and id.
-_Stream = tuple[datetime, str, int, UpcomingFire, Iterator[UpcomingFire]]
+# The next fire of a schedule and those after it, by its time and the schedule's place.
+_Stream = tuple[datetime, int, UpcomingFire, Iterator[UpcomingFire]]
 
 
 def fires_of(schedule: Schedule, timing: Callable[[], Timing]) -> Iterator[UpcomingFire]:
@@ -64,7 +64,7 @@ def fires_of(schedule: Schedule, timing: Callable[[], Timing]) -> Iterator[Upcom
 def in_order(
     coming: Iterator[Schedule], fires: Callable[[Schedule], Iterator[UpcomingFire]]
 ) -> Iterator[UpcomingFire]:
-    """The fires of many schedules as they come due, of two at once by name.
+    """The fires of many schedules as they come due; of those at once, in the order of `coming`.
 
     `coming` are the schedules by their next time, each looked at no earlier than that is reached;
     one that comes twice counts once.
@@ -74,22 +74,22 @@ def in_order(
     following = next(coming, None)
     while heap or following is not None:
         while following is not None and (
-            not heap or following.next_run_at is None or following.next_run_at <= heap[0][0]
+            not heap or following.next_run_at is None or following.next_run_at < heap[0][0]
         ):
             if following.id not in seen:
                 seen.add(following.id)
-                _push_next(heap, following.id, fires(following))
+                _push_next(heap, len(seen), fires(following))
             following = next(coming, None)
         if heap:
-            _, _, schedule_id, fire, stream = heappop(heap)
+            _, place, fire, stream = heappop(heap)
             yield fire
-            _push_next(heap, schedule_id, stream)
+            _push_next(heap, place, stream)
 
 
-def _push_next(heap: list[_Stream], schedule_id: int, stream: Iterator[UpcomingFire]) -> None:
+def _push_next(heap: list[_Stream], place: int, stream: Iterator[UpcomingFire]) -> None:
     fire = next(stream, None)
     if fire is not None:
-        heappush(heap, (fire.due_at, fire.schedule, schedule_id, fire, stream))
+        heappush(heap, (fire.due_at, place, fire, stream))
 
 
 def is_moved(schedule: Schedule) -> bool:

@@ -31,6 +31,10 @@ class Reading(Opened):
         """Every schedule, by name."""
         return self.store.find_schedules()
 
+    def count_schedules(self) -> tuple[int, int]:
+        """How many schedules there are, and how many of them are broken."""
+        return self.store.count_schedules()
+
     def standings(self) -> list[Standing]:
         """How every schedule stands, by name: what a list shows, at a fraction of the cost."""
         return self.store.find_standings()

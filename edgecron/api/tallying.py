@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING
 
@@ -11,26 +10,10 @@ from edgecron.timetext import from_ms, to_ms
 from edgecron.validity import check_aware
 
 if TYPE_CHECKING:
-    from edgecron.tallies import Spread, Tally
+    from edgecron.tallies import Tallied
 
 MOST_RUNS = 100_000  # that are looked at: a second, whatever the history holds
 _MOST_OUTPUTS = 1_000
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Tallied:
-    """How schedules go since an instant.
-
-    `by_name` are those of which something has ended, `total` all of them together. `cut_at`: only
-    what was written from then on is counted, as there is too much. `output_bytes` is of what the
-    newest runs of one schedule have printed, None where all were asked for, or none printed.
-    """
-
-    since: datetime
-    cut_at: datetime | None
-    by_name: dict[str, Tally]
-    total: Tally
-    output_bytes: Spread | None
 
 
 class Tallying(Reading):
@@ -42,7 +25,7 @@ class Tallying(Reading):
         Removed ones are among them. Raises NotFound.
         """
         from edgecron.store.tallies import find_ended, find_names_of, find_output_sizes
-        from edgecron.tallies import EndedRun, spread, tally
+        from edgecron.tallies import EndedRun, Tallied, spread, tally
 
         check_aware("since", since)
         since_ms = to_ms(since)

@@ -264,7 +264,7 @@ def _say_start(cli: Session, database: Path, *, is_new: bool) -> None:
     from edgecron.cli.transitions import logfmt_pairs
 
     scheduler = cli.scheduler()
-    count = len(scheduler.schedules())
+    count, _ = scheduler.count_schedules()
     first = next(iter(scheduler.next_fires()), None)
     if sys.stderr.isatty():
         _say_start_in_words(cli, database, is_new=is_new, count=count, first=first)

@@ -65,7 +65,7 @@ def run(cli: Session, args: Namespace) -> int:
             cli.say(f"older ones: --before {executions[-1].id}")
         elif args.name is not None and not statuses:
             _say_pruned(cli, scheduler, args.name)
-    elif scheduler is not None and (args.name is not None or scheduler.schedules()):
+    elif scheduler is not None and (args.name is not None or scheduler.count_schedules()[0]):
         cli.say("no runs yet" if not statuses and before_id is None else "no such runs")
     else:
         from edgecron.cli.list_ import say_empty

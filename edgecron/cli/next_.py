@@ -43,7 +43,7 @@ def run(cli: Session, args: Namespace) -> int:
         cli.put_json(fire_object(fire) for fire in fires)
     elif scheduler is not None and fires:
         _put_table(cli, scheduler, fires)
-    elif scheduler is not None and scheduler.schedules():
+    elif scheduler is not None and scheduler.count_schedules()[0]:
         _say_nothing_to_come(cli, scheduler, args.name)
     else:
         from edgecron.cli.list_ import say_empty

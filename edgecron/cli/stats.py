@@ -22,9 +22,8 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from edgecron.api import Scheduler
-    from edgecron.api.tallying import Tallied
     from edgecron.model import Schedule
-    from edgecron.tallies import Spread, Tally
+    from edgecron.tallies import Spread, Tallied, Tally
 
 USAGE = "[NAME] [--since DURATION|TIME] [--json]"
 

@@ -93,10 +93,9 @@ def _put(cli: Session, scheduler: Scheduler) -> None:
             f" see {cli.command('doctor')}",
             "red",
         )
-    schedules = scheduler.schedules()
-    broken = sum(schedule.trigger_error is not None for schedule in schedules)
+    count, broken = scheduler.count_schedules()
     more = f", {broken} broken: see {cli.command('doctor')}" if broken else ""
-    line("schedules", count_words(len(schedules), "schedule") + more, "red" if broken else None)
+    line("schedules", count_words(count, "schedule") + more, "red" if broken else None)
     counts = scheduler.active_counts()
     running, queued = counts.get(Status.RUNNING, 0), counts.get(Status.QUEUED, 0)
     line("runs", f"{running} running, {queued} queued", "cyan" if running else None)
@@ -163,7 +162,7 @@ def _object(scheduler: Scheduler) -> dict[str, Any]:
 
     counts = scheduler.active_counts()
     fire, failure = _next_fire(scheduler), _last_failure(scheduler)
-    schedules = scheduler.schedules()
+    count, broken = scheduler.count_schedules()
     return {
         "database": str(scheduler.path),
         "exists": True,
@@ -174,8 +173,8 @@ def _object(scheduler: Scheduler) -> dict[str, Any]:
             for twin in scheduler.twins()
         ],
         "clock_trusted": scheduler.clock_state().is_trusted,
-        "schedules": len(schedules),
-        "broken": sum(schedule.trigger_error is not None for schedule in schedules),
+        "schedules": count,
+        "broken": broken,
         "running": counts.get(Status.RUNNING, 0),
         "queued": counts.get(Status.QUEUED, 0),
         "runs": [execution_object(execution) for execution in _running(scheduler)],

@@ -94,6 +94,7 @@ class Engine:
             queues=queues,
             claim=self._claim,
             has_one_run=only is not None,
+            spread=int.from_bytes(key.encode()[-6:], "big"),
         )
         self._timekeeping = Timekeeping(
             store=store,

@@ -17,6 +17,7 @@ from edgecron.triggers.zones import one_local_zone
 
 FIRST_CHUNK = 16  # small, so that the first starts are early
 CHUNK = 256
+_SHARE = 32  # of what is due that an engine takes while others are first
 _MOST_CHUNKS = 1024  # of one step: others get a turn even while a storm lasts
 
 Claim = Callable[[Callable[[Seat, int], ClaimBatch]], ClaimBatch]
@@ -24,7 +25,8 @@ Claim = Callable[[Callable[[Seat, int], ClaimBatch]], ClaimBatch]
 
 class Firing:
     """Decides for the queues of one engine. `claim` runs a claim transaction and starts what it
-    granted. With `has_one_run` only what is queued is claimed, which the seat bounds to that run.
+    granted. `spread` is a number of its own for each engine. With `has_one_run` only what is
+    queued is claimed, which the seat bounds to that run.
     """
 
     def __init__(
@@ -37,6 +39,7 @@ class Firing:
         queues: tuple[str, ...],
         claim: Claim,
         has_one_run: bool,
+        spread: int,
     ) -> None:
         self._store = store
         self._clock = clock
@@ -45,6 +48,7 @@ class Firing:
         self._queues = queues
         self._claim = claim
         self._has_one_run = has_one_run
+        self._spread = spread
         self._is_boot_decided = False
 
     def claim_all(self, hold: Hold) -> list[ClaimBatch]:
@@ -87,25 +91,37 @@ class Firing:
         return batch
 
     def _fire_due(self, hold: Hold) -> list[ClaimBatch]:
-        """Decide everything that is due, chunk by chunk."""
+        """Decide everything that is due, chunk by chunk.
+
+        Where others were first, a share of what is due, which is another one for each engine:
+        else all would decide the same, for one of them to have it.
+        """
         batches = []
         limit = FIRST_CHUNK
+        losses = 0
         before: list[Due] = []
         for _ in range(_MOST_CHUNKS):
             now_ms = self._clock.now_ms()
             due = self._store.find_due(self._queues, now_ms=now_ms, limit=limit, hold=hold)
             if not due:
                 break
+            taken = self._share(due, losses) if losses else due
             with one_local_zone():
-                decisions = self._decide(due, now_ms)
+                decisions = self._decide(taken, now_ms)
             batch = self._claim_due(decisions)
             batches.append(batch)
+            losses = losses + 1 if 2 * batch.advanced < len(taken) else 0
             # Nothing may be ours where peers were first; the same again is for the next step.
             if not batch.advanced and due == before:
                 break
             before = due
             limit = CHUNK
         return batches
+
+    def _share(self, due: list[Due], turn: int) -> list[Due]:
+        """A few of what is due, from a place that is this engine's own at each turn."""
+        start = self._spread * turn % len(due)
+        return due[start : start + _SHARE]
 
     def _claim_due(self, decisions: list[Decision]) -> ClaimBatch:
         if not decisions:

@@ -91,7 +91,7 @@ class EngineHost:
                 clock_wait_ms=clock_wait_ms,
                 retention=retention or Retention(),
                 report=report,
-                ring_peers=lambda: ring_engines(self._state_dir),
+                ring_peers=lambda: ring_engines(self._state_dir, but=key),
                 adopt=lambda supervisor_id, rows: adopt_supervisor(
                     self._state_dir, supervisor_id, rows, clock=clock
                 ),

@@ -61,9 +61,13 @@ class Doorbell:
         os.close(self._fd)
 
 
-def ring_engines(state_dir: Path) -> int:
-    """Wake every engine of a database, after a commit; how many were there to hear it."""
-    return sum(_ring(path) for path in state_dir.glob(_PATTERN))
+def ring_engines(state_dir: Path, *, but: str | None = None) -> int:
+    """Wake every engine of a database, after a commit; how many were there to hear it.
+
+    `but` is the key of one that is awake: our own.
+    """
+    own = None if but is None else _bell_path(state_dir, but)
+    return sum(_ring(path) for path in state_dir.glob(_PATTERN) if path != own)
 
 
 def ring_engine(state_dir: Path, key: str) -> bool:

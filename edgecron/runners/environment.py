@@ -16,7 +16,6 @@ So LD_LIBRARY_PATH of a bundled program, NOTIFY_SOCKET, INVOCATION_ID and the li
 from __future__ import annotations
 
 import errno
-import hashlib
 import os
 import pwd
 import re
@@ -24,6 +23,7 @@ import stat
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from edgecron.hashing import blake2b
 from edgecron.model import Claim
 from edgecron.timetext import format_ms
 
@@ -139,7 +139,8 @@ def idempotency_key(claim: Claim) -> str:
         claim.plan_ms,
         claim.fire_key,
     )
-    return hashlib.sha256(repr(identity).encode("utf-8", "surrogatepass")).hexdigest()[:32]
+    content = repr(identity).encode("utf-8", "surrogatepass")
+    return blake2b(content, digest_size=16).hexdigest()
 
 
 def working_folder(cwd: str | None, *, home: str) -> str:

@@ -21,21 +21,24 @@ def claim_due(
 ) -> ClaimBatch:
     """Carry out plans inside one transaction; see `Store.claim_due`."""
     with database.transaction():
-        ledger = Ledger(database, seat, (d.plan.due.schedule_id for d in decisions))
-        wanted = [fire for d in decisions for fire in d.plan.fires for _ in d.spec.scopes]
+        # First: who was late finds nothing, and holds the lock no longer than that takes.
+        advanced = _advance_all(database, [decision.plan for decision in decisions], now_ms)
+        ours = [one for one in decisions if one.plan.due.schedule_id in advanced]
+        if not ours:
+            return ClaimBatch()
+        ledger = Ledger(database, seat, (one.plan.due.schedule_id for one in ours))
+        wanted = [fire for one in ours for fire in one.plan.fires for _ in one.spec.scopes]
         direct = _may_start_at_once(database, wanted, ledger, seat, now_ms)
         writer = FireWriter(database, seat, ledger, now_ms=now_ms, direct=direct)
-        advanced = _advance_all(database, [decision.plan for decision in decisions], now_ms)
-        for decision in decisions:
-            if decision.plan.due.schedule_id in advanced:
-                writer.write(
-                    decision.plan.due.schedule_id,
-                    decision.plan.due.revision,
-                    decision.spec,
-                    fires=decision.plan.fires,
-                    missed=decision.plan.missed,
-                )
-        return _batch_of(database, writer, len(advanced), now_ms)
+        for decision in ours:
+            writer.write(
+                decision.plan.due.schedule_id,
+                decision.plan.due.revision,
+                decision.spec,
+                fires=decision.plan.fires,
+                missed=decision.plan.missed,
+            )
+        return _batch_of(database, writer, len(ours), now_ms)
 
 
 def claim_boot(

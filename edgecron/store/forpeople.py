@@ -165,6 +165,10 @@ class ForPeople(OpenStore):
     def find_names(self) -> list[str]:
         return schedules.find_names(self._database)
 
+    def count_schedules(self) -> tuple[int, int]:
+        """How many schedules there are, and how many of them are broken."""
+        return standings.count_schedules(self._database)
+
     def find_standings(self) -> list[Standing]:
         return standings.find_standings(self._database)
 

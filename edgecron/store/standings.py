@@ -9,6 +9,14 @@ from edgecron.store.connection import Database
 from edgecron.timetext import from_ms
 
 
+def count_schedules(database: Database) -> tuple[int, int]:
+    """How many schedules there are, and how many of them have triggers that can't be read."""
+    [(count, broken)] = database.rows(
+        """SELECT count(*), count(trigger_error) FROM schedules WHERE deleted_at IS NULL"""
+    )
+    return count, broken
+
+
 def find_standings(database: Database) -> list[Standing]:
     """How every schedule stands, by name."""
     rows = database.rows(

@@ -112,7 +112,7 @@ def local_zone_mark(etc: str = _ETC) -> str:
     name = local_zone_name(etc)
     if name != _LOCALTIME:
         return name
-    from hashlib import blake2b
+    from edgecron.hashing import blake2b
 
     try:
         content = _read(os.path.join(etc, "localtime"))
