@@ -1,7 +1,7 @@
 """The command line: one module per verb, and nothing is imported before it is needed.
 
-A verb module has `add_arguments(parser)` and `run(cli, args) -> int`; its docstring is its help,
-examples first.
+A verb module has `add_arguments(parser)` and `run(cli, args) -> int`, and `LIVES_LONG` where that
+may go on for longer than seconds; its docstring is its help, examples first.
 
     options.py   the parser                        session.py      what a verb is given
     verbs.py     the table of verbs                screen.py       text for people
@@ -17,6 +17,7 @@ examples first.
 
 from __future__ import annotations
 
+import gc
 import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -85,5 +86,7 @@ def _run(session: Session, argv: list[str]) -> int:
         module, args = parse(session, argv)
     except SystemExit:
         return 0  # Help or version was shown.
+    if getattr(module, "LIVES_LONG", False):
+        gc.enable()
     code: int = module.run(session, args)
     return code

@@ -26,6 +26,7 @@ from edgecron.errors import EdgecronError
 if TYPE_CHECKING:
     from edgecron.copies import Backup
 
+LIVES_LONG = True
 USAGE = "FILE|FOLDER|- [--force] [--json]"
 
 

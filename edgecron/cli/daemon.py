@@ -49,6 +49,7 @@ if TYPE_CHECKING:
         cgroup: str | None
 
 
+LIVES_LONG = True
 USAGE = (
     "[--max-running N] [--burst N] [--on-shutdown leave|wait|stop]"
     " [--shutdown-timeout DURATION] [--clock-wait DURATION|none|forever] [--log-format text|json]"

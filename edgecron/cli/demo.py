@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from edgecron.engine.host import EngineHost
     from edgecron.model import Schedule, ScheduleSpec
 
+LIVES_LONG = True
 USAGE = "[--seconds N]"
 _MOST_SECONDS = 3600
 _NAME_COLUMNS = 9

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from edgecron.cli.printing import Piece
     from edgecron.model import Execution
 
+LIVES_LONG = True
 USAGE = "RUN|NAME [-f] [-n LINES] [--stream stdout|stderr] [--times] [--result] [--json]"
 _MOST_ID = 2**63 - 1
 _STREAMS = ("stdout", "stderr")

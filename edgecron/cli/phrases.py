@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from datetime import datetime, tzinfo
-from shlex import join
 from typing import TYPE_CHECKING
 
 from edgecron.cli.screen import distance, local_time
@@ -103,6 +102,8 @@ def trigger_words(standing: Standing) -> str:
 
 def job_words(spec: ScheduleSpec) -> str:
     """What a schedule runs, as a shell would read it."""
+    from shlex import join
+
     from edgecron.model import JobKind
 
     return join(spec.job.argv) if spec.job.kind is JobKind.COMMAND else spec.job.argv[0]

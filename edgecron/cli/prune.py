@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     from edgecron.retention import Pruned, Removed, Retention
 
+LIVES_LONG = True
 USAGE = "[NAME] [--dry-run] [limits] [--compact] [--json]"
 _LIMITS = {
     "output_age": ("DURATION|none", "keep what runs printed for so long"),

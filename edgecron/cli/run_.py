@@ -29,6 +29,7 @@ from edgecron.cli.session import Session
 if TYPE_CHECKING:
     from edgecron.model import Execution
 
+LIVES_LONG = True
 USAGE = "NAME [--wait [--result]] [--json]"
 
 

@@ -92,10 +92,12 @@ class Session:
             from datetime import UTC
 
             from edgecron.errors import UnknownTimezone
-            from edgecron.triggers import load_zone
+            from edgecron.triggers import load_zone, local_zone_name
 
             try:
-                self._zone = load_zone("local")
+                # Of most servers; `zoneinfo` need not be loaded for it.
+                is_utc = local_zone_name() in ("UTC", "Etc/UTC")
+                self._zone = UTC if is_utc else load_zone("local")
             except UnknownTimezone as error:
                 self.warn(f"{error.message}; times are shown in UTC")
                 self._zone = UTC

@@ -8,7 +8,6 @@ a process that has the file open through SQLite, that drops SQLite's POSIX locks
 from __future__ import annotations
 
 import os
-import random
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -129,7 +128,9 @@ class Database:
         # nearly all of the turns (measured), because whoever waited longest sleeps longest.
         if tries_before >= self._busy_tries:
             return False
-        time.sleep(0.0005 + random.random() * 0.001)
+        from random import random  # nearly nobody has to wait
+
+        time.sleep(0.0005 + random() * 0.001)
         return True
 
     def close(self) -> None:
