@@ -7,7 +7,7 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from edgecron.errors import InvalidInput
+from edgecron.errors import DatabaseUnusable, InvalidInput
 
 DATABASE_NAME = "edgecron.db"
 CONFIG_NAME = "config.toml"
@@ -27,6 +27,25 @@ def database_path(given: str | None = None, *, environ: Mapping[str, str] | None
         return Path("/var/lib/edgecron") / DATABASE_NAME
     env = os.environ if environ is None else environ
     return _user_folder(env, "XDG_DATA_HOME", ".local/share") / DATABASE_NAME
+
+
+def is_there(path: Path) -> bool:
+    """Whether anything has this name. Raises DatabaseUnusable where this user can't tell."""
+    try:
+        path.lstat()
+    except FileNotFoundError:
+        return False
+    except OSError as error:
+        raise unreachable(path, error) from error
+    return True
+
+
+def unreachable(path: Path, error: OSError) -> DatabaseUnusable:
+    """The error for a database of which can't even be told whether it is there."""
+    return DatabaseUnusable(
+        f"database {path} can't be reached ({error.strerror})",
+        hint="check the folders above it, and whose they are",
+    )
 
 
 def system_config_path() -> Path:

@@ -15,7 +15,7 @@ from edgecron.api import Scheduler
 from edgecron.checkup import clocks, contents, engines, others, places
 from edgecron.checkup.finding import CheckStatus, Finding, problem
 from edgecron.errors import DatabaseUnusable, EdgecronError, InvalidInput, NotFound
-from edgecron.paths import state_dir
+from edgecron.paths import is_there, state_dir
 
 __all__ = ["CheckStatus", "Checkup", "Finding", "check_all"]
 
@@ -44,6 +44,12 @@ def check_all(
     """
     found = []
     error: EdgecronError | None = None
+    try:
+        is_there(scheduler.path)
+    except DatabaseUnusable as unreachable:
+        # Then nothing beside it can be looked at either.
+        finding = problem("database", unreachable.message, hint=unreachable.hint)
+        return Checkup(findings=(finding,), error=unreachable)
     try:
         found += contents.check_integrity(scheduler, is_deep=is_deep)
         found += contents.check_schedules(scheduler, command=command)

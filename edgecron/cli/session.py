@@ -77,8 +77,10 @@ class Session:
 
     def find_scheduler(self) -> Scheduler | None:
         """The same, or None where there is no such file: verbs that only read make none."""
+        from edgecron.paths import is_there
+
         scheduler = self.scheduler(must_exist=True)
-        return scheduler if os.path.lexists(scheduler.path) else None
+        return scheduler if is_there(scheduler.path) else None
 
     def close(self) -> None:
         """Close the database; the next `scheduler()` opens it anew."""

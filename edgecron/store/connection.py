@@ -24,7 +24,8 @@ from edgecron.errors import (
     DatabaseUnusable,
     SchemaTooNew,
 )
-from edgecron.store.place import MOUNTS, prepare_file
+from edgecron.paths import unreachable
+from edgecron.store.place import MOUNTS, prepare_file, unwritable
 
 APPLICATION_ID = 0x65646763  # 'edgc'
 _PAGE_BYTES = 1024  # measured: 0.3 times the bytes per run that 4096 writes
@@ -400,9 +401,7 @@ def translated_errors(path: Path) -> Iterator[None]:
     except apsw.FullError as error:
         raise _full(path) from error
     except apsw.ReadOnlyError as error:
-        raise DatabaseUnusable(
-            f"database {path} can't be written", hint="check its owner, mode and file system"
-        ) from error
+        raise unwritable(path) from error
     except (apsw.CantOpenError, apsw.PermissionsError, apsw.AuthError) as error:
         raise DatabaseUnusable(
             f"database {path} can't be opened ({error})",
@@ -439,7 +438,7 @@ def _identity_of(path: Path) -> tuple[int, int] | None:
     except FileNotFoundError:
         return None
     except OSError as error:
-        raise DatabaseUnusable(f"database {path} can't be reached ({error.strerror})") from error
+        raise unreachable(path, error) from error
     return found.st_dev, found.st_ino
 
 

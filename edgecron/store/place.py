@@ -8,6 +8,7 @@ import stat
 from pathlib import Path
 
 from edgecron.errors import DatabaseUnusable, NotFound
+from edgecron.paths import unreachable
 
 _OCTAL = re.compile(r"\\([0-7]{3})")  # how a blank or a backslash stands in the table of mounts
 _NETWORK_FS = frozenset(
@@ -34,7 +35,7 @@ def prepare_file(path: Path, *, must_exist: bool, mounts: Path) -> bool:
         _create_file(path)
         return True
     except OSError as error:
-        raise DatabaseUnusable(f"database {path} can't be reached ({error.strerror})") from error
+        raise unreachable(path, error) from error
     if stat.S_ISLNK(found.st_mode):
         raise DatabaseUnusable(
             f"database {path} is a symbolic link", hint="name the file it points to"
@@ -58,6 +59,18 @@ def prepare_file(path: Path, *, must_exist: bool, mounts: Path) -> bool:
         )
     _check_file_system(path, mounts)
     return False
+
+
+def unwritable(path: Path) -> DatabaseUnusable:
+    """The error for a database that SQLite can't write: the file, or what it keeps beside it."""
+    if os.access(path, os.W_OK) and not os.access(path.parent, os.W_OK):
+        return DatabaseUnusable(
+            f"database {path} can't be used: this user may not write in its folder",
+            hint="SQLite keeps files beside it, even to read it; look into a copy elsewhere",
+        )
+    return DatabaseUnusable(
+        f"database {path} can't be written", hint="check its owner, mode and file system"
+    )
 
 
 def _create_file(path: Path) -> None:

@@ -51,6 +51,19 @@ def only(said: Said, check: str) -> tuple[str, str, str | None]:
     return finding["status"], finding["message"], finding["hint"]
 
 
+def test_a_database_that_can_not_be_reached_is_all_that_is_told(
+    edgecron: Edgecron, tmp_path: Path
+) -> None:
+    (tmp_path / "loop").symlink_to("loop")
+
+    said = edgecron("--db", str(tmp_path / "loop" / "x.db"), "doctor", "--json")
+
+    assert said.code == 5
+    [finding] = said.json
+    assert (finding["check"], finding["status"]) == ("database", "problem")
+    assert "can't be reached" in finding["message"]
+
+
 def test_where_nothing_is_wrong_that_is_said(
     edgecron: Edgecron, backup: str, daemon: Daemon
 ) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 from pathlib import Path
 
@@ -236,9 +237,33 @@ def test_a_place_that_is_no_folder_is_refused(edgecron: Edgecron, tmp_path: Path
 
     for words in (("add", "x", *WHEN, *COMMAND), ("daemon",), ("list",)):
         said = edgecron("--db", path, *words)
-        assert said.code in (0, 5), words
+        assert said.code == 5, words
         assert "Traceback" not in said.err
         assert path in said.err
+
+
+@pytest.mark.parametrize("verb", ["list", "history", "next", "stats", "status", "export"])
+def test_a_database_that_can_not_be_reached_is_not_said_to_be_missing(
+    edgecron: Edgecron, tmp_path: Path, verb: str
+) -> None:
+    (tmp_path / "loop").symlink_to("loop")
+
+    said = edgecron("--db", str(tmp_path / "loop" / "x.db"), verb)
+
+    assert (said.code, said.out) == (5, "")
+    assert "can't be reached (Too many levels of symbolic links)" in said.err
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+def test_a_folder_that_can_only_be_read_is_named(
+    edgecron: Edgecron, backup: str, database: Path
+) -> None:
+    database.parent.chmod(0o500)
+
+    said = edgecron("list")
+
+    assert said.code == 5
+    assert "this user may not write in its folder" in said.err
 
 
 def test_bytes_that_are_not_text_are_refused(edgecron: Edgecron, database: Path) -> None:
