@@ -113,7 +113,7 @@ class InvalidDocument(InvalidInput):
 
 
 class InvalidConfig(InvalidInput):
-    """A configuration file that can't be read or trusted, or that says what is not known."""
+    """A configuration file that can't be read or trusted, or what no setting is called."""
 
     code = "invalid_config"
 

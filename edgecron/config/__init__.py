@@ -27,6 +27,9 @@ FILE_VARIABLE = "EDGECRON_CONFIG"
 DEFAULT = "default"  # in place of what gave a setting
 NO_FILE = "none"  # in place of a file: neither the user's nor the system's is read
 _OTHER_VARIABLES = {"database": "EDGECRON_DB"}
+_SECTION_VARIABLES = tuple(
+    f"EDGECRON_{section}_" for section in ("LIMITS", "DEFAULTS", "RETENTION", "DASHBOARD")
+)
 
 
 class Place(NamedTuple):
@@ -118,9 +121,11 @@ def load(
 ) -> Config:
     """The configuration; `named` is the user's file, or `none` for no file at all.
 
-    Raises InvalidInput for a file that can't be read, can't be trusted, or says what isn't known.
+    Raises InvalidInput for a file that can't be read, can't be trusted, or says what isn't known,
+    and for a variable of one of our sections that no setting has.
     """
     env = os.environ if environ is None else environ
+    _refuse_unknown_variables(env)
     return Config(tuple(_read_present(find_places(named, environ=env))), flags=flags, environ=env)
 
 
@@ -140,6 +145,24 @@ def find_places(
 def variable_of(key: str) -> str:
     """EDGECRON_LIMITS_BURST of `limits.burst`; EDGECRON_DB of `database`."""
     return _OTHER_VARIABLES.get(key) or f"EDGECRON_{key.upper().replace('.', '_')}"
+
+
+def _refuse_unknown_variables(environ: Mapping[str, str]) -> None:
+    given = [name for name in environ if name.startswith(_SECTION_VARIABLES) and environ[name]]
+    if not given:
+        return
+    from edgecron.config.settings import SETTINGS
+
+    known = {variable_of(key) for key in SETTINGS}
+    for name in given:
+        if name not in known:
+            from difflib import get_close_matches
+
+            from edgecron.errors import InvalidConfig
+
+            close = get_close_matches(name, known, n=1)
+            hint = f"did you mean {close[0]}?" if close else "see: edgecron config show"
+            raise InvalidConfig(f"variable {name} is not known", hint=hint)
 
 
 def _flag_of(key: str) -> str:

@@ -134,6 +134,21 @@ def test_what_is_not_known_is_refused(
     assert said in refused.err
 
 
+@pytest.mark.parametrize("verb", ["list", "config"])
+def test_a_variable_of_a_section_that_no_setting_has_is_refused(
+    edgecron: Edgecron, settings: Settings, verb: str
+) -> None:
+    settings.set("EDGECRON_LIMITS_BRST", "3")
+
+    said = edgecron(verb)
+
+    assert said.code == 2
+    assert said.err == (
+        "edgecron: variable EDGECRON_LIMITS_BRST is not known"
+        " (did you mean EDGECRON_LIMITS_BURST?)\n"
+    )
+
+
 def test_path_shows_the_files_and_which_of_them_are_there(
     edgecron: Edgecron, settings: Settings
 ) -> None:
