@@ -6,6 +6,7 @@ It is never lost: unless it was taken over or dropped, the file stays, and they 
 from __future__ import annotations
 
 import os
+import re
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
@@ -17,23 +18,25 @@ if TYPE_CHECKING:
 _MARK = "# ! "  # begins the lines that tell what is wrong
 _MOST_BYTES = 16 * 1024 * 1024
 _STDERR = 2
+_HEADING = re.compile(r"^\[schedules\..*\]$", re.MULTILINE)
 _FALLBACKS = ("editor", "nano", "vi")
 
 
 class Draft:
     """A file of mode 0600 in a folder of mode 0700, removed at the end where nothing is in it.
 
-    `settle` says that its text is no longer needed.
+    `schedule` is the name of what it is the text of. `settle` says that it is no longer needed.
     """
 
-    def __init__(self, cli: Session, *, name: str, text: str) -> None:
+    def __init__(self, cli: Session, *, schedule: str, text: str) -> None:
         from tempfile import mkdtemp
 
         self._cli = cli
         self._original = text
         self._is_settled = False
+        self._schedule = schedule
         self._folder = mkdtemp(prefix="edgecron-edit-")
-        self.path = os.path.join(self._folder, name)
+        self.path = os.path.join(self._folder, f"{schedule}.toml")
         self._write(text)
 
     def __enter__(self) -> Self:
@@ -50,10 +53,19 @@ class Draft:
 
             rmtree(self._folder, ignore_errors=True)
         else:
-            from shlex import quote
-
             self._cli.say(f"your text is kept in {self.path}")
-            self._cli.say(f"when it is mended: {self._cli.command(f'apply {quote(self.path)}')}")
+            self._cli.say(f"when it is mended: {self._taking_over()}")
+
+    def _taking_over(self) -> str:
+        """The command that takes over what is kept, once it is right."""
+        from shlex import quote
+
+        heading = _HEADING.search(self._original)
+        if heading is None or heading[0].encode() in self.read().splitlines():
+            return self._cli.command(f"apply {quote(self.path)}")
+        # With another name, apply would make or change another schedule, beside this one.
+        editor = quote(f"cp {quote(self.path)}")
+        return f"VISUAL={editor} {self._cli.command(f'edit {self._schedule}')}"
 
     def settle(self) -> None:
         """Let the file be removed: its text was taken over, or nobody wants it."""

@@ -35,7 +35,7 @@ def edit_text(cli: Session, name: str) -> int:
             f" or: edgecron export {name} -o FILE, and edgecron apply FILE",
         )
     text = write_for_editing(schedule)
-    with Draft(cli, name=f"{name}.toml", text=text) as draft:
+    with Draft(cli, schedule=name, text=text) as draft:
         while True:
             draft.edit()
             if not draft.is_changed():

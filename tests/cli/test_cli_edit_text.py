@@ -196,6 +196,23 @@ def test_a_name_that_is_taken_is_refused(edgecron: Edgecron, backup: str, editor
     assert [one["name"] for one in edgecron("list", "--json").json] == ["backup", "nightly"]
 
 
+def test_a_text_with_another_name_is_not_sent_to_apply_which_would_change_that_other_schedule(
+    edgecron: Edgecron, backup: str, editor: Editor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    edgecron("add", "other", "--every", "1h", "--", "true")
+    editor.does(replaced("\n[schedules.backup]", "\n[schedules.other]"))
+
+    said = edgecron("edit", backup)
+
+    [kept] = editor.kept()
+    assert "edgecron apply" not in said.err
+    assert f"when it is mended: VISUAL='cp {kept}' edgecron edit backup\n" in said.err
+    kept.write_text(kept.read_text().replace("schedules.other", "schedules.third"))
+    monkeypatch.setenv("VISUAL", f"cp {kept}")
+    assert edgecron("edit", backup).code == 0
+    assert [one["name"] for one in edgecron("list", "--json").json] == ["other", "third"]
+
+
 def test_a_pause_that_the_text_no_longer_says_ends(
     edgecron: Edgecron, backup: str, editor: Editor
 ) -> None:
