@@ -78,11 +78,11 @@ def _put_table(cli: Session, scheduler: Scheduler, fires: list[UpcomingFire]) ->
 
 
 def _note(fire: UpcomingFire, *, zone: tzinfo, now: datetime) -> str:
-    from edgecron.cli.phrases import near_time
+    from edgecron.cli.phrases import moved_words
     from edgecron.cli.screen import short_duration
 
     if fire.is_moved:
-        return f"rescheduled from {near_time(fire.plan_at, zone=zone, now=now)}"
+        return moved_words(fire, zone=zone, now=now)
     moved = fire.due_at - fire.plan_at
     if not moved:
         return ""

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from edgecron.engine.peers import EngineState
     from edgecron.model import Execution, Policies, Schedule, ScheduleSpec
     from edgecron.standing import Standing
+    from edgecron.upcoming import UpcomingFire
 
 
 _OVERDUE_S = 2.0  # no engine that is alive takes as long
@@ -36,6 +37,13 @@ def near_time(instant: datetime, *, zone: tzinfo, now: datetime) -> str:
         return local.strftime("%H:%M:%S")
     pattern = "%b %d %H:%M" if abs((instant - now).days) < 300 else "%Y-%m-%d %H:%M"
     return local.strftime(pattern)
+
+
+def moved_words(fire: UpcomingFire, *, zone: tzinfo, now: datetime) -> str:
+    """That a person has moved a fire; and from when, where the new time is not one of its own."""
+    if fire.plan_at == fire.due_at:
+        return "rescheduled"
+    return f"rescheduled from {near_time(fire.plan_at, zone=zone, now=now)}"
 
 
 def is_overdue(instant: datetime, now: datetime) -> bool:

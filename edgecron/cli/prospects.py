@@ -9,6 +9,7 @@ from edgecron.cli.phrases import (
     count_words,
     due_words,
     full_time,
+    moved_words,
     near_time,
     range_words,
     waiting_words,
@@ -57,7 +58,7 @@ def prospect_sentences(cli: Session, outlook: Outlook, *, zone: tzinfo, now: dat
         by = "" if fire.source is None else f", by {fire.source!r}"
         moved = ""
         if fire.is_moved:
-            moved = f", rescheduled from {near_time(fire.plan_at, zone=zone, now=now)}"
+            moved = f", {moved_words(fire, zone=zone, now=now)}"
         lines.append(("next", f"{time} ({distance(fire.due_at, now)}){by}{moved}"))
         lines += [("note", text) for text in outlook.changes]
     else:
@@ -142,7 +143,7 @@ def _next_lines(
         label = "due since" if is_overdue(fire.due_at, now) else "next"
         shown = f"{time}  {distance(fire.due_at, now)}  {fire.source or ''}".rstrip()
         if fire.is_moved:
-            shown += f"  rescheduled from {near_time(fire.plan_at, zone=zone, now=now)}"
+            shown += f"  {moved_words(fire, zone=zone, now=now)}"
         lines.append(("" if label == before else label, shown))
         before = label
     if not outlook.upcoming:

@@ -52,16 +52,22 @@ def _read_time(cli: Session, text: str, *, now: datetime) -> datetime:
     """An instant that a person asks about: as elsewhere, but looked for in the past as well."""
     from datetime import timedelta
 
+    from edgecron.errors import InvalidTime
     from edgecron.triggers import parse_when
 
-    words = text.lower().split()
+    asked, words = text, text.lower().split()
     if words and words[0][:1].isdigit() and ":" in words[0][:3] and len(words) == 1:
         text = f"today {text}"
     elif words and words[0] == "yesterday":
         # From noon: a day is not always 24 hours long.
         noon = now.astimezone(cli.zone()).replace(hour=12)
         text, now = " ".join(["today", *words[1:]]), noon - timedelta(days=1)
-    return parse_when(text, timezone="local", now=now)
+    try:
+        return parse_when(text, timezone="local", now=now)
+    except InvalidTime as error:
+        # What is quoted is what was typed.
+        shown = error.message.replace(repr(text), repr(asked))
+        raise InvalidTime(shown, hint=error.hint) from None
 
 
 def _why_now(cli: Session, scheduler: Scheduler, name: str) -> int:

@@ -169,8 +169,10 @@ def _pages(database: Database, target: Path) -> Iterator[tuple[int, int]]:
     try:
         yield from database.copy_pages(target, pages=_STEP_PAGES)
     except (apsw.FullError, apsw.IOError, apsw.CantOpenError, apsw.ReadOnlyError) as error:
+        # SQLite's own word for a full disk is, here, "not an error".
+        why = "no space left" if isinstance(error, apsw.FullError) else str(error)
         raise EdgecronError(
-            f"the backup can't be written in {target.parent} ({error})",
+            f"the backup can't be written in {target.parent} ({why})",
             hint="free some space there, or name another place",
         ) from error
 

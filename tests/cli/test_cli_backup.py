@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from support.cli import Edgecron
+from support.places import small_disk
 from support.processes import BOUND_S, Daemon
 from support.terminal import on_terminal, read_until
 
@@ -99,6 +100,18 @@ def test_a_backup_that_nobody_reads_to_its_end_has_failed(
     assert process.returncode == 1
     assert said == "edgecron: whoever read the backup has gone before its end\n"
     assert [path.name for path in database.parent.glob(".edgecron-*")] == []
+
+
+def test_a_backup_without_room_says_so(edgecron: Edgecron, backup: str, tmp_path: Path) -> None:
+    with small_disk(tmp_path / "small", kib=16) as folder:
+        said = edgecron("backup", str(folder / "copy.db"))
+
+        assert said.code == 1
+        assert said.err == (
+            f"edgecron: the backup can't be written in {folder} (no space left);"
+            " free some space there, or name another place\n"
+        )
+        assert list(folder.iterdir()) == []
 
 
 def test_a_backup_on_stdout_takes_no_json_beside_it(edgecron: Edgecron, backup: str) -> None:

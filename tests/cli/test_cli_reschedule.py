@@ -33,6 +33,16 @@ def test_reschedule_reads_times_as_people_write_them(edgecron: Edgecron, backup:
     assert "rescheduled from" in edgecron("next", backup).out
 
 
+def test_a_move_to_a_time_of_its_own_is_not_said_to_come_from_there(edgecron: Edgecron) -> None:
+    edgecron("add", "tick", "--cron", "* * * * *", "--", "true")
+
+    edgecron("reschedule", "tick", "2040-01-01T09:00:00Z")
+
+    assert edgecron("next", "tick", "-n", "1").out.rstrip().endswith("* * * * *  rescheduled")
+    assert "rescheduled from" not in edgecron("show", "tick").out
+    assert edgecron("why", "tick").out.splitlines()[1].endswith(", rescheduled.")
+
+
 def test_reschedule_refuses_what_can_not_be(edgecron: Edgecron, backup: str) -> None:
     past = edgecron("reschedule", backup, "2020-01-01", "--json")
     nobody = edgecron("reschedule", "bakup", "in 1h")

@@ -167,6 +167,8 @@ def test_what_is_asked_wrongly_is_told(edgecron: Edgecron, backup: str) -> None:
     assert edgecron("why", "nobody").code == 3
     assert edgecron("why", backup, "9999").code == 3
     assert edgecron("why", backup, "at some time").code == 2
+    assert "time 'yesterday' is not understood" in edgecron("why", backup, "yesterday").err
+    assert "time '9:75' is not understood" in edgecron("why", backup, "9:75").err
     said = edgecron("why", "gone")
     assert said.code == 3
     assert "was removed at" in said.err
