@@ -240,6 +240,21 @@ class Database:
             self._connection.execute("PRAGMA temp_store = MEMORY")
             self._connection.config(apsw.SQLITE_DBCONFIG_ENABLE_FKEY, 1)
 
+    def rewrite(self) -> None:
+        """Write the whole file anew, without what is free in it.
+
+        The new one lies on the disk meanwhile: in memory it took more than the database itself.
+        """
+        self._check_process()
+        self._check_file()
+        with translated_errors(self.path):
+            self._check_version()
+            self._connection.execute("PRAGMA temp_store = FILE")
+            try:
+                self._connection.execute("VACUUM")
+            finally:
+                self._connection.execute("PRAGMA temp_store = MEMORY")
+
     def expect_version(self, version: int) -> None:
         """Write nothing any more once the schema is of another version than this."""
         self._version = version

@@ -47,5 +47,5 @@ class Keeping(OpenStore):
 
     def compact(self) -> None:
         """Write the whole file anew, without what is free in it; nobody else writes meanwhile."""
-        self._database.rows("VACUUM")
+        self._database.rewrite()
         self._database.checkpoint()
