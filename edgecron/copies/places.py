@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import re
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -14,6 +15,7 @@ from edgecron.errors import AlreadyExists, EdgecronError, InvalidInput, NotFound
 from edgecron.paths import state_dir
 
 _PARTIAL = ".edgecron-{}.partial"
+_OURS = re.compile(r"\.edgecron-[0-9a-f]+\.partial", re.ASCII)
 _BESIDE = ("-wal", "-shm", "-journal")
 
 
@@ -168,8 +170,12 @@ def _make_partial(folder: Path) -> tuple[Path, int]:
 def _clear_partials(folder: Path) -> None:
     """Remove partial files of ours that no process holds any more."""
     for path in folder.glob(_PARTIAL.format("*")):
+        if not _OURS.fullmatch(path.name):
+            continue  # Somebody else's, whose name could mean more than itself.
         try:
-            descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+            # Nobody may keep us waiting with a pipe of such a name.
+            flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+            descriptor = os.open(path, flags)
         except OSError:
             continue  # Another user's, or gone.
         try:

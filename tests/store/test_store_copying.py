@@ -262,6 +262,22 @@ def test_what_a_killed_backup_left_is_cleared_away_and_one_at_work_is_not(
         assert alive.exists()
 
 
+@pytest.mark.failure(63)
+def test_what_others_have_put_where_backups_go_neither_holds_us_up_nor_leads_us_on(
+    scheduler: Scheduler, target: Path, tmp_path: Path
+) -> None:
+    os.mkfifo(tmp_path / ".edgecron-0.partial")
+    alive, planted = tmp_path / ".edgecron-2.partial", tmp_path / ".edgecron-*.partial"
+    planted.touch()
+    with alive.open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+
+        scheduler.backup(target)
+
+        assert alive.exists()
+    assert names(target) == ["first"]
+
+
 def test_a_backup_can_be_sent_elsewhere(scheduler: Scheduler, path: Path, target: Path) -> None:
     with target.open("wb") as file:
         done = scheduler.write_backup(file.write)
