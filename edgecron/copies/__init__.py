@@ -1,6 +1,7 @@
 """Copies of a database: backups, and the way back.
 
 places.py    where a backup may go, and how a file gets its name
+renaming.py  names that change in one step
 backup.py    a safe copy of a database that is in use
 restore.py   a backup in the place of the database
 """

@@ -11,6 +11,7 @@ from contextlib import contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
 
+from edgecron.copies.renaming import rename_new
 from edgecron.errors import AlreadyExists, EdgecronError, InvalidInput, NotFound
 from edgecron.paths import state_dir
 
@@ -98,6 +99,17 @@ def put_in_place(partial: Path, target: Path, *, replace: bool) -> None:
     if replace:
         partial.replace(target)
     else:
+        rename_to_new(partial, target)
+    sync_folder(target.parent)
+
+
+def rename_to_new(partial: Path, target: Path) -> None:
+    """Give a file a name that is free. Raises AlreadyExists where it is taken meanwhile."""
+    try:
+        is_done = rename_new(partial, target)
+    except FileExistsError:
+        raise AlreadyExists(f"{target} exists already") from None
+    if not is_done:
         try:
             os.link(partial, target)
         except FileExistsError:
@@ -109,7 +121,6 @@ def put_in_place(partial: Path, target: Path, *, replace: bool) -> None:
             partial.rename(target)
         else:
             partial.unlink()
-    sync_folder(target.parent)
 
 
 def sync_file(path: Path) -> None:

@@ -19,9 +19,11 @@ from edgecron.copies.places import (
     date_words,
     partial_file,
     refuse_in_use,
+    rename_to_new,
     sync_file,
     sync_folder,
 )
+from edgecron.copies.renaming import exchange
 from edgecron.engine.health import find_holder
 from edgecron.engine.owner import find_stranger
 from edgecron.errors import (
@@ -112,10 +114,10 @@ class Restoration:
         aside = None
         with _held(self.database, is_readable=self.present is not None):
             refuse_alive(self.database)  # An engine may have started since, and wait for us.
-            if self.has_present:
-                aside = _set_aside(self.database, now=now)
-            self._partial.replace(self.database)
-            if aside is not None:
+            if not self.has_present:
+                rename_to_new(self._partial, self.database)
+            else:
+                aside = _set_aside(self.database, self._partial, now=now)
                 with suppress(FileNotFoundError):
                     state_dir(self.database).rename(state_dir(aside))
             sync_folder(self.database.parent)
@@ -273,8 +275,11 @@ def _held(database: Path, *, is_readable: bool) -> Iterator[None]:
         yield
 
 
-def _set_aside(database: Path, *, now: datetime) -> Path:
-    """Give the database a second name, with what lies beside it where it can't be read."""
+def _set_aside(database: Path, partial: Path, *, now: datetime) -> Path:
+    """Let the copy have the database's name, and the database another one; which.
+
+    What lies beside the database goes with it.
+    """
     number = 1
     while True:
         more = "" if number == 1 else f"-{number}"
@@ -286,9 +291,19 @@ def _set_aside(database: Path, *, now: datetime) -> Path:
     for beside in _BESIDE:
         with suppress(FileNotFoundError):
             database.with_name(database.name + beside).rename(aside.with_name(name + beside))
+    # Never under the name of a partial file, or whoever clears these away would take the database.
+    partial.rename(aside)
     try:
-        # Both names for a moment: so that there is no moment without the database.
-        os.link(database, aside, follow_symlinks=False)
+        is_done = exchange(aside, database)
     except OSError:
-        database.rename(aside)
+        aside.rename(partial)
+        raise
+    if not is_done:
+        aside.rename(partial)
+        try:
+            # Both names for a moment: so that there is no moment without the database.
+            os.link(database, aside, follow_symlinks=False)
+        except OSError:
+            database.rename(aside)
+        partial.replace(database)
     return aside

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -11,9 +12,11 @@ import apsw
 import pytest
 
 from edgecron.api import Scheduler
-from edgecron.copies import Restored, prepare_restore
+from edgecron.copies import Restored, places, prepare_restore
+from edgecron.copies import restore as restore_module
 from edgecron.engine.liveness import engine_lock_path, take_engine_lock
 from edgecron.errors import (
+    AlreadyExists,
     Conflict,
     DatabaseBusy,
     DatabaseFull,
@@ -216,3 +219,52 @@ def test_who_waited_for_a_file_that_was_replaced_meanwhile_does_not_write_to_it(
         Waiting(path, must_exist=True)
 
     assert names(scheduler) == ["first"]
+
+
+def test_a_database_that_comes_up_while_the_copy_is_made_ready_is_not_replaced(
+    backup: Path, tmp_path: Path
+) -> None:
+    clock, place = FakeClock(MORNING), tmp_path / "new.db"
+    with prepare_restore(place, backup, clock=clock, on_progress=lambda *_: None) as restoration:
+        with Scheduler(place, clock=clock) as other:
+            other.add(make_spec("other"))
+
+        with pytest.raises(AlreadyExists):
+            restoration.carry_out(skip_missed=False)
+
+    with Scheduler(place, clock=clock) as other:
+        assert names(other) == ["other"]
+
+
+def test_a_database_never_has_a_second_name(
+    scheduler: Scheduler, backup: Path, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def be_killed(*_: Path) -> bool:
+        raise OSError(errno.EIO, "killed here")
+
+    monkeypatch.setattr(restore_module, "exchange", be_killed)
+
+    with pytest.raises(OSError, match="killed here"):
+        restore(scheduler, backup)
+
+    assert path.stat().st_nlink == 1
+    assert names(scheduler) == ["first", "later"]
+    scheduler.close()
+    assert [found.name for found in path.parent.iterdir()] == ["edgecron.db"]
+
+
+def test_where_names_can_not_be_exchanged_a_backup_takes_the_place_as_well(
+    scheduler: Scheduler, backup: Path, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(restore_module, "exchange", lambda *_: False)
+    monkeypatch.setattr(places, "rename_new", lambda *_: False)
+
+    done = restore(scheduler, backup)
+    put_in_place(path.with_name("new.db"), backup)
+
+    assert names(scheduler) == ["first"]
+    scheduler.close()
+    assert done.aside is not None
+    assert sorted(path.parent.iterdir()) == sorted((path, done.aside, path.with_name("new.db")))
+    with Scheduler(done.aside, clock=FakeClock(MORNING)) as before:
+        assert names(before) == ["first", "later"]
