@@ -23,7 +23,7 @@ import stat
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from edgecron.hashing import blake2b
+from edgecron.hashing import sha256
 from edgecron.model import Claim
 from edgecron.timetext import format_ms
 
@@ -130,7 +130,10 @@ def run_environment(claim: Claim, base: Mapping[str, str], *, home: str) -> dict
 
 
 def idempotency_key(claim: Claim) -> str:
-    """32 hexadecimal digits, the same for every attempt of one fire and for no other fire."""
+    """32 hexadecimal digits, the same for every attempt of one fire and for no other fire.
+
+    Also where an attempt is made by another version of edgecron: how it is computed never changes.
+    """
     identity = (
         claim.schedule_id,
         claim.schedule,
@@ -139,8 +142,7 @@ def idempotency_key(claim: Claim) -> str:
         claim.plan_ms,
         claim.fire_key,
     )
-    content = repr(identity).encode("utf-8", "surrogatepass")
-    return blake2b(content, digest_size=16).hexdigest()
+    return sha256(repr(identity).encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
 
 def working_folder(cwd: str | None, *, home: str) -> str:

@@ -119,6 +119,11 @@ def test_a_payload_is_handed_on_as_it_is() -> None:
     assert run_environment(claim(job=job), {}, home="/")["EDGECRON_PAYLOAD"] == job.payload
 
 
+def test_the_idempotency_key_is_the_same_in_every_version() -> None:
+    # A fire may be tried again after an upgrade: with another key it would look like another one.
+    assert idempotency_key(claim()) == "4be667fc33f3cc8bc12b4129657489db"
+
+
 def test_the_idempotency_key_is_that_of_the_fire() -> None:
     fire = claim()
     same = claim(execution_id=42, lease_token="other", attempt=3, cause=Cause.SCHEDULE)
