@@ -5,7 +5,8 @@
     edgecron stats --since 2026-11-01 --json
 
 Of what was decided in the last seven days, or since --since, a duration or a time. Late is the time
-from due to started; what was caught up or backfilled is not counted in it. OK is the share of
+from due to started; what was caught up or backfilled is not counted in it. Times that were left out
+one after the other are one row: it counts whole, also where it began earlier. OK is the share of
 successes among the runs that succeeded, failed or were interrupted. At most the newest 100,000
 runs are looked at. With --json the last object, whose schedule is null, is all of them together.
 """

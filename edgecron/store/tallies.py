@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from edgecron.store.connection import Database
 from edgecron.tallies import EndedRun
 
@@ -15,7 +17,8 @@ _ENDED = "status NOT IN ('queued', 'running')"
 def find_ended(
     database: Database, schedule_id: int | None, *, since_ms: int, limit: int
 ) -> tuple[list[EndedRun], int | None]:
-    """Executions that have ended and were written since an instant, the newest first.
+    """Executions that have ended and were written since an instant, the newest first; then rows
+    of what was left out that have grown since.
 
     Of one schedule, or of all. At most `limit` are looked at; where there are more, the instant
     of the oldest of them comes with them.
@@ -36,7 +39,24 @@ def find_ended(
         rows.pop()
         cut_ms = rows[-1][8]
     # What was written by a clock that was set since may lie among them.
-    return [EndedRun(*row[:8]) for row in rows if row[9] and row[8] >= since_ms], cut_ms
+    found = [EndedRun(*row[:8]) for row in rows if row[9] and row[8] >= since_ms]
+    return found + _find_grown(database, schedule_id, since_ms=since_ms, params=params), cut_ms
+
+
+def _find_grown(
+    database: Database, schedule_id: int | None, *, since_ms: int, params: Mapping[str, object]
+) -> list[EndedRun]:
+    """What was left out in rows that were written before an instant, and have grown since.
+
+    A schedule whose run is stuck may have one such row and nothing else for weeks.
+    """
+    where = "" if schedule_id is None else "AND schedule_id = :schedule"
+    rows = database.rows(
+        f"""SELECT {_COLUMNS}, missed_to_at FROM executions
+            WHERE status = 'skipped' AND id < :first {where} ORDER BY id DESC LIMIT :limit""",
+        params,
+    )
+    return [EndedRun(*row[:8]) for row in rows if row[8] is not None and row[8] >= since_ms]
 
 
 def find_output_sizes(

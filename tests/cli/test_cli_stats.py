@@ -115,6 +115,22 @@ def test_times_of_a_range_count_each(story: Story) -> None:
     assert found.total.skipped == {"misfire": 4}
 
 
+def test_what_a_run_that_is_stuck_keeps_out_counts_as_long_as_that_goes_on(story: Story) -> None:
+    story.add("stuck", "* * * * *", lasts_s=1_000_000)
+    for _ in range(5):
+        story.after_s(60)
+    before = story.scheduler.now()
+    for _ in range(5):
+        story.after_s(60)
+
+    found = story.scheduler.tallies("stuck", since=before)
+    after = story.scheduler.tallies("stuck", since=story.scheduler.now() + DAY)
+
+    # One row, which has grown since: it counts whole.
+    assert found.total.skipped == {"overlap": 9}
+    assert after.total.skipped == {}
+
+
 def test_a_table_for_all_and_lines_for_one(edgecron: Edgecron, backup: str) -> None:
     edgecron("add", "fails", "--every", "1h", "--", "false")
     for name in (backup, "fails"):
