@@ -13,9 +13,9 @@ from edgecron.clock import Clock
 from edgecron.engine.adoption import Adopt
 from edgecron.engine.burst import Burst
 from edgecron.engine.catalogue import Catalogue
+from edgecron.engine.claiming import Claiming
 from edgecron.engine.events import EventKind, Report
 from edgecron.engine.firing import CHUNK, Firing
-from edgecron.engine.handover import claim_of, unreadable
 from edgecron.engine.liveness import Liveness
 from edgecron.engine.liveruns import LiveRuns
 from edgecron.engine.rescue import Rescue
@@ -24,10 +24,10 @@ from edgecron.engine.telling import Teller
 from edgecron.engine.timekeeping import Timekeeping
 from edgecron.errors import DatabaseUnusable
 from edgecron.hold import Hold
-from edgecron.model import Claim, EngineInfo, Outcome
+from edgecron.model import EngineInfo, Outcome
 from edgecron.retention import UNLIMITED, Retention
 from edgecron.runners import Runner
-from edgecron.store.contract import ClaimBatch, Ended, Granted, Seat, Store
+from edgecron.store.contract import ClaimBatch, Ended, Seat, Store
 from edgecron.supervisor.records import Flag
 from edgecron.trust import CLOCK_WAIT_MS
 
@@ -80,8 +80,6 @@ class Engine:
         self._pid = pid
         self._queues = queues
         self._max_running = max_running
-        self._burst = Burst(burst)
-        self._is_kept_back = False  # as many have started as may, within a second
         self._ring_peers = ring_peers
         self._only = only
         self._catalogue = Catalogue(store)
@@ -114,6 +112,18 @@ class Engine:
             live=self._live,
             teller=self._teller,
             adopt=adopt if only is None else None,
+        )
+        self._claiming = Claiming(
+            clock=clock,
+            live=self._live,
+            catalogue=self._catalogue,
+            teller=self._teller,
+            rescue=self._rescue,
+            burst=Burst(burst),
+            queues=queues,
+            max_running=max_running,
+            only=only,
+            fail=lambda outcome: self._unsaved.append(outcome),
         )
         self._engine_id: int | None = None
         self._noted_supervisor_id: str | None = None
@@ -183,7 +193,7 @@ class Engine:
         ended = self._end()
         self._mind_runners()
         self._note_supervisor()
-        looked = self._rescue.look(self._seat().engine_id)
+        looked = self._rescue.look(self._claiming.seat().engine_id)
         if looked.has_adopted:
             ended += self._end()  # What ended before it was adopted is there to be collected.
         self._live.let_go()
@@ -264,12 +274,13 @@ class Engine:
                 queues=self._queues if self._only is None else (),
                 now_ms=self._clock.now_ms(),
             )
+            self._claiming.engine_id = self._engine_id
 
     def _note_supervisor(self) -> None:
         """Put on record whom we claim for, before we do: nobody then clears its files away."""
         supervisor_id = self._live.own.supervisor_id
         if self._noted_supervisor_id != supervisor_id:
-            self._store.note_supervisor(self._seat().engine_id, supervisor_id)
+            self._store.note_supervisor(self._claiming.seat().engine_id, supervisor_id)
             self._noted_supervisor_id = supervisor_id
 
     # Ends.
@@ -311,7 +322,7 @@ class Engine:
             written.extend(ended)
             return batch
 
-        return written, self._take(claim)
+        return written, self._claiming.take(claim)
 
     def _hold(self, outcome: Outcome) -> None:
         """Take back a run that could not even be journalled: recovery queues it again.
@@ -343,12 +354,12 @@ class Engine:
         if self._beat_at_ms is None:
             self._beat_at_ms = now_ms + _BEAT_MS
         elif now_ms >= self._beat_at_ms:
-            self._store.beat(self._seat().engine_id, now_ms=self._clock.now_ms())
+            self._store.beat(self._claiming.seat().engine_id, now_ms=self._clock.now_ms())
             self._beat_at_ms = now_ms + _BEAT_MS
 
     def _end_cancelled(self) -> None:
         """Have what runs here ended whose end was asked for: on request, or for a newer fire."""
-        for execution_id in self._store.find_cancelled(self._seat().engine_id):
+        for execution_id in self._store.find_cancelled(self._claiming.seat().engine_id):
             self._live.cancel(execution_id)
 
     # Fires.
@@ -372,69 +383,16 @@ class Engine:
 
     def _claim(self, claim: Callable[[Seat, int], ClaimBatch]) -> ClaimBatch:
         """Run one claim transaction, start what it granted, and tell."""
-        batch = self._take(claim)
+        batch = self._claiming.take(claim)
         self._note_batch(batch)
-        return batch
-
-    def _take(self, claim: Callable[[Seat, int], ClaimBatch]) -> ClaimBatch:
-        """Run one claim transaction, and start what it granted."""
-        try:
-            seat = self._seat()
-            batch = claim(seat, self._clock.now_ms())
-            self._burst.take(len(batch.granted), self._clock.monotonic_ms())
-            self._is_kept_back = len(batch.granted) == seat.max_starts
-            claims = [claim for grant in batch.granted for claim in self._complete(grant)]
-        except DatabaseUnusable:
-            # What it granted is not known here: nothing is started, and recovery reads again.
-            self._rescue.suspect()
-            raise
-        if claims:
-            self._live.start(claims)
         return batch
 
     def _note_batch(self, batch: ClaimBatch) -> None:
         """Tell of a claim, and have what it replaces ended."""
-        self._tell_claims(batch)
+        self._claiming.tell(batch)
         if batch.has_replaced:
             self._end_cancelled()
             self._ring_peers()  # Some of it may be theirs.
-
-    def _tell_claims(self, batch: ClaimBatch) -> None:
-        """A decision may have been granted at once; a queued row's was told before."""
-        for one in batch.decided:
-            self._teller.tell_decided(one)
-        told = {one.execution_id for one in batch.decided}
-        for grant in batch.granted:
-            if grant.execution_id not in told:
-                run = self._live.find(grant.execution_id)
-                self._teller.tell_started(grant, run.schedule if run else None)
-
-    def _complete(self, grant: Granted) -> list[Claim]:
-        """What the runner needs, from what the store granted; nothing where that can't be read."""
-        entry = self._catalogue.find(grant.schedule_id, grant.revision)
-        if entry is not None and entry.spec is not None:
-            return [claim_of(grant, entry.spec)]
-        why = entry.error if entry else None
-        self._unsaved.append(unreadable(grant, why, now_ms=self._clock.now_ms()))
-        return []
-
-    def _seat(self) -> Seat:
-        assert self._engine_id is not None
-        return Seat(
-            engine_id=self._engine_id,
-            supervisor_id=self._live.own.supervisor_id,
-            queues=self._queues,
-            max_running=self._max_running,
-            max_starts=self._burst.free(self._clock.monotonic_ms()),
-            only=self._only,
-        )
-
-    def _burst_wait_ms(self) -> int | None:
-        """When the next start is allowed, where that keeps something back."""
-        if not self._is_kept_back or not self._store.has_queued():
-            return None
-        # What was not allowed at the claim may be by now: then at once.
-        return self._burst.wait_ms(self._clock.monotonic_ms()) or 0
 
     def _next_wake_ms(self, hold: Hold) -> int | None:
         now_ms = self._clock.now_ms()
@@ -446,5 +404,9 @@ class Engine:
             *(self._rescue.wake_ms, self._live.wake_ms, self._timekeeping.wake_ms),
             self._retaining.wake_ms,
         )
-        wakes = [now_ms + wait for wait in (*waits, self._burst_wait_ms()) if wait is not None]
+        wakes = [
+            now_ms + wait
+            for wait in (*waits, self._claiming.wait_ms(self._store))
+            if wait is not None
+        ]
         return min(wakes if due_ms is None else [*wakes, due_ms], default=None)

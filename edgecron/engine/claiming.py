@@ -1,0 +1,105 @@
+"""Claims of one engine: who claims, what was granted is started, and all of it is told."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from edgecron.clock import Clock
+from edgecron.engine.burst import Burst
+from edgecron.engine.catalogue import Catalogue
+from edgecron.engine.handover import claim_of, unreadable
+from edgecron.engine.liveruns import LiveRuns
+from edgecron.engine.rescue import Rescue
+from edgecron.engine.telling import Teller
+from edgecron.errors import DatabaseUnusable
+from edgecron.model import Claim, Outcome
+from edgecron.store.contract import ClaimBatch, Granted, Seat, Store
+
+
+class Claiming:
+    """Claims for an engine's supervisor, within its places and its burst.
+
+    `engine_id` is None before the engine is on record. `fail` is given the end of a granted
+    execution that can't be read.
+    """
+
+    def __init__(
+        self,
+        *,
+        clock: Clock,
+        live: LiveRuns,
+        catalogue: Catalogue,
+        teller: Teller,
+        rescue: Rescue,
+        burst: Burst,
+        queues: tuple[str, ...],
+        max_running: int,
+        only: int | None,
+        fail: Callable[[Outcome], object],
+    ) -> None:
+        self.engine_id: int | None = None
+        self._clock = clock
+        self._live = live
+        self._catalogue = catalogue
+        self._teller = teller
+        self._rescue = rescue
+        self._burst = burst
+        self._queues = queues
+        self._max_running = max_running
+        self._only = only
+        self._fail = fail
+        self._is_kept_back = False  # as many have started as may, within a second
+
+    def seat(self) -> Seat:
+        """Who claims now, and how much."""
+        assert self.engine_id is not None
+        return Seat(
+            engine_id=self.engine_id,
+            supervisor_id=self._live.own.supervisor_id,
+            queues=self._queues,
+            max_running=self._max_running,
+            max_starts=self._burst.free(self._clock.monotonic_ms()),
+            only=self._only,
+        )
+
+    def take(self, claim: Callable[[Seat, int], ClaimBatch]) -> ClaimBatch:
+        """Run one claim transaction, and start what it granted."""
+        try:
+            seat = self.seat()
+            batch = claim(seat, self._clock.now_ms())
+            self._burst.take(len(batch.granted), self._clock.monotonic_ms())
+            self._is_kept_back = len(batch.granted) == seat.max_starts
+            claims = [claim for grant in batch.granted for claim in self._complete(grant)]
+        except DatabaseUnusable:
+            # What it granted is not known here: nothing is started, and recovery reads again.
+            self._rescue.suspect()
+            raise
+        if claims:
+            self._live.start(claims)
+        return batch
+
+    def tell(self, batch: ClaimBatch) -> None:
+        """Tell of what a claim decided and started; a queued row's decision was told before."""
+        for one in batch.decided:
+            self._teller.tell_decided(one)
+        told = {one.execution_id for one in batch.decided}
+        for grant in batch.granted:
+            if grant.execution_id not in told:
+                run = self._live.find(grant.execution_id)
+                self._teller.tell_started(grant, run.schedule if run else None)
+
+    def wait_ms(self, store: Store) -> int | None:
+        """How long until the next start is allowed, where that keeps something back."""
+        if not self._is_kept_back or not store.has_queued():
+            return None
+        # What was not allowed at the claim may be by now: then at once.
+        return self._burst.wait_ms(self._clock.monotonic_ms()) or 0
+
+    def _complete(self, grant: Granted) -> list[Claim]:
+        """What the runner needs, from what the store granted; nothing where that can't be read."""
+        entry = self._catalogue.find(grant.schedule_id, grant.revision)
+        if entry is not None and entry.spec is not None:
+            return [claim_of(grant, entry.spec)]
+        why = entry.error if entry else None
+        self._fail(unreadable(grant, why, now_ms=self._clock.now_ms()))
+        return []
