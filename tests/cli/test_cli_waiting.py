@@ -19,7 +19,7 @@ from edgecron.store.connection import Database
 from edgecron.triggers import load_zone
 from support.cli import Edgecron
 from support.engines import Place
-from support.processes import BOUND_S
+from support.processes import BOUND_S, Gate
 from support.reading import read_bytes
 from support.terminal import on_terminal, read_until
 
@@ -263,8 +263,15 @@ def test_a_run_that_waits_for_its_group_says_so_once(place: Place, edgecron: Edg
 
 
 @pytest.mark.failure(75)
-def test_a_run_goes_on_when_the_reader_of_its_output_has_gone(anywhere: Place) -> None:
-    add(anywhere, "x", f"echo one; {anywhere.gate.line}; echo two; {anywhere.gate.line}")
+def test_a_run_goes_on_when_the_reader_of_its_output_has_gone(
+    anywhere: Place, tmp_path: Path, stack: ExitStack
+) -> None:
+    # A gate of its own: who comes back to one that is just being opened passes it again.
+    folder = tmp_path / "later"
+    folder.mkdir()
+    later = Gate(folder)
+    stack.callback(later.close)
+    add(anywhere, "x", f"echo one; {anywhere.gate.line}; echo two; {later.line}")
     waiting = program(anywhere, "run", "x", "--wait")
     assert waiting.stdout is not None
     read_bytes(waiting.stdout, b"one\n")
@@ -279,7 +286,7 @@ def test_a_run_goes_on_when_the_reader_of_its_output_has_gone(anywhere: Place) -
     # Not 0: that would say that the job has done its work.
     assert waiting.wait(BOUND_S) == 125
     assert words.startswith("edgecron: run 1 goes on; to end it: edgecron --db ")
-    anywhere.gate.wait_arrival()
+    later.wait_arrival()
     assert anywhere.scheduler.execution(1).status is Status.RUNNING
 
 
