@@ -96,13 +96,19 @@ class Limits:
     database_bytes: int | None
 
 
-def limits_at(retention: Retention, now_ms: int, *, is_trusted: bool) -> Limits:
-    """The limits as of now. By a clock that can't be trusted, nothing is too old."""
+def limits_at(
+    retention: Retention, now_ms: int, *, is_trusted: bool, passed_ms: int | None = None
+) -> Limits:
+    """The limits as of now. By a clock that can't be trusted, nothing is too old.
+
+    Ages are those at `passed_ms`, where that is given and earlier.
+    """
+    aged_ms = now_ms if passed_ms is None else min(now_ms, passed_ms)
     return Limits(
         now_ms=now_ms,
-        output_before_ms=_before_ms(retention.output_age_s, now_ms) if is_trusted else None,
+        output_before_ms=_before_ms(retention.output_age_s, aged_ms) if is_trusted else None,
         output_bytes=output_limit(retention),
-        history_before_ms=_before_ms(retention.history_age_s, now_ms) if is_trusted else None,
+        history_before_ms=_before_ms(retention.history_age_s, aged_ms) if is_trusted else None,
         history_count=retention.history_count,
         database_bytes=retention.database_bytes,
     )

@@ -10,6 +10,7 @@ from edgecron.engine.events import EventKind
 from edgecron.engine.telling import Teller
 from edgecron.retention import Kind, Removed, Retention, limits_at
 from edgecron.store.contract import Store
+from edgecron.trust import resolve_mark_ms
 
 _FIRST_MS = 60_000  # after the start, which has enough to do
 _EVERY_MS = 3_600_000
@@ -19,7 +20,9 @@ PAUSE_MS = 2  # between transactions: longer than who waits for the lock naps
 class Retaining:
     """Begins a pass at most once an hour, in a step that had something to write.
 
-    An engine that nothing wakes removes nothing: nothing has come since, either.
+    An engine that nothing wakes removes nothing: nothing has come since, either. By a clock that
+    nothing keeps right, ages are those of what has surely passed: a year that a person set wrong is
+    believed for fires, which can be made good, and would take most of the history with it.
     """
 
     def __init__(self, *, store: Store, clock: Clock, teller: Teller, retention: Retention) -> None:
@@ -53,8 +56,19 @@ class Retaining:
     def _begin(self, *, is_trusted: bool) -> None:
         self._next_ms = self._clock.monotonic_ms() + _EVERY_MS
         if not self._retention.is_unlimited:
-            limits = limits_at(self._retention, self._clock.now_ms(), is_trusted=is_trusted)
+            limits = limits_at(
+                self._retention,
+                self._clock.now_ms(),
+                is_trusted=is_trusted,
+                passed_ms=self._find_passed_ms(),
+            )
             self._going = self._store.begin_pruning(limits)
+
+    def _find_passed_ms(self) -> int | None:
+        """The instant that has surely passed, where nothing keeps the clock right."""
+        if self._clock.is_synchronised():
+            return None
+        return resolve_mark_ms(self._store.find_clock_marks().trusted_high_ms)
 
     def _end(self) -> None:
         """Tell what went, where anything did."""

@@ -10,7 +10,7 @@ import pytest
 from edgecron.api import Scheduler
 from edgecron.engine.events import EventKind
 from edgecron.errors import NotFound
-from edgecron.model import Policies
+from edgecron.model import Policies, Status
 from edgecron.retention import Retention
 from edgecron.store.connection import Database
 from edgecron.timetext import from_ms
@@ -151,6 +151,31 @@ def test_by_a_clock_that_can_not_be_trusted_no_history_is_too_old(tmp_path: Path
     assert len(story.runs("job")) >= 5
     assert pruned(story) == []
     scheduler.close()
+
+
+@pytest.mark.failure(5)
+@pytest.mark.parametrize(("synchronised", "left"), [(True, 1), (None, 5)])
+def test_by_a_clock_that_nothing_keeps_right_history_is_as_old_as_has_surely_passed(
+    tmp_path: Path, synchronised: bool | None, left: int
+) -> None:
+    story = Story(tmp_path / "story.db")
+    story.add("past", "every 1m")
+    story.add("job", "every 1m")
+    for _ in range(5):
+        story.after_s(60)
+    story.scheduler.pause("past")
+    clock = story.world.clock
+    story.world.kill_engine(story.key)
+    clock.synchronised = synchronised
+    clock.step_ms(365 * 24 * HOUR_S * 1000)
+    story.key = story.world.start_engine(retention=Retention(history_age_s=100 * 24 * HOUR_S))
+
+    for _ in range(5):
+        story.after_s(60)
+        for _ in range(4):
+            story.engine.step()
+
+    assert len([row for row in story.runs("past") if row.status is Status.SUCCESS]) == left
 
 
 def test_what_went_is_not_backfilled(story: Story) -> None:
