@@ -346,10 +346,7 @@ class Database:
     def _check_file(self) -> None:
         # What is written to a deleted file is lost, and to a replaced one is a second history.
         if _identity_of(self.path) != self._identity:
-            raise DatabaseGone(
-                f"database {self.path} was deleted, moved or replaced while it was open",
-                hint="put it back, or start anew",
-            )
+            raise _gone(self.path)
 
     def _check_version(self) -> None:
         known = self._version
@@ -416,6 +413,8 @@ def translated_errors(path: Path) -> Iterator[None]:
     except apsw.FullError as error:
         raise _full(path) from error
     except apsw.ReadOnlyError as error:
+        if getattr(error, "extendedresult", 0) == apsw.SQLITE_READONLY_DBMOVED:
+            raise _gone(path) from error
         raise unwritable(path) from error
     except (apsw.CantOpenError, apsw.PermissionsError, apsw.AuthError) as error:
         raise DatabaseUnusable(
@@ -432,6 +431,13 @@ def translated_errors(path: Path) -> Iterator[None]:
         if getattr(error, "extendedresult", 0) == apsw.SQLITE_IOERR_SHMSIZE:
             raise _full(path) from error
         raise DatabaseUnusable(f"database {path} can't be used ({error})") from error
+
+
+def _gone(path: Path) -> DatabaseGone:
+    return DatabaseGone(
+        f"database {path} was deleted, moved or replaced while it was open",
+        hint="put it back, or start anew",
+    )
 
 
 def _full(path: Path) -> DatabaseFull:

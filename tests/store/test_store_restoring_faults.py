@@ -207,12 +207,15 @@ class Waiting(Database):
         return super()._wait_for_lock(tries_before)
 
 
+@pytest.mark.failure(31)
+@pytest.mark.parametrize("mode", ["wal", "delete"])
 def test_who_waited_for_a_file_that_was_replaced_meanwhile_does_not_write_to_it(
-    scheduler: Scheduler, backup: Path, path: Path
+    scheduler: Scheduler, backup: Path, path: Path, mode: str
 ) -> None:
     scheduler.close()
     Waiting.holder, Waiting.new = apsw.Connection(str(path)), backup
     Waiting.holder.execute("PRAGMA locking_mode = EXCLUSIVE")
+    Waiting.holder.pragma("journal_mode", mode)
     Waiting.holder.execute("BEGIN EXCLUSIVE")
 
     with pytest.raises(DatabaseGone, match="replaced while it was open"):
