@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import io
 import os
 import sys
 
@@ -40,6 +41,13 @@ def _fill_streams() -> None:
         if getattr(sys, name) is None:
             # Never closed again: it stands for the stream as long as the program runs.
             setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115
+    stdout = sys.stdout
+    if isinstance(getattr(stdout, "buffer", None), io.RawIOBase):
+        # A Python that is told not to buffer, as in containers, writes a part where a disk is full
+        # or a reader goes, and says so to nobody. By lines all is written, or it raises.
+        sys.stdout = open(  # noqa: SIM115
+            stdout.fileno(), "w", 1, stdout.encoding, stdout.errors, closefd=False
+        )
 
 
 if __name__ == "__main__":

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import stat
+import subprocess
+import sys
 import tomllib
 from pathlib import Path
 
 import pytest
 
 from support.cli import Edgecron
+from support.places import small_disk
 
 
 def test_schedules_are_written_as_toml(edgecron: Edgecron, backup: str) -> None:
@@ -31,6 +35,27 @@ def test_schedules_are_written_as_toml(edgecron: Edgecron, backup: str) -> None:
             },
         }
     }
+
+
+@pytest.mark.failure(51)
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_a_disk_that_has_no_room_for_all_of_it_is_a_failure(
+    edgecron: Edgecron, database: Path, tmp_path: Path, unbuffered: str
+) -> None:
+    edgecron("add", "large", "--every", "1h", "--stdin", "much " * 8_000, "--", "cat")
+
+    with small_disk(tmp_path / "disk", kib=16) as disk, (disk / "all.toml").open("wb") as file:
+        done = subprocess.run(
+            [sys.executable, "-m", "edgecron", "--db", str(database), "export"],
+            stdout=file,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+            env=os.environ | {"PYTHONUNBUFFERED": unbuffered},
+        )
+
+    assert done.returncode == 1
+    assert "no space left on device" in done.stderr
 
 
 def test_only_those_that_are_named_are_written(edgecron: Edgecron, backup: str) -> None:
