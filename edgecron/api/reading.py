@@ -210,6 +210,10 @@ class Reading(Opened):
             is_trusted=is_trusted(now_ms, mark_ms=mark_ms, is_synchronised=is_synchronised),
         )
 
+    def local_zone(self) -> str | None:
+        """The zone that is local for the engines, by their last look; None before the first."""
+        return self.store.find_clock_marks().local_timezone
+
     def twins(self) -> list[Twin]:
         """The processes that run a copy of this database: each schedule fires in both."""
         from edgecron.engine.twins import find_twins

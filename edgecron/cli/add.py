@@ -24,7 +24,7 @@ from edgecron.cli.phrases import next_sentence
 from edgecron.cli.session import Session
 
 if TYPE_CHECKING:
-    from edgecron.model import Job
+    from edgecron.model import Job, Schedule
     from edgecron.triggers import Trigger
 
 TAKES_ARGV = True
@@ -50,7 +50,7 @@ def run(cli: Session, args: Namespace) -> int:
     if not triggers:
         raise UsageError(
             f"schedule {args.name!r} has no time to run at",
-            hint="give --cron, --every, --at or --on-boot",
+            hint="give --cron, --every, --at, --on-boot or --after",
         )
     spec = ScheduleSpec(
         name=args.name,
@@ -81,6 +81,7 @@ def run(cli: Session, args: Namespace) -> int:
         cli.flush()
         cli.say(f"see it: {see}\nrun it now: {fire}\nremove it: {cli.command(f'rm {name}')}")
     warn_of(cli, args, triggers, spec.job)
+    warn_of_zone(cli, schedule)
     cli.warn_without_engine(scheduler)
     return 0
 
@@ -104,6 +105,23 @@ def warn_of(cli: Session, args: Namespace, triggers: list[Trigger], job: Job) ->
     missing = _find_missing_command(job) if args.argv is not None else None
     if missing is not None:
         cli.warn(missing)
+
+
+def warn_of_zone(cli: Session, schedule: Schedule) -> None:
+    """Say that local times are other ones for the engines, where the zone here is not theirs."""
+    from edgecron.triggers import CronTrigger
+    from edgecron.triggers.zones import LOCAL, local_zone_mark, local_zone_name
+
+    triggers = cli.scheduler().triggers(schedule)
+    if schedule.spec.timezone != LOCAL or not any(isinstance(t, CronTrigger) for t in triggers):
+        return
+    theirs, ours = cli.scheduler().local_zone(), local_zone_mark()
+    if theirs is not None and theirs != ours and {theirs, ours} != {"UTC", "Etc/UTC"}:
+        cli.warn(
+            f"local time is that of {local_zone_name()} here, and that of"
+            f" {theirs.partition(':')[0]} for the engine, which goes by its own;"
+            f" say which is meant: {cli.command(f'edit {schedule.name} --tz ZONE')}"
+        )
 
 
 def _find_missing_command(job: Job) -> str | None:

@@ -20,7 +20,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from edgecron.cli import wanted, wantedjob
-from edgecron.cli.add import warn_of
+from edgecron.cli.add import warn_of, warn_of_zone
 from edgecron.cli.session import Session
 from edgecron.documents.values import NONE
 
@@ -72,6 +72,8 @@ def run(cli: Session, args: Namespace) -> int:
         schedule = scheduler.schedule(schedule.name)
     put_changed(cli, schedule, find_changes(before, schedule_table(schedule)))
     warn_of(cli, args, triggers, schedule.spec.job)
+    if triggers or args.tz is not None:
+        warn_of_zone(cli, schedule)
     return 0
 
 

@@ -54,7 +54,10 @@ _ENVIRONMENT = (
     ("TERM", "There are no colours either where it is dumb."),
     ("COLUMNS", "The width that tables and help have to fit; else it is the terminal's."),
     ("VISUAL, EDITOR", "What edit NAME opens."),
-    ("TZ", "The zone of times on the screen, and the local zone of new schedules."),
+    (
+        "TZ",
+        "The zone of times that are shown or given. Local times of schedules are the engine's.",
+    ),
 )
 _JOB_ENVIRONMENT = (
     "A job has an environment of its own: PATH, TZ, LANG and LC_* of the engine, HOME, USER and"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sqlite3
 from pathlib import Path
 
 import pytest
@@ -290,6 +291,30 @@ def test_a_machine_whose_zone_is_unknown_is_told_so(
     assert said.code == 0
     assert backup in said.out
     assert "times are shown in UTC" in said.err
+
+
+@pytest.mark.parametrize(
+    ("words", "is_warned"),
+    [
+        (("--cron", "0 3 * * *"), True),
+        (("--cron", "0 3 * * *", "--tz", "Asia/Tokyo"), False),
+        (("--every", "1h"), False),
+    ],
+)
+def test_local_times_that_are_other_ones_for_the_engine_are_warned_of(
+    edgecron: Edgecron, backup: str, database: Path, words: tuple[str, ...], is_warned: bool
+) -> None:
+    connection = sqlite3.connect(database)
+    connection.execute("UPDATE meta SET local_timezone = 'Europe/Berlin'")
+    connection.commit()
+    connection.close()
+
+    added = edgecron("add", "x", *words, "--", "true")
+    edited = edgecron("edit", backup, *words)
+
+    for said in (added, edited):
+        assert said.code == 0
+        assert ("is that of UTC here, and that of Europe/Berlin for" in said.err) is is_warned
 
 
 def test_colour_is_given_only_where_it_is_wanted(edgecron: Edgecron, backup: str) -> None:
