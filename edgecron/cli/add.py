@@ -102,6 +102,8 @@ def warn_of(cli: Session, args: Namespace, triggers: list[Trigger], job: Job) ->
         cli.warn(f"{name} is kept readable in the database; put secrets into a file for --env-file")
     for sentence in wantedjob.find_missing_paths(args):
         cli.warn(sentence)
+    if args.argv is not None:
+        _warn_of_other_database(cli, job)
     missing = _find_missing_command(job) if args.argv is not None else None
     if missing is not None:
         cli.warn(missing)
@@ -121,6 +123,21 @@ def warn_of_zone(cli: Session, schedule: Schedule) -> None:
             f"local time is that of {local_zone_name()} here, and that of"
             f" {theirs.partition(':')[0]} for the engine, which goes by its own;"
             f" say which is meant: {cli.command(f'edit {schedule.name} --tz ZONE')}"
+        )
+
+
+def _warn_of_other_database(cli: Session, job: Job) -> None:
+    """Say that a job of ours would find another database than the one that it is added to."""
+    from os.path import basename
+
+    given = cli.config().find("database")
+    told = (word.partition("=")[0] for word in job.argv)
+    if given is None or basename(job.argv[0]) != "edgecron" or "--db" in told:
+        return
+    if given.origin in ("--db", "EDGECRON_DB") and "EDGECRON_DB" not in job.env:
+        cli.warn(
+            f"a job does not see {given.origin}: its edgecron looks into this user's own database;"
+            f" add --db {cli.database_path()} to its command"
         )
 
 

@@ -317,6 +317,17 @@ def test_local_times_that_are_other_ones_for_the_engine_are_warned_of(
         assert ("is that of UTC here, and that of Europe/Berlin for" in said.err) is is_warned
 
 
+def test_a_job_of_ours_that_would_find_another_database_is_warned_of(
+    edgecron: Edgecron, database: Path
+) -> None:
+    bare = edgecron("add", "x", "--every", "1h", "--", "edgecron", "backup", "/var/backups/")
+    told = edgecron("add", "y", "--every", "1h", "--", "edgecron", f"--db={database}", "list")
+
+    assert "a job does not see EDGECRON_DB" in bare.err
+    assert f"add --db {database} to its command" in bare.err
+    assert "EDGECRON_DB" not in told.err
+
+
 def test_colour_is_given_only_where_it_is_wanted(edgecron: Edgecron, backup: str) -> None:
     assert "\x1b" not in edgecron("list").out
     assert "\x1b" in edgecron("--color", "always", "list").out
