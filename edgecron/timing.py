@@ -55,7 +55,7 @@ def compile_spec(
     if not spec.triggers:
         raise InvalidTrigger(
             f"schedule {spec.name!r} has no time to run at",
-            hint="give --cron, --every, --at or --on-boot",
+            hint="give --cron, --every, --at, --on-boot or --after",
         )
     if len(spec.triggers) > _MOST_TRIGGERS:
         raise InvalidTrigger(

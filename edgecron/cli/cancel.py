@@ -28,11 +28,10 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def run(cli: Session, args: Namespace) -> int:
-    from edgecron.cli.options import read_count
     from edgecron.errors import Conflict, SupervisorUnavailable
 
     scheduler = cli.scheduler(must_exist=True)
-    numbers = [read_count(word, what="RUN", most=_MOST_ID) for word in args.runs]
+    numbers = [_number(cli, word) for word in args.runs]
     for number in numbers:
         scheduler.execution(number)
     cancelled: list[Execution] = []
@@ -55,6 +54,26 @@ def run(cli: Session, args: Namespace) -> int:
     for one in before:
         cli.say(f"edgecron: {one.message}")
     raise last
+
+
+def _number(cli: Session, word: str) -> int:
+    """The number of a run. Raises UsageError, which names the runs of a schedule given instead."""
+    from edgecron.cli.options import read_count
+    from edgecron.errors import NotFound, UsageError
+    from edgecron.model import Status
+
+    try:
+        return read_count(word, what="RUN", most=_MOST_ID)
+    except UsageError as error:
+        try:
+            active = cli.scheduler().history(word, statuses=(Status.RUNNING, Status.QUEUED))
+        except NotFound:
+            raise error from None
+    ids = " ".join(str(run.id) for run in active)
+    raise UsageError(
+        f"RUN is {word!r}, a schedule, expected the number of a run",
+        hint=cli.command(f"cancel {ids}") if active else "nothing of it runs or waits",
+    )
 
 
 def _sentence(execution: Execution) -> str:

@@ -78,7 +78,10 @@ def _find(cli: Session, names: list[str]) -> list[Schedule]:
     if names:
         return [scheduler.schedule(name) for name in dict.fromkeys(names)]
     found = cli.find_scheduler()
-    return [] if found is None else found.schedules()
+    schedules = [] if found is None else found.schedules()
+    if not schedules:
+        cli.say(f"edgecron: no schedules in {scheduler.path}: nothing is exported")
+    return schedules
 
 
 def _put(cli: Session, text: str, *, file: str | None) -> None:

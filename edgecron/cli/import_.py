@@ -33,7 +33,7 @@ _MOST_BYTES = 16 * 1024 * 1024
 
 def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("format", metavar="crontab", help="what is imported")
-    parser.add_argument("file", metavar="FILE|-", help="the file; - is stdin")
+    parser.add_argument("file", nargs="?", metavar="FILE|-", help="the file; - is stdin")
     which = parser.add_mutually_exclusive_group()
     which.add_argument("--system", action="store_true", help="lines have a user column")
     which.add_argument("--user-format", action="store_true", help="lines have no user column")
@@ -43,8 +43,15 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def run(cli: Session, args: Namespace) -> int:
+    if args.file is None and args.format != "crontab":
+        from shlex import quote
+
+        words = cli.command(f"import crontab {quote(args.format)}")
+        raise UsageError("what is imported is missing, expected crontab FILE", hint=words)
     if args.format != "crontab":
         raise UsageError(f"{args.format!r} can't be imported, expected crontab")
+    if args.file is None:
+        raise UsageError("the crontab is missing, expected FILE, or - for stdin")
     if args.comment_out:
         _refuse_comment_out(args.file)
     content = _read(args.file)
@@ -75,7 +82,7 @@ def _refuse(cli: Session, crontab: Crontab) -> NoReturn:
             cli.warn(str(warning))
         for problem in crontab.problems:
             hint = f" ({problem.hint})" if problem.hint else ""
-            cli.say(f"line {problem.line}: {problem.message}{hint}: {problem.raw[:120].strip()}")
+            cli.say(f"line {problem.line}: {problem.message}{hint}: {_shown(problem.raw)}")
     raise InvalidCrontab(
         "nothing is imported, as"
         f" {'a line' if count == 1 else f'{count} of its lines'} can't be carried over",
@@ -89,6 +96,11 @@ def _refuse(cli: Session, crontab: Crontab) -> NoReturn:
             for problem in crontab.problems
         ],
     )
+
+
+def _shown(line: str) -> str:
+    """A line as a person knows it: a tab between its fields is nothing to escape."""
+    return line[:120].strip().replace("\t", " ")
 
 
 def _read(file: str) -> bytes:
@@ -180,7 +192,12 @@ def _put(cli: Session, added: list[Schedule], comparison: Comparison) -> None:
     if comparison.known:
         names = ", ".join(entry.spec.name for entry in comparison.known)
         cli.say(f"there already: {names}")
-    cli.say(f"imported {count_words(len(added), 'schedule')}" if added else "nothing new to import")
+    if added:
+        cli.say(f"imported {count_words(len(added), 'schedule')}")
+    else:
+        cli.say(
+            "nothing new to import" if comparison.known else "nothing to import: it has no jobs"
+        )
 
 
 def _part_from_cron(

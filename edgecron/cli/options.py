@@ -79,13 +79,16 @@ class Parser(argparse.ArgumentParser):
         """Parse all of argv. An option that is not known gets a suggestion."""
         args, unknown = self.parse_known_args(argv)
         if unknown:
-            self._refuse(unknown[0])
+            self._refuse(unknown[0], argv)
         return args
 
-    def _refuse(self, word: str) -> NoReturn:
-        if word[:1] != "-":
-            raise UsageError(f"argument {word!r} is not known", hint=f"see: {self.prog} --help")
+    def _refuse(self, word: str, argv: list[str]) -> NoReturn:
         known = [option for action in self._actions for option in action.option_strings]
+        if word[:1] != "-":
+            hint = _stray_hint(word, argv) if "--cron" in known else None
+            raise UsageError(
+                f"argument {word!r} is not known", hint=hint or f"see: {self.prog} --help"
+            )
         _refuse_option(word, known, prog=self.prog)
 
 
@@ -182,6 +185,16 @@ def _describe_globals(parser: Parser) -> None:
     group.add_argument(
         "--config", metavar="PATH|none", help="your configuration file (or EDGECRON_CONFIG)"
     )
+
+
+def _stray_hint(word: str, argv: list[str]) -> str:
+    """What a word was meant to be that stands where no word may: a part of a time, or of a job."""
+    if word[:1] == "@" or len(word.split()) > 4:
+        return f"a time is given with an option: --cron {word!r}"
+    after = argv[argv.index("--cron") + 1 :] if "--cron" in argv else []
+    if after and " " not in after[0] and word in after[1:6]:
+        return "the shell took the cron text apart: put it in quotes, as in --cron '0 2 * * *'"
+    return "the command comes last, after --"
 
 
 def _refuse_option(word: str, known: Iterable[str], *, prog: str) -> NoReturn:

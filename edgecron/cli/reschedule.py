@@ -6,7 +6,8 @@
 
 Earlier or later: the run after it follows the schedule's trigger as ever. Times that pass before
 a later one are not run as well: the latest of them runs then, the others are one skipped row. The
-move is forgotten when the schedule's times are changed, and when it is paused.
+move is forgotten when the schedule's times are changed, and when it is paused. To take it back,
+move it to the old time, which is in the answer, or pause and resume it.
 """
 
 from __future__ import annotations

@@ -162,8 +162,12 @@ class Session:
         from edgecron.cli.streams import tell
         from edgecron.safetext import clean
 
-        tell(clean(question), end="")
-        return sys.stdin.readline().strip().lower() in ("y", "yes")
+        try:
+            tell(clean(question), end="")
+            return sys.stdin.readline().strip().lower() in ("y", "yes")
+        except KeyboardInterrupt:
+            tell("")  # What the shell says next begins a line.
+            raise
 
     def warn(self, text: str) -> None:
         """A warning for a person, on stderr: one line, wrapped on a terminal."""

@@ -51,5 +51,8 @@ OTHER_WORDS = {
     "start": "daemon", "serve": "daemon", "engine": "daemon", "create": "add", "new": "add",
     "change": "edit", "stop": "pause", "unpause": "resume", "trigger": "run", "info": "show",
     "dump": "backup", "save": "backup", "recover": "restore", "explain": "why",
-    "postpone": "reschedule", "defer": "reschedule", "settings": "config",
+    "postpone": "reschedule", "defer": "reschedule", "settings": "config", "kill": "cancel",
+    "abort": "cancel", "enable": "resume", "disable": "pause", "suspend": "pause", "tail": "logs",
+    "runs": "history", "jobs": "list", "ps": "status", "top": "status", "rename": "edit",
+    "validate": "check", "load": "apply", "version": "--version",
 }  # fmt: skip

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
 from collections.abc import Collection, Iterator
 from datetime import datetime
@@ -12,6 +13,7 @@ from edgecron.documents.tables import read_table
 from edgecron.errors import InvalidDocument
 
 MOST_BYTES = 16 * 1024 * 1024
+_TWICE = re.compile(r"cannot declare .* twice|cannot overwrite a value")
 
 
 def read_document(content: bytes, *, now: datetime | None = None) -> Document:
@@ -51,6 +53,13 @@ def _load(text: str) -> dict[str, Any]:
         raise InvalidDocument("its values are nested too deeply") from None
     except ValueError as error:  # TOMLDecodeError, and numbers out of all bounds.
         words = f"{str(error)[:1].lower()}{str(error)[1:]}"
+        twice = _TWICE.search(words)
+        if twice is not None:
+            raise InvalidDocument(
+                f"the file is not TOML: {words[twice.end() :].strip(' ()')}: a name stands there"
+                " for the second time",
+                hint="a table, and a key within one, is given once",
+            ) from None
         raise InvalidDocument(
             f"the file is not TOML: {words}", hint='text stands in quotes: timeout = "1h"'
         ) from None

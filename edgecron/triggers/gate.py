@@ -111,7 +111,10 @@ def _expand_macro(text: str) -> str:
     macro = MACROS.get(text.lower())
     if macro is not None:
         return macro
-    hints = {"@reboot": "write 'on boot'", "@every": f"write '{text[1:].lower()}'"}
+    hints = {
+        "@reboot": "write 'on boot'; of add and edit: --on-boot",
+        "@every": f"write '{text[1:].lower()}'",
+    }
     raise InvalidTrigger(
         f"macro {text.split()[0]!r} is not known, expected one of {' '.join(MACROS)}",
         hint=hints.get(text.split()[0].lower(), "write one of these, or five fields"),

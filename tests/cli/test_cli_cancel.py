@@ -46,6 +46,20 @@ def test_what_was_cancelled_comes_as_json(edgecron: Edgecron, backup: str) -> No
     assert [run["status"] for run in said.json] == ["cancelled"]
 
 
+def test_the_name_of_a_schedule_is_answered_with_the_numbers_of_its_runs(
+    edgecron: Edgecron, backup: str
+) -> None:
+    edgecron("edit", backup, "--overlap", "allow")
+    edgecron("run", backup)
+    edgecron("run", backup)
+
+    said = edgecron("cancel", backup)
+
+    assert said.code == 2
+    assert "(edgecron cancel 2 1)" in said.err
+    assert edgecron("cancel", "2", "1").code == 0
+
+
 def test_a_number_is_asked_for(edgecron: Edgecron, backup: str) -> None:
     said = edgecron("cancel", backup)
 

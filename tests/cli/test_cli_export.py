@@ -105,6 +105,7 @@ def test_nothing_is_exported_of_no_database(edgecron: Edgecron, database: Path) 
     said = edgecron("export")
 
     assert (said.code, said.out) == (0, "")
+    assert said.err == f"edgecron: no schedules in {database}: nothing is exported\n"
     assert edgecron("export", "--json").json == []
     assert not database.exists()
 

@@ -154,6 +154,17 @@ def test_an_empty_crontab_imports_nothing(edgecron: Edgecron, tmp_path: Path) ->
     said = edgecron("import", "crontab", str(tmp_path / "empty"), "--json")
 
     assert (said.code, said.json) == (0, [])
+    assert "nothing to import" in edgecron("import", "crontab", str(tmp_path / "empty")).err
+
+
+def test_a_tab_in_a_line_that_is_refused_is_shown_as_a_blank(
+    edgecron: Edgecron, tmp_path: Path
+) -> None:
+    (tmp_path / "tabs").write_text("17 25\t* * *\techo\n")
+
+    said = edgecron("import", "crontab", str(tmp_path / "tabs"))
+
+    assert said.err.splitlines()[0].endswith(": 17 25 * * * echo")
 
 
 def test_a_system_crontab_of_another_place_is_refused_with_what_to_add(
