@@ -48,7 +48,8 @@ from edgecron.store.copying import (
     read_copy,
 )
 from edgecron.supervisor.files import lock_is_held
-from edgecron.timetext import from_ms
+from edgecron.timetext import format_instant, from_ms
+from edgecron.trust import is_trusted, resolve_mark_ms
 
 _CHUNK_BYTES = 1024 * 1024
 _BESIDE = ("-wal", "-shm", "-journal")
@@ -104,8 +105,8 @@ class Restoration:
         """Put the backup in the place of the database, which is kept aside.
 
         With `skip_missed` the times that came since the backup are left out, on record, and every
-        schedule counts from now. Raises Conflict where somebody has the database open; it is as
-        it was then.
+        schedule counts from now. Raises Conflict where somebody has the database open, or where
+        the clock can't tell what was missed; it is as it was then.
         """
         refuse_alive(self.database)
         now = from_ms(self._clock.now_ms())
@@ -137,6 +138,7 @@ class Restoration:
                 due = restoring.find_due_names(store.database, now_ms=now_ms)
                 skipped = []
                 if skip_missed:
+                    _refuse_untrusted(store, self._clock)
                     skipped = [
                         name
                         for name in due
@@ -247,6 +249,18 @@ def _copy_file(source: Path, partial: Path, *, on_progress: Progress) -> None:
             writing.write(chunk)
             done += len(chunk)
             on_progress(min(done, size), size)
+
+
+def _refuse_untrusted(store: SqliteStore, clock: Clock) -> None:
+    """Raise Conflict where it can't be told what was missed since."""
+    mark_ms = resolve_mark_ms(store.find_clock_marks().trusted_high_ms)
+    now_ms = clock.now_ms()
+    if not is_trusted(now_ms, mark_ms=mark_ms, is_synchronised=clock.is_synchronised()):
+        raise Conflict(
+            f"the clock says {format_instant(from_ms(now_ms))} and can't be trusted:"
+            " what was missed since the backup can't be told by it",
+            hint="set the clock first, or leave what was missed to each schedule's catch-up",
+        )
 
 
 def _skip_missed(store: SqliteStore, name: str, *, boot_id: str, now_ms: int) -> bool:

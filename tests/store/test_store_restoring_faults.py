@@ -271,3 +271,24 @@ def test_where_names_can_not_be_exchanged_a_backup_takes_the_place_as_well(
     assert sorted(path.parent.iterdir()) == sorted((path, done.aside, path.with_name("new.db")))
     with Scheduler(done.aside, clock=FakeClock(MORNING)) as before:
         assert names(before) == ["first", "later"]
+
+
+@pytest.mark.failure(5)
+@pytest.mark.parametrize("year", [1970, 2099])
+def test_a_clock_that_is_wrong_can_not_tell_what_was_missed(
+    scheduler: Scheduler, backup: Path, path: Path, year: int
+) -> None:
+    scheduler.close()
+    clock = FakeClock(datetime(year, 1, 1, 0, 5, tzinfo=UTC))
+    clock.synchronised = None
+    with Scheduler(path, clock=clock) as wrong:
+        with (
+            pytest.raises(Conflict, match=f"the clock says {year}-01-01T00:05:00Z and can't be"),
+            wrong.restoring(backup) as restoration,
+        ):
+            restoration.carry_out(skip_missed=True)
+        assert names(wrong) == ["first", "later"]
+
+        restore(wrong, backup)
+
+        assert names(wrong) == ["first"]
