@@ -16,16 +16,10 @@ from typing import Any
 
 import apsw
 
-from edgecron.errors import (
-    DatabaseBusy,
-    DatabaseDamaged,
-    DatabaseFull,
-    DatabaseGone,
-    DatabaseUnusable,
-    SchemaTooNew,
-)
+from edgecron.errors import DatabaseUnusable
 from edgecron.paths import unreachable
-from edgecron.store.place import MOUNTS, prepare_file, unwritable
+from edgecron.store.place import MOUNTS, prepare_file
+from edgecron.store.translating import gone, too_new, translated_errors
 
 APPLICATION_ID = 0x65646763  # 'edgc'
 _PAGE_BYTES = 1024  # measured: 0.3 times the bytes per run that 4096 writes
@@ -346,7 +340,7 @@ class Database:
     def _check_file(self) -> None:
         # What is written to a deleted file is lost, and to a replaced one is a second history.
         if _identity_of(self.path) != self._identity:
-            raise _gone(self.path)
+            raise gone(self.path)
 
     def _check_version(self) -> None:
         known = self._version
@@ -393,63 +387,6 @@ def open_to_look(path: Path) -> apsw.Connection:
     connection = apsw.Connection(str(path.parent.resolve() / path.name), flags=flags)
     connection.config(apsw.SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0)
     return connection
-
-
-@contextmanager
-def translated_errors(path: Path) -> Iterator[None]:
-    """Turn SQLite's errors into ours, each with what to do next."""
-    try:
-        yield
-    except apsw.BusyError as error:
-        raise DatabaseBusy(
-            f"database {path} is locked by another process",
-            hint="try again in a moment; where it lasts, see: edgecron doctor",
-        ) from error
-    except (apsw.NotADBError, apsw.CorruptError) as error:
-        raise DatabaseDamaged(
-            f"database {path} is damaged or not a database ({error})",
-            hint="it was left as it is; move it away and restore a backup",
-        ) from error
-    except apsw.FullError as error:
-        raise _full(path) from error
-    except apsw.ReadOnlyError as error:
-        if getattr(error, "extendedresult", 0) == apsw.SQLITE_READONLY_DBMOVED:
-            raise _gone(path) from error
-        raise unwritable(path) from error
-    except (apsw.CantOpenError, apsw.PermissionsError, apsw.AuthError) as error:
-        raise DatabaseUnusable(
-            f"database {path} can't be opened ({error})",
-            hint="check that its folder exists and belongs to you",
-        ) from error
-    except (apsw.SQLError, apsw.SchemaChangeError) as error:
-        raise DatabaseDamaged(
-            f"database {path} does not have the tables of this edgecron ({error})",
-            hint="somebody changed them; restore a backup",
-        ) from error
-    except (apsw.IOError, apsw.ProtocolError, apsw.NoMemError, apsw.LockedError) as error:
-        # The index of the log has to grow in its file too.
-        if getattr(error, "extendedresult", 0) == apsw.SQLITE_IOERR_SHMSIZE:
-            raise _full(path) from error
-        raise DatabaseUnusable(f"database {path} can't be used ({error})") from error
-
-
-def _gone(path: Path) -> DatabaseGone:
-    return DatabaseGone(
-        f"database {path} was deleted, moved or replaced while it was open",
-        hint="put it back, or start anew",
-    )
-
-
-def _full(path: Path) -> DatabaseFull:
-    return DatabaseFull(f"no space left to write database {path}", hint="free some disk space")
-
-
-def too_new(path: Path, version: int, *, known: int) -> SchemaTooNew:
-    """The error for a database that a newer edgecron has made or migrated."""
-    return SchemaTooNew(
-        f"database {path} is version {version}, this edgecron knows up to {known}",
-        hint="upgrade edgecron",
-    )
 
 
 def _identity_of(path: Path) -> tuple[int, int] | None:

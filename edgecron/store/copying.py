@@ -17,8 +17,9 @@ from typing import Any
 import apsw
 
 from edgecron.errors import Conflict, DatabaseUnusable, EdgecronError, SchemaTooNew
-from edgecron.store.connection import APPLICATION_ID, Database, open_alone, translated_errors
+from edgecron.store.connection import APPLICATION_ID, Database, open_alone
 from edgecron.store.migrate import SCHEMA_VERSION
+from edgecron.store.translating import translated_errors
 
 _STEP_PAGES = 1000
 _CACHE_KIB = 32 * 1024  # while a copy is looked through, which jumps between index and table

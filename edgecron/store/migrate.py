@@ -11,7 +11,8 @@ from typing import Any
 import apsw
 
 from edgecron.errors import DatabaseUnusable
-from edgecron.store.connection import APPLICATION_ID, Database, too_new
+from edgecron.store.connection import APPLICATION_ID, Database
+from edgecron.store.translating import too_new
 
 SCRIPTS = (
     "0001_foundation.sql",

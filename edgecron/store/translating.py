@@ -1,0 +1,78 @@
+"""SQLite's errors as ours, each with what to do next."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import apsw
+
+from edgecron.errors import (
+    DatabaseBusy,
+    DatabaseDamaged,
+    DatabaseFull,
+    DatabaseGone,
+    DatabaseUnusable,
+    SchemaTooNew,
+)
+from edgecron.store.place import unwritable
+
+
+@contextmanager
+def translated_errors(path: Path) -> Iterator[None]:
+    """Turn SQLite's errors into ours, each with what to do next."""
+    try:
+        yield
+    except apsw.BusyError as error:
+        raise DatabaseBusy(
+            f"database {path} is locked by another process",
+            hint="try again in a moment; where it lasts, see: edgecron doctor",
+        ) from error
+    except (apsw.NotADBError, apsw.CorruptError) as error:
+        raise DatabaseDamaged(
+            f"database {path} is damaged or not a database ({error})",
+            hint="it was left as it is; move it away and restore a backup",
+        ) from error
+    except apsw.FullError as error:
+        raise full(path) from error
+    except apsw.ReadOnlyError as error:
+        if getattr(error, "extendedresult", 0) == apsw.SQLITE_READONLY_DBMOVED:
+            raise gone(path) from error
+        raise unwritable(path) from error
+    except (apsw.CantOpenError, apsw.PermissionsError, apsw.AuthError) as error:
+        raise DatabaseUnusable(
+            f"database {path} can't be opened ({error})",
+            hint="check that its folder exists and belongs to you",
+        ) from error
+    except (apsw.SQLError, apsw.SchemaChangeError) as error:
+        raise DatabaseDamaged(
+            f"database {path} does not have the tables of this edgecron ({error})",
+            hint="somebody changed them; restore a backup",
+        ) from error
+    except (apsw.IOError, apsw.ProtocolError, apsw.NoMemError, apsw.LockedError) as error:
+        # The index of the log has to grow in its file too.
+        if getattr(error, "extendedresult", 0) == apsw.SQLITE_IOERR_SHMSIZE:
+            raise full(path) from error
+        raise DatabaseUnusable(f"database {path} can't be used ({error})") from error
+
+
+def gone(path: Path) -> DatabaseGone:
+    """The error for a database whose name another file has now, or none."""
+    return DatabaseGone(
+        f"database {path} was deleted, moved or replaced while it was open",
+        hint="put it back, or start anew",
+    )
+
+
+def full(path: Path) -> DatabaseFull:
+    """The error for a disk without room for what is written to a database."""
+    return DatabaseFull(f"no space left to write database {path}", hint="free some disk space")
+
+
+def too_new(path: Path, version: int, *, known: int) -> SchemaTooNew:
+    """The error for a database that a newer edgecron has made or migrated."""
+    return SchemaTooNew(
+        f"database {path} is version {version}, this edgecron knows up to {known}",
+        hint="upgrade edgecron",
+    )
