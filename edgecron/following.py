@@ -48,6 +48,8 @@ class Follower:
         self._position = position
         self._control: Control | None = None
         self._has_ended = False  # as its supervisor says
+        self._is_queued = False  # as its row said last
+        self._change_mark = store.change_mark
         self._pauses = 0  # since there was news
         self.is_silent = False  # it runs, and was listened to for a second in vain
 
@@ -76,6 +78,7 @@ class Follower:
 
     def read(self, execution: Execution) -> list[Piece]:
         """What has come since, of the run as it is on record now; it may be some of it only."""
+        self._is_queued = execution.status is Status.QUEUED
         if execution.status is not Status.RUNNING or self._has_ended:
             return []
         try:
@@ -124,12 +127,22 @@ class Follower:
         """
         if self._control is None:
             self.is_silent = False
-            pause_s = min(_FIRST_PAUSE_S * 2 ** min(self._pauses, 10), _LAST_PAUSE_S)
-            self._pauses += 1
-            return _wait_readable(also, max(pause_s, min(until_s, _LISTEN_S)))
+            return self._wait_for_change(also, until_s)
         ready = _wait_readable([*also, self._control.fileno()], _LISTEN_S)
         self.is_silent = not ready
         return ready
+
+    def _wait_for_change(self, also: Sequence[int], until_s: float) -> set[int]:
+        """Pause; where it is queued, again and again until something was committed: it can't
+        start without, and to ask for that costs less than to look at the run."""
+        while True:
+            pause_s = min(_FIRST_PAUSE_S * 2 ** min(self._pauses, 10), _LAST_PAUSE_S)
+            self._pauses += 1
+            ready = _wait_readable(also, max(pause_s, min(until_s, _LISTEN_S)))
+            before, self._change_mark = self._change_mark, self._store.change_mark
+            has_changed = before != self._change_mark
+            if ready or has_changed or not self._is_queued or self.is_due_for_check or until_s > 0:
+                return ready
 
     def _listen(self) -> Control | None:
         """Ask the supervisor of the run to tell what it prints; None where none runs it."""
