@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from contextlib import AbstractContextManager, suppress
 from pathlib import Path
@@ -65,8 +66,9 @@ class Copying(Reading):
         """
         from edgecron.copies import prepare_restore
 
-        # Else there is nothing to lose, or nothing that could be read.
-        with suppress(NotFound, DatabaseUnusable):
-            self.take_over()
+        # Else there is nothing to lose, which must not be made now, or nothing that could be read.
+        if os.path.lexists(self.path):
+            with suppress(NotFound, DatabaseUnusable):
+                self.take_over()
         self.close()
         return prepare_restore(self.path, Path(path), clock=self.clock, on_progress=on_progress)

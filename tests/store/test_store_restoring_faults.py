@@ -292,3 +292,14 @@ def test_a_clock_that_is_wrong_can_not_tell_what_was_missed(
         restore(wrong, backup)
 
         assert names(wrong) == ["first"]
+
+
+def test_where_there_was_no_database_none_is_made_to_be_set_aside(
+    backup: Path, tmp_path: Path
+) -> None:
+    place = tmp_path / "other" / "new.db"
+    with Scheduler(place, clock=FakeClock(MORNING)) as scheduler:
+        done = restore(scheduler, backup)
+
+        assert done.aside is None
+    assert list(place.parent.iterdir()) == [place]
