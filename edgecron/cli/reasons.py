@@ -33,7 +33,7 @@ _PASSED = {"failed": "failed", "interrupted": "was interrupted", "cancelled": "w
 
 def run_sentence(run: Execution, *, zone: tzinfo, now: datetime) -> str:
     """`Run 41 ran at 02:00:00, because ...; it succeeded after 3 s.`"""
-    from edgecron.model import Status
+    from edgecron.model import Cause, Status
 
     because = f"because {_cause_words(run, zone=zone, now=now)}"
     scope = f" ({run.scope_kind}:{run.scope_id})" if run.scope_id else ""
@@ -42,11 +42,11 @@ def run_sentence(run: Execution, *, zone: tzinfo, now: datetime) -> str:
         missed = range_words(run, zone=zone, now=now)
         count = run.missed_count or 1
         time = near_time(run.plan_at, zone=zone, now=now)
-        what = (
-            f"Its {count} times {missed.split(' ', 2)[2]} were left out"
-            if missed
-            else f"Its time {time} was left out"
-        )
+        what = f"Its time {time} was left out"
+        if missed:
+            what = f"Its {count} times {missed.split(' ', 2)[2]} were left out"
+        elif run.cause is Cause.MANUAL:
+            what = f"What somebody asked for at {time} was left out"
         return f"{what} (run {run.id}{scope}), because {_reason_words(run)}."
     if run.status is Status.QUEUED:
         return f"{subject} waits to start, {because}{_waits(run, zone=zone, now=now)}."

@@ -160,6 +160,20 @@ def test_a_bare_time_is_today_and_yesterday_is_understood(edgecron: Edgecron, ba
     assert parsed[1] <= datetime.now(UTC)
 
 
+def test_a_run_by_hand_that_is_left_out_is_not_called_a_time_of_the_schedule(
+    edgecron: Edgecron, backup: str
+) -> None:
+    edgecron("run", backup)
+    edgecron("run", backup)
+
+    said = edgecron("why", backup, "2")
+
+    assert said.out.startswith("What somebody asked for at ")
+    assert " was left out (run 2), because an earlier run of it was still" in " ".join(
+        said.out.split()
+    )
+
+
 def test_what_is_asked_wrongly_is_told(edgecron: Edgecron, backup: str) -> None:
     edgecron("add", "gone", "--every", "1h", "--", "true")
     edgecron("rm", "gone")
