@@ -193,14 +193,37 @@ class Session:
         self.say(f"edgecron: {error.message}{hint}".replace("\n", " "))
 
     def command(self, words: str) -> str:
-        """A command line of ours for a person to copy, with this database."""
-        globals_ = (("--config", self.config_path), ("--db", self.database))
+        """A command line of ours for a person to copy, with this database.
+
+        An engine runs as the owner of its database: root is told so.
+        """
+        owner = self._other_owner() if words == "daemon" else None
+        database = self.database if owner is None else str(self.database_path())
+        globals_ = (("--config", self.config_path), ("--db", database))
+        sudo = "" if owner is None else f"sudo -u {owner} "
         if not any(text for _, text in globals_):
             return f"edgecron {words}"
         from shlex import quote
 
         given = " ".join(f"{name} {quote(text)}" for name, text in globals_ if text)
-        return f"edgecron {given} {words}"
+        return f"{sudo}edgecron {given} {words}"
+
+    def _other_owner(self) -> str | None:
+        """The user whose database it is, for root alone; None where it is root's, or not there."""
+        if os.geteuid() != 0:
+            return None
+        try:
+            uid = self.database_path().lstat().st_uid
+        except OSError:
+            return None
+        if uid == 0:
+            return None
+        import pwd
+
+        try:
+            return pwd.getpwuid(uid).pw_name
+        except KeyError:
+            return f"'#{uid}'"
 
     def warn_without_engine(self, scheduler: Scheduler, *, queue: str = "command") -> None:
         """Say that nothing will fire, and what to do, where no engine is alive and at work."""

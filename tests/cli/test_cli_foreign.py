@@ -77,6 +77,19 @@ def of(database: Path) -> list[Path]:
     return [database, state_dir(database), *state_dir(database).iterdir()]
 
 
+@pytest.mark.parametrize("verb", ["status", "doctor"])
+def test_root_is_told_as_whom_to_start_an_engine(
+    edgecron: Edgecron, backup: str, database: Path, verb: str
+) -> None:
+    for path in (database, state_dir(database)):
+        if path.exists():
+            os.chown(path, NOBODY, NOBODY)
+
+    said = edgecron(verb)
+
+    assert f": sudo -u nobody edgecron --db {database} daemon\n" in said.out + said.err
+
+
 @pytest.mark.failure(66)
 @pytest.mark.parametrize("is_database", [True, False])
 @pytest.mark.parametrize("words", [("run", "backup"), ("cancel", "1")])
