@@ -6,7 +6,7 @@ import time
 from datetime import tzinfo
 from typing import TYPE_CHECKING
 
-from edgecron.cli.printing import Printer, last_lines, only, put_pieces
+from edgecron.cli.printing import OF_BOTH, Printer, last_lines, only, pieces_of, put_pieces
 from edgecron.cli.runwords import end_words, state_words
 from edgecron.cli.session import Session, stalled_engine_words
 from edgecron.errors import NotFound
@@ -109,9 +109,15 @@ class LogFollower:
 
         def put(pieces: list[Piece], *, lines: int | None = None) -> None:
             nonlocal has_printed
-            put_pieces(self._cli, last_lines(only(pieces, self._stream), lines), printer)
+            chosen = last_lines(only(pieces, self._stream), lines)
+            put_pieces(self._cli, chosen, printer, of=OF_BOTH if self._stream else "")
             has_printed |= bool(pieces)
 
+        output = scheduler.output(execution.id)
+        if output is not None and output.removed_at is None:
+            pieces = pieces_of(output, self._stream)
+            put_pieces(self._cli, last_lines(pieces, self._lines), printer)
+            return bool(output.chunks)
         with scheduler.follower(execution.id) as follower:
             put(follower.read_kept(execution), lines=self._lines)
             while execution.status in ACTIVE:

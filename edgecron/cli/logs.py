@@ -79,9 +79,9 @@ def run(cli: Session, args: Namespace) -> int:
 
 def _show(cli: Session, execution: Execution, args: Namespace, *, lines: int | None) -> None:
     """What a run has printed up to now, and on stderr what else is to be known of it."""
-    from edgecron.cli.printing import Printer, chunk_objects, last_lines, put_pieces
+    from edgecron.cli.printing import OF_BOTH, Printer, chunk_objects, last_lines, put_pieces
     from edgecron.cli.runwords import state_words
-    from edgecron.model import ACTIVE
+    from edgecron.model import ACTIVE, Status
 
     pieces = _pieces_of_run(cli.scheduler(), execution, args.stream)
     shown = last_lines(pieces or (), lines)
@@ -89,7 +89,8 @@ def _show(cli: Session, execution: Execution, args: Namespace, *, lines: int | N
         cli.put_json(chunk_objects(execution.id, shown))
     else:
         printer = Printer(zone=cli.zone() if args.times else None)
-        put_pieces(cli, shown, printer)
+        is_live = args.stream is not None and execution.status is Status.RUNNING
+        put_pieces(cli, shown, printer, of=OF_BOTH if is_live else "")
         printer.end()
     if execution.status in ACTIVE or (pieces is None and not cli.is_json):
         cli.say(f"run {execution.id} of {execution.schedule} {state_words(cli, execution)}")

@@ -121,17 +121,17 @@ class StreamPrinter:
         self._last.end()
 
 
-def put_pieces(cli: Session, pieces: Iterable[Piece], printer: Printer) -> None:
-    """Output as it came, and words on stderr where some of it was not kept."""
+def put_pieces(cli: Session, pieces: Iterable[Piece], printer: Printer, *, of: str = "") -> None:
+    """Output as it came, and words on stderr where some of it was not kept; `of` what, in words."""
     for skipped, chunk in pieces:
         if skipped:
-            say_dropped(cli, skipped)
+            say_dropped(cli, skipped, of=of)
         printer.put(chunk)
 
 
-def say_dropped(cli: Session, dropped_bytes: int) -> None:
+def say_dropped(cli: Session, dropped_bytes: int, *, of: str = "") -> None:
     sys.stdout.flush()
-    cli.say(f"[... {dropped_bytes:,} bytes were not kept ...]")
+    cli.say(f"[... {dropped_bytes:,} bytes{of} were not kept ...]")
 
 
 def pieces_of(output: Output, stream: str | None = None) -> list[Piece]:
@@ -147,8 +147,13 @@ def pieces_of(output: Output, stream: str | None = None) -> list[Piece]:
     return pieces
 
 
+# While a run goes on nobody knows of which stream the bytes were that it did not keep.
+OF_BOTH = " of both streams"
+
+
 def only(pieces: Iterable[Piece], stream: str | None) -> list[Piece]:
-    """The pieces of a stream, by its name; None is both."""
+    """The pieces of a stream, by its name; None is both. What was not kept is of both in any case:
+    see OF_BOTH."""
     chosen: list[Piece] = []
     before = 0
     for skipped, chunk in pieces:

@@ -103,6 +103,19 @@ def test_logs_show_the_last_lines_of_a_run_or_of_a_stream(edgecron: Edgecron) ->
     assert edgecron("logs", "x", "-n", "-1").code == 2
 
 
+def test_following_a_stream_says_of_no_other_that_it_was_not_kept(edgecron: Edgecron) -> None:
+    line = "echo early >&2; head -c 600000 /dev/zero | tr '\\0' a; echo late >&2"
+    edgecron("add", "x", "--every", "1h", "--shell", line)
+    edgecron("run", "x", "--wait")
+
+    shown, followed = (
+        edgecron("logs", *words, "1", "--stream", "stderr") for words in ((), ("-f",))
+    )
+
+    assert shown.out == followed.out == "early\nlate\n"
+    assert (shown.err, followed.err[:6]) == ("", "run 1 ")
+
+
 def test_logs_of_a_schedule_say_which_newer_run_is_queued(edgecron: Edgecron) -> None:
     edgecron("add", "x", "--every", "1h", "--overlap", "allow", "--shell", "echo old")
     edgecron("run", "x", "--wait")
