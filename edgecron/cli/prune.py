@@ -7,12 +7,16 @@
 
 Output goes first, by age and then by bytes, the oldest first; then runs, by age, by count of each
 schedule, and by the size of the database. What is not said is as configured: `edgecron config
-show retention`. `none` is no limit. Counts and last times of schedules
-stay, and so do, whatever the limits, the last run and the last success of each schedule and what
-has not ended. Engines go on meanwhile.
+show retention`. `none` is no limit. Counts and last times of schedules stay, and so do, whatever
+the limits, the last run and the last success of each schedule and what has not ended. Engines go on
+meanwhile.
+
+Here ages are by this machine's clock. An engine goes by what has surely passed where nothing keeps
+the clock right, and so may remove by age later; edgecron doctor --trust-clock vouches for a clock.
 
 The file does not shrink: what is free in it is filled before it grows. --compact writes it anew
-without that; it takes as much space again for a while, and no engine may run.
+without that. For a while this takes what is kept twice more, in the folder for temporary files
+and beside the database, and no engine may run.
 """
 
 from __future__ import annotations
