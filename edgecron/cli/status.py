@@ -70,7 +70,7 @@ def _put(cli: Session, scheduler: Scheduler) -> None:
     alive = [state for state in states if state.is_alive and state.info.queues]
     if not alive:
         has_ending = any(state.is_alive for state in states)
-        words = "none takes on what is due" if has_ending else "none alive: nothing is being run"
+        words = "none takes on what is due" if has_ending else "none alive: nothing is started"
         line("engines", words, "red")
     for number, state in enumerate(sorted(states, key=lambda state: state not in alive)):
         since = f"since {near_time(state.info.started_at, zone=zone, now=now)}"

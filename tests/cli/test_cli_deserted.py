@@ -113,6 +113,7 @@ def test_status_tells_what_becomes_of_a_run_without_engine_and_supervisor(place:
     assert ends(supervisor)
     after, _ = program(place, "status").communicate(timeout=BOUND_S)
 
+    assert "none alive: nothing is started\n" in out, "what runs goes on"
     assert "the next one adopts it" in out
     assert "the next engine ends what is left of it" in after
 
