@@ -88,6 +88,11 @@ def resolve_path(given: str, *, what: str) -> Path:
         path = Path(given).expanduser().absolute()
     except RuntimeError as error:
         raise InvalidInput(f"{what} {given!r}: {error}") from error
+    except FileNotFoundError as error:
+        raise InvalidInput(
+            f"{what} {given!r} counts from the current folder, which was removed",
+            hint="go to another folder, or give the whole path",
+        ) from error
     try:
         str(path).encode()
     except UnicodeEncodeError:

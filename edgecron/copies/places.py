@@ -13,7 +13,7 @@ from pathlib import Path
 
 from edgecron.copies.renaming import rename_new
 from edgecron.errors import AlreadyExists, EdgecronError, InvalidInput, NotFound
-from edgecron.paths import state_dir
+from edgecron.paths import resolve_path, state_dir
 
 _PARTIAL = ".edgecron-{}.partial"
 _OURS = re.compile(r"\.edgecron-[0-9a-f]+\.partial", re.ASCII)
@@ -33,7 +33,8 @@ def resolve_target(database: Path, given: str, *, now: datetime, replace: bool) 
     """
     if not given or "\0" in given:
         raise InvalidInput(f"the file of the backup is {given!r}, expected a path")
-    target = Path(os.path.abspath(Path(given.replace("{date}", date_words(now))).expanduser()))
+    dated = given.replace("{date}", date_words(now))
+    target = Path(os.path.normpath(resolve_path(dated, what="backup")))
     if target.is_dir() or given.endswith("/"):
         target /= f"{database.stem}-{date_words(now)}{database.suffix or '.db'}"
     if not target.parent.is_dir():

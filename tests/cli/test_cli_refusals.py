@@ -266,6 +266,19 @@ def test_a_database_that_can_not_be_reached_is_not_said_to_be_missing(
     assert "can't be reached (Too many levels of symbolic links)" in said.err
 
 
+def test_a_relative_path_in_a_folder_that_was_removed_is_named(
+    edgecron: Edgecron, backup: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "gone").mkdir()
+    monkeypatch.chdir(tmp_path / "gone")
+    (tmp_path / "gone").rmdir()
+
+    for words in (("--db", "x.db", "list"), ("backup", "x.db")):
+        said = edgecron(*words)
+        assert said.code == 2
+        assert "'x.db' counts from the current folder, which was removed" in said.err
+
+
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
 def test_a_folder_that_can_only_be_read_is_named(
     edgecron: Edgecron, backup: str, database: Path
