@@ -287,9 +287,16 @@ class Engine:
 
     def _end(self) -> int:
         """Commit the ends that came in; those that can't be written stay until they can."""
+        ended = 0
         self._unsaved.extend(self._live.collect())
-        if not self._unsaved:
-            return 0
+        while self._unsaved:
+            # Also what was claimed with these ends and can't be read: not by calling ourselves,
+            # there may be any number of them.
+            ended += self._end_some()
+        return ended
+
+    def _end_some(self) -> int:
+        """Commit as many of them as one transaction takes; how many."""
         taken = self._unsaved[:CHUNK]
         outcomes = [outcome for outcome in taken if Flag.NOT_STARTED not in outcome.flags]
         batch = None
@@ -311,7 +318,7 @@ class Engine:
         if self._store.has_queued():
             # A place is free that a peer may be waiting for (a group's, or a schedule's).
             self._ring_peers()
-        return len(outcomes) + (self._end() if self._unsaved else 0)
+        return len(outcomes)
 
     def _finish_and_fill(self, outcomes: list[Outcome]) -> tuple[list[Ended | None], ClaimBatch]:
         """Commit ends, and at once give their places to what is queued."""

@@ -10,6 +10,7 @@ from random import Random
 import pytest
 
 from edgecron.model import CatchUp, Cause, Execution, Overlap, Policies, Status
+from edgecron.store.connection import Database
 from support.story import Story
 
 HOUR_S = 3600
@@ -226,3 +227,23 @@ def check(
         mine = [run for run in now if run.engine_id == engine.engine_id]
         assert len(mine) <= engine.max_running
         assert sum(run.cause in late for run in mine) <= max(1, engine.max_running // 4)
+
+
+def test_any_number_of_queued_runs_that_can_not_be_read_is_ended(tmp_path: Path) -> None:
+    story = Story(tmp_path / "story.db", max_running=1)
+    story.add("many", "@yearly", policies=Policies(overlap=Overlap.ALLOW))
+    story.add("one", "@yearly")
+    story.scheduler.run_now("one")
+    story.engine.step()
+    for _ in range(1_200):
+        story.scheduler.run_now("many")
+    database = Database(story.world.path)
+    with database.transaction():
+        database.change("UPDATE schedule_revisions SET snapshot = '{}'")
+        database.change("UPDATE schedules SET job = '{' WHERE name = 'many'")
+    database.close()
+
+    settle(story)
+
+    counts = Counter(run.status for run in story.scheduler.history(limit=2_000))
+    assert counts == {Status.SUCCESS: 1, Status.FAILED: 1_200}
