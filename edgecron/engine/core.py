@@ -375,12 +375,17 @@ class Engine:
         return self._live.has_runner and not self._is_draining and not self._is_held()
 
     def _may_fill(self) -> bool:
-        """Whether what is queued may be claimed for our supervisor as it was at the last look."""
+        """Whether what is queued may be claimed for our supervisor as it was at the last look.
+
+        Not by a clock that was set since: whether it can be trusted is not known yet, and a wrong
+        one would give up what waits for a condition.
+        """
         own = self._live.own
         return (
             self._may_claim()
             and self._only is None
             and self._last_hold is Hold.NOTHING
+            and not self._timekeeping.has_news()
             and own.is_alive
             and own.supervisor_id == self._noted_supervisor_id
         )

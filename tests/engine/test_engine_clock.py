@@ -413,6 +413,23 @@ def test_a_success_in_the_future_opens_no_gate_for_longer(
     assert story.statuses("report") == ["success", "skipped:condition", "success"]
 
 
+def test_a_clock_that_became_wrong_gives_up_nothing_when_a_run_ends(story: Story) -> None:
+    needs = Policies(needs=("success:backup:1h",), needs_deadline_s=7200.0)
+    story.add("backup", "@yearly")
+    story.add("other", "@yearly", lasts_s=600)
+    story.add("report", "@hourly", policies=needs)
+    story.after_s(3600)
+    story.scheduler.run_now("other")
+    story.after_s(0)
+
+    story.world.clock.synchronised = False
+    story.world.clock.set_to(FAR_AHEAD)
+    story.after_s(0)
+
+    assert story.statuses("other") == ["success"]
+    assert story.statuses("report") == ["queued"]
+
+
 def test_what_a_clock_that_was_ahead_has_queued_waits_from_now_on(story: Story) -> None:
     story.add("flaky", "@hourly", code=1, policies=Policies(retries=1, retry_delay_s=60.0))
     story.world.clock.set_to(FAR_AHEAD)  # by what kept it "right"
