@@ -124,7 +124,18 @@ def run(cli: Session, args: Namespace) -> int:
         host.loop.run()
     finally:
         host.close()
+        _let_go_of_log()
     return 0
+
+
+def _let_go_of_log() -> None:
+    """Forget the last lines of a log that can't be written: what was due was done all the same."""
+    from edgecron.cli.streams import drop
+
+    try:
+        sys.stdout.flush()
+    except OSError:
+        drop(sys.stdout)
 
 
 def _retention(cli: Session) -> Retention:

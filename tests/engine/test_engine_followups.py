@@ -129,7 +129,7 @@ def test_an_edit_while_it_runs_does_not_shorten_the_interval_after_its_end(story
     assert to_ms(following) - to_ms(ended) == HOUR_S * 1000
 
 
-@pytest.mark.parametrize("where", ["claim_due", "finish"])
+@pytest.mark.parametrize("where", ["claim_due", "finish_and_fill"])
 def test_what_was_replaced_by_a_commit_that_raised_is_ended_all_the_same(
     story: Story, where: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
