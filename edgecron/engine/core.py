@@ -135,6 +135,7 @@ class Engine:
         self._filled: list[ClaimBatch] = []  # claimed in this pass with the ends that made room
         self._has_replaced = False  # ends were written whose followers replace what runs
         self._change_mark = -1
+        self._is_prepared = False  # what fires next is loaded
 
     @property
     def engine_id(self) -> int | None:
@@ -209,13 +210,15 @@ class Engine:
         self._last_hold = hold
         batches = self._filled
         if self._may_claim():
-            batches += self._firing.claim_all(hold)
+            batches += self._firing.claim_all(hold, has_filled=bool(batches))
         is_busy = ended > 0 or any(one.decided for one in batches)
         if self._only is None:
             self._timekeeping.note_mark(is_busy=is_busy)
         self._beat()
         if self._only is None and not self._is_draining:
             self._retaining.work(is_busy=is_busy, is_trusted=hold is Hold.NOTHING)
+        if change_mark != self._change_mark or any(one.advanced for one in batches):
+            self._is_prepared = False  # Something else may be next.
         # As it was: what others have committed since is for the next pass.
         self._change_mark = change_mark
         return Step(
@@ -232,10 +235,17 @@ class Engine:
             return True
         return self._store.change_mark != self._change_mark or self._rescue.is_due()
 
+    def has_ends(self) -> bool:
+        """Take in what the runners tell; whether a step has ends to write, or one of them died."""
+        self._unsaved.extend(self._live.collect())
+        return bool(self._unsaved) or self._live.has_dead
+
     def prepare(self) -> None:
         """Load and compile what fires next, so that the fire itself need not; tidy up."""
         self._store.tidy()
-        self._catalogue.load(self._store.upcoming(self._queues, limit=CHUNK))
+        if not self._is_prepared:
+            self._catalogue.load(self._store.upcoming(self._queues, limit=CHUNK))
+            self._is_prepared = True
 
     def suspect(self) -> None:
         """Have the next step look at once for what died."""

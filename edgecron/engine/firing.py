@@ -51,11 +51,17 @@ class Firing:
         self._spread = spread
         self._is_boot_decided = False
 
-    def claim_all(self, hold: Hold) -> list[ClaimBatch]:
-        """Decide and claim all that is due now and not held."""
+    def claim_all(self, hold: Hold, *, has_filled: bool = False) -> list[ClaimBatch]:
+        """Decide and claim all that is due now and not held.
+
+        `has_filled`: free places were given to what is queued a moment ago.
+        """
         if self._has_one_run or hold is Hold.ALL:
             return [self._fill(hold)]
-        return [self._fire_boot(), *self._fire_due(hold), self._fill(hold)]
+        batches = [self._fire_boot(), *self._fire_due(hold)]
+        if has_filled and not any(one.advanced for one in batches):
+            return batches
+        return [*batches, self._fill(hold)]
 
     def _fire_boot(self) -> ClaimBatch:
         """Decide `on boot` once for this boot."""

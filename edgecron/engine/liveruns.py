@@ -82,6 +82,11 @@ class LiveRuns:
             return None
         return max(self._start_at_ms - self._clock.monotonic_ms(), 0)
 
+    @property
+    def has_dead(self) -> bool:
+        """Whether a runner has died, and was not let go of yet."""
+        return not all(runner.is_alive for runner in self._runners())
+
     def tokens(self) -> dict[int, str]:
         """The tokens of all, by execution id."""
         return {execution_id: run.token for execution_id, run in self._runs.items()}

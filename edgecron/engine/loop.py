@@ -21,7 +21,7 @@ from edgecron.errors import (
 )
 from edgecron.model import OnShutdown
 
-GROUP_MS = 25  # ends that come within it are written in one transaction
+GROUP_MS = 50  # ends that come within it are written in one transaction
 _LOOK_MS = 1_000  # how often it is looked what became of runs that are waited for
 _END_MS = 10_000  # so long after the last grace, what was ended is waited for
 _TROUBLE_MS = (100, 250, 500, 1000, 2000)  # pauses while the database can't be used
@@ -130,6 +130,8 @@ class Loop:
                 self._doorbell.clear()
                 return
             if ready.intersection(runners):
+                if not self._engine.has_ends():
+                    continue  # Something has only started.
                 self._gather(wake_ms)
                 return
             # A clock that was set ends the wait too: then the time of waking is looked at again.

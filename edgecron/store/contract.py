@@ -25,8 +25,7 @@ from edgecron.planning import Due, Fire, FirePlan
 from edgecron.retention import Limits, Removed
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Seat:
+class Seat(NamedTuple):
     """Who claims: the engine, the supervisor that will run it, and how much it runs at once.
 
     `max_starts` bounds how many it starts in this transaction; None is no bound. `only` is the
@@ -135,8 +134,7 @@ class ClaimBatch(NamedTuple):
     has_replaced: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class QueuedRow:
+class QueuedRow(NamedTuple):
     """A queued execution that is due, in claiming order.
 
     `is_backfill`: it is of a backfill, be it its first attempt or a later one.

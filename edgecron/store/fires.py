@@ -37,19 +37,9 @@ class _NewRow(NamedTuple):
     """The row of a fire, and what it waits for where it is not started at once."""
 
     columns: dict[str, Any]
+    key: FireKey
     fire: Fire
     waits_for: WaitsFor | None
-
-    @property
-    def key(self) -> FireKey:
-        columns = self.columns
-        return (
-            columns["schedule"],
-            columns["scope_kind"],
-            columns["scope_id"],
-            columns["plan"],
-            columns["fire_key"],
-        )
 
 
 class FireWriter:
@@ -133,7 +123,7 @@ class FireWriter:
         fire: Fire,
     ) -> None:
         key, policies = (schedule_id, *scope), spec.policies
-        unmet = self._needs.find_unmet(policies.needs, fire.cause)
+        unmet = self._needs.find_unmet(policies.needs, fire.cause) if policies.needs else None
         direct = self._direct and unmet is None
         admission = self._ledger.admit(key, spec, fire, direct=direct)
         if admission is Admission.SKIP:
@@ -145,11 +135,14 @@ class FireWriter:
                 (schedule_id, revision), execution_id, overlapped(fire), fire.cause
             )
             return
-        waiting = waiting_columns(unmet, due_ms=fire.due_ms, deadline_s=policies.needs_deadline_s)
+        columns = fire_columns(schedule_id, revision, spec, scope, fire, self._now_ms)
+        columns.update(self._claim_columns(is_started=admission is Admission.RUN))
+        columns.update(
+            waiting_columns(unmet, due_ms=fire.due_ms, deadline_s=policies.needs_deadline_s)
+        )
         row = _NewRow(
-            columns=fire_columns(schedule_id, revision, spec, scope, fire, self._now_ms)
-            | self._claim_columns(is_started=admission is Admission.RUN)
-            | waiting,
+            columns=columns,
+            key=(*key, fire.plan_ms, fire.fire_key),
             fire=fire,
             waits_for=self._waits_for(admission, key) if unmet is None else WaitsFor.CONDITION,
         )

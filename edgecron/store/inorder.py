@@ -20,6 +20,7 @@ from edgecron.store.ledger import Ledger, ScopeKey
 from edgecron.store.rows import needs_of
 
 _FIRST_PAGE = 32  # few places are free, as a rule
+_MORE = 4  # than are free, in the first page
 _PAGE = 256
 
 
@@ -88,7 +89,8 @@ def priorities(database: Database, queue: str) -> Iterator[int]:
 def _walk(
     database: Database, queue: str, now_ms: int, ledger: Ledger, blocked: Blocked
 ) -> Iterator[QueuedRow]:
-    limit = _FIRST_PAGE
+    # Nearly always the first rows may start.
+    limit = min(_FIRST_PAGE, ledger.places + _MORE)
     for priority in priorities(database, queue):
         after: QueuedRow | None = None
         while True:

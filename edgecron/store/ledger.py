@@ -14,7 +14,7 @@ from edgecron.store.contract import Seat
 
 ScopeKey = tuple[int, str, str]
 
-_NOBODY = Occupancy()
+_NOBODY, _ONE = Occupancy(), Occupancy(running=1)
 _COUNT = """SELECT schedule_id, scope_kind, scope_id,
         count(*) FILTER (WHERE status = 'running'),
         count(*) FILTER (WHERE status = 'queued' AND cause NOT IN ('retry', 'backfill')),
@@ -117,11 +117,15 @@ class Ledger:
     ) -> None:
         """Note one more that runs here."""
         before = self.occupancy(key)
-        self._active[key] = before._replace(
-            running=before.running + 1,
-            catching_up=before.catching_up + (cause is Cause.CATCH_UP),
-            backfilling=before.backfilling + is_backfill,
-        )
+        is_catching_up = cause is Cause.CATCH_UP
+        if before is _NOBODY and not is_catching_up and not is_backfill:
+            self._active[key] = _ONE
+        else:
+            self._active[key] = before._replace(
+                running=before.running + 1,
+                catching_up=before.catching_up + is_catching_up,
+                backfilling=before.backfilling + is_backfill,
+            )
         self._places -= 1
         self._late_places -= cause in LATE_CAUSES
         if group is not None and group in self._group_places:

@@ -17,6 +17,7 @@ from edgecron.timetext import format_duration_ms
 
 # A person's word is enough; and what has begun had what it needed.
 _NEED_NOTHING = frozenset({Cause.MANUAL, Cause.RETRY})
+_FREE_COLUMNS: dict[str, Any] = {"waiting_for": None, "wait_until": None}
 _MOST_EXPIRED = 250  # rows that one transaction gives up; the others are next
 
 
@@ -140,9 +141,11 @@ def give_up_expired(database: Database, queue: str, needs: Needs) -> list[Decide
 
 def waiting_columns(unmet: Condition | None, *, due_ms: int, deadline_s: float) -> dict[str, Any]:
     """The columns of a new row that say what it waits for."""
+    if unmet is None:
+        return _FREE_COLUMNS
     return {
-        "waiting_for": None if unmet is None else unmet.text,
-        "wait_until": None if unmet is None else deadline_ms(due_ms, deadline_s),
+        "waiting_for": unmet.text,
+        "wait_until": deadline_ms(due_ms, deadline_s),
     }
 
 

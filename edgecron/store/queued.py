@@ -60,7 +60,7 @@ def _has_work(database: Database, seat: Seat, now_ms: int, hold: Hold) -> bool:
     """Whether anything is to be given up, or waits for a place that is free."""
     if _may_give_up(seat, hold) and _has_expired(database, seat, now_ms):
         return True
-    return has_waiting(database, seat, now_ms) and has_place(database, seat)
+    return has_place(database, seat) and has_waiting(database, seat, now_ms)
 
 
 def has_queued(database: Database) -> bool:

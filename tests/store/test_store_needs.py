@@ -376,7 +376,7 @@ def test_an_engine_for_one_run_gives_nothing_else_up(pair: Bench) -> None:
     pair.fire()
     pair.clock.advance_ms(3 * HOUR)
     [wanted] = pair.run("backup")
-    seat: Seat = replace(pair.seat, only=wanted)
+    seat: Seat = pair.seat._replace(only=wanted)
 
     batch = pair.store.claim_queued(seat=seat, now_ms=pair.now)
 

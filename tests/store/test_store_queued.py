@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 from store_bench import Bench, OpenStore
 
@@ -207,7 +205,7 @@ def test_an_engine_for_one_execution_takes_that_one_only(bench: Bench) -> None:
     bench.run(key="manual:a")
     [wanted] = bench.run(key="manual:b")
 
-    batch = bench.store.claim_queued(seat=replace(bench.seat, only=wanted), now_ms=bench.now)
+    batch = bench.store.claim_queued(seat=bench.seat._replace(only=wanted), now_ms=bench.now)
 
     assert [grant.execution_id for grant in batch.granted] == [wanted]
     assert bench.statuses() == ["queued", "running"]
