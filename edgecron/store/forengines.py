@@ -52,6 +52,7 @@ class ForEngines(OpenStore):
         # What its first fire needs is loaded before that is due.
         for part in _PARTS:
             part.load()
+        self._database.keep_little()
         return engines.register_engine(
             self._database, key=key, pid=pid, boot_id=boot_id, queues=queues, now_ms=now_ms
         )

@@ -50,6 +50,7 @@ class OpenStore:
         if self._checkpointer is None:
             self._database.leave_checkpoints_to_others()
             self._checkpointer = Database(self.path, must_exist=True)
+            self._checkpointer.keep_little()
         elif self._database.wal_pages >= _CHECKPOINT_PAGES:
             self._checkpointer.checkpoint()
             self._database.wal_pages = 0
