@@ -11,16 +11,16 @@ from edgecron.store import open_store
 START_MS = 1_773_000_000_000  # 2026-03-08T20:00:00Z
 
 
-def _write_often(path: Path, *, tidies: bool) -> int:
-    """The log's size in bytes after many small commits."""
+def _write_often(path: Path) -> int:
+    """The log's size in bytes after many small commits, of some twenty megabytes together."""
     store = open_store(path, now_ms=START_MS)
-    for number in range(1500):
+    store.database.rows("PRAGMA synchronous = OFF")  # For speed: the log is the same.
+    for number in range(4000):
         store.register_engine(
             key=f"{number:016x}", pid=1, boot_id="b", queues=("command",), now_ms=START_MS
         )
         store.retire_engine(number + 1, now_ms=START_MS)
-        if tidies:
-            store.tidy()
+        store.tidy()
     size = path.with_name(path.name + "-wal").stat().st_size
     store.close()
     return size
@@ -28,9 +28,9 @@ def _write_often(path: Path, *, tidies: bool) -> int:
 
 @pytest.mark.failure(25)
 def test_the_log_of_an_engine_that_tidies_stays_small(tmp_path: Path) -> None:
-    size = _write_often(tmp_path / "e.db", tidies=True)
+    size = _write_often(tmp_path / "e.db")
 
-    assert size < 3 * 1024 * 1024
+    assert size < 6 * 1024 * 1024
 
 
 def test_tidying_leaves_the_commits_of_others_alone(tmp_path: Path) -> None:
