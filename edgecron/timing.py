@@ -20,7 +20,6 @@ from edgecron.triggers import (
     combine,
     dump_trigger,
     load_trigger,
-    parse_trigger,
 )
 
 _MOST_TRIGGERS = 64
@@ -62,6 +61,8 @@ def compile_spec(
             f"schedule {spec.name!r} has {len(spec.triggers)} triggers,"
             f" expected at most {_MOST_TRIGGERS}"
         )
+    from edgecron.triggers import parse_trigger  # no engine reads texts
+
     check_zone(spec.timezone)
     triggers = [
         parse_trigger(text, spec.timezone, spec.name, anchor=made_at, seed=seed)

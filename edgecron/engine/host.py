@@ -25,7 +25,7 @@ from edgecron.runners.command import CommandRunner
 from edgecron.store import open_store
 from edgecron.supervisor import start
 from edgecron.supervisor.files import prepare_state_dir
-from edgecron.triggers import load_zone
+from edgecron.triggers.zones import local_history
 from edgecron.trust import CLOCK_WAIT_MS
 
 
@@ -131,7 +131,7 @@ class EngineHost:
 def _refuse_unusable(database: Path, clock: Clock) -> None:
     """Refuse a database, or a local zone, before anything is made or started beside it."""
     # A zone that can't be found now would make every local schedule look broken.
-    load_zone("local")
+    local_history()
     try:
         owner = database.lstat().st_uid
     except FileNotFoundError:
