@@ -1,4 +1,4 @@
-"""Sizes as text: `256KiB`, `1.2 GiB`."""
+"""Sizes as people write them: `256KiB`, `1GB`."""
 
 from __future__ import annotations
 
@@ -27,13 +27,3 @@ def parse_size(text: str, *, what: str) -> int:
             hint="write a number and a unit, such as 256KiB, 10MB or 1GB",
         )
     return size
-
-
-def format_size(size_bytes: float) -> str:
-    """A size for people, in few digits: `340 bytes`, `1.2 GiB`."""
-    size = float(size_bytes)
-    for unit in ("bytes", "KiB", "MiB"):
-        if size < 1024:
-            return f"{size:.0f} {unit}"
-        size /= 1024
-    return f"{size:.1f} GiB"
