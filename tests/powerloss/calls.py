@@ -74,7 +74,7 @@ class _Calls:
     def rename_in_one_step(self, path: Path, target: Path, flag: int) -> bool:
         first, second = self._recorder.place(path), self._recorder.place(target)
         if first is not None:
-            self._recorder.faults.meet_call(Op.WRITE, str(target))
+            self._recorder.meet_call(Op.WRITE, str(target))
         before = [self._number(each) for each in (path, target)]
         is_done = self._rename_in_one_step(path, target, flag)
         if is_done and first is not None and second is not None:
@@ -88,7 +88,7 @@ class _Calls:
         place = self._place(path) if flags & os.O_CREAT else None
         is_new = place is not None and not os.path.lexists(path)
         if is_new:
-            self._recorder.faults.meet_call(Op.OPEN, os.fspath(path))
+            self._recorder.meet_call(Op.OPEN, os.fspath(path))
         fd: int = original(path, flags, *args, **kwargs)
         if place is not None and is_new:
             number = self._recorder.make(os.fstat(fd))
@@ -99,7 +99,7 @@ class _Calls:
         number = self._of(fd)
         if number is None:
             return int(original(fd, content))
-        self._recorder.faults.meet_call(Op.WRITE, _path_of(fd))
+        self._recorder.meet_call(Op.WRITE, _path_of(fd))
         written = int(original(fd, content))
         self._note_write(number, os.lseek(fd, 0, os.SEEK_CUR) - written, content, written)
         return written
@@ -108,7 +108,7 @@ class _Calls:
         number = self._of(fd)
         if number is None:
             return int(original(fd, content, offset))
-        self._recorder.faults.meet_call(Op.WRITE, _path_of(fd))
+        self._recorder.meet_call(Op.WRITE, _path_of(fd))
         written = int(original(fd, content, offset))
         self._note_write(number, offset, content, written)
         return written
@@ -116,7 +116,7 @@ class _Calls:
     def _ftruncate(self, original: Any, fd: int, size: int) -> None:
         number = self._of(fd)
         if number is not None:
-            self._recorder.faults.meet_call(Op.TRUNCATE, _path_of(fd))
+            self._recorder.meet_call(Op.TRUNCATE, _path_of(fd))
         original(fd, size)
         if number is not None:
             self._recorder.note(Truncate(file=number, size=size))
@@ -126,7 +126,7 @@ class _Calls:
         is_folder = stat.S_ISDIR(os.fstat(fd).st_mode)
         if number is not None:
             try:
-                self._recorder.faults.meet_call(Op.SYNC, _path_of(fd))
+                self._recorder.meet_call(Op.SYNC, _path_of(fd))
             except OSError:
                 if not is_folder:
                     self._recorder.note(SyncFailed(file=number))
@@ -140,8 +140,10 @@ class _Calls:
     def _rename(self, original: Any, path: Any, target: Any) -> None:
         first, second = self._place(path), self._place(target)
         if first is not None:
-            self._recorder.faults.meet_call(Op.WRITE, os.fspath(target))
+            self._recorder.meet_call(Op.WRITE, os.fspath(target))
         number = self._number(path)
+        if second is not None:
+            self._recorder.forget(target)
         original(path, target)
         if first is not None and second is not None:
             self._recorder.note(Rename(changes=((first, None), (second, number))))
@@ -151,7 +153,7 @@ class _Calls:
     def _link(self, original: Any, path: Any, target: Any, **kwargs: Any) -> None:
         place = self._place(target)
         if place is not None:
-            self._recorder.faults.meet_call(Op.WRITE, os.fspath(target))
+            self._recorder.meet_call(Op.WRITE, os.fspath(target))
         original(path, target, **kwargs)
         if place is not None:
             self._recorder.note(Rename(changes=((place, self._number(path)),)))
@@ -159,7 +161,9 @@ class _Calls:
     def _unlink(self, original: Any, path: Any, **kwargs: Any) -> None:
         place = self._place(path)
         if place is not None and os.path.lexists(path):
-            self._recorder.faults.meet_call(Op.DELETE, os.fspath(path))
+            self._recorder.meet_call(Op.DELETE, os.fspath(path))
+        if place is not None:
+            self._recorder.forget(path)
         original(path, **kwargs)
         if place is not None:
             self._recorder.note(Delete(name=place[1], folder=place[0]))
