@@ -57,6 +57,7 @@ class Reason(StrEnum):
     EXIT = "exit"  # failed: the exit code is not an accepted one
     SIGNAL = "signal"  # failed: ended by a signal that we did not send
     TIMEOUT = "timeout"  # failed: ran longer than its timeout, and was ended
+    EXCEPTION = "exception"  # failed: the callable raised
     SPAWN = "spawn"  # failed: could not be started (missing command, folder, user)
     OVERLAP = "overlap"  # skipped: an earlier fire of the same schedule and scope was active
     MISFIRE = "misfire"  # skipped: nothing could run it at its time, and catch_up gave it up
@@ -358,7 +359,8 @@ class Output:
 
 
 class Outcome(NamedTuple):
-    """How an attempt ended. `exit_code` is 128+N where signal N ended it; None: never started."""
+    """How an attempt ended. `exit_code` is 128+N where signal N ended it, None where it was never
+    started, or was a callable."""
 
     execution_id: int
     lease_token: str

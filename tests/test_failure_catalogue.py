@@ -110,14 +110,12 @@ ROWS = {
 
 NOT_CARRIED = {
     53: "comes with the watch over the database file",
-    67: "comes with Python callables",
     71: "comes with the single binary",
     74: "comes with the dashboard",
     76: "comes with the dashboard",
     77: "comes with the engine on a thread of the embedding program",
     79: "comes with the engine on a thread of the embedding program",
     80: "comes with the engine on a thread of the embedding program",
-    81: "comes with Python callables",
 }
 
 

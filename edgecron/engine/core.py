@@ -52,7 +52,8 @@ class Engine:
     other engines of the database; `adopt` makes a dead engine's supervisor ours. After
     `clock_wait_ms` what counts elapsed time goes by a clock that can't be trusted; None never.
     With `only` it takes that one execution and nothing else, adopts nobody, and is not counted
-    on: it is recorded as looking at no queue.
+    on: it is recorded as looking at no queue. `callables` runs the functions of the program that
+    it is part of.
     """
 
     def __init__(
@@ -73,6 +74,7 @@ class Engine:
         clock_wait_ms: int | None = CLOCK_WAIT_MS,
         retention: Retention = UNLIMITED,
         only: int | None = None,
+        callables: Runner | None = None,
     ) -> None:
         self._store = store
         self._clock = clock
@@ -104,7 +106,7 @@ class Engine:
         self._retaining = Retaining(
             store=store, clock=clock, teller=self._teller, retention=retention
         )
-        self._live = LiveRuns(start_runner, clock=clock)
+        self._live = LiveRuns(start_runner, clock=clock, callables=callables)
         self._rescue = Rescue(
             store=store,
             clock=clock,

@@ -39,6 +39,7 @@ class EngineHost:
 
     The order matters: the supervisor is forked before the database is opened and before any
     thread exists, and the engine's lock is taken after that fork, or it would live on in it.
+    `callables` runs the functions of this program, and is closed with the rest.
     """
 
     def __init__(
@@ -57,6 +58,7 @@ class EngineHost:
         only: int | None = None,
         output_cap_bytes: int | None = None,
         cgroup: str | None = None,
+        callables: Runner | None = None,
     ) -> None:
         self._output_cap_bytes = output_cap_bytes or OUTPUT_CAP_BYTES
         self._cgroup = cgroup
@@ -96,6 +98,7 @@ class EngineHost:
                     self._state_dir, supervisor_id, rows, clock=clock
                 ),
                 only=only,
+                callables=callables,
             )
         except BaseException:
             for runner in first_runner:

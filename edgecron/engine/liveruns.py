@@ -1,4 +1,5 @@
-"""What runs for an engine: under its own supervisor, and under those it has adopted."""
+"""What runs for an engine: under its own supervisor, under those it has adopted, and, where it is
+part of a program that registered callables, on threads of the program."""
 
 from __future__ import annotations
 
@@ -7,7 +8,7 @@ from typing import NamedTuple
 
 from edgecron.clock import Clock
 from edgecron.engine.adoption import Adoption
-from edgecron.model import Claim, Outcome
+from edgecron.model import Claim, JobKind, Outcome
 from edgecron.runners import Runner
 
 _SHORT_LIFE_MS = 10_000  # a supervisor that dies sooner than that may do so again and again
@@ -15,7 +16,10 @@ _PAUSE_MS, _LONGEST_PAUSE_MS = 1_000, 60_000
 
 
 class LiveRun(NamedTuple):
-    """An execution that is ours from the grant until its end is committed."""
+    """An execution that is ours from the grant until its end is committed.
+
+    `supervisor_id` is its runner's: of callables, that of no supervisor.
+    """
 
     token: str
     schedule: str
@@ -28,12 +32,15 @@ class LiveRuns:
 
     `start_runner` starts our own, and another one whenever that has died: at once, or later and
     later where each one dies soon. An adopted one is let go, and its supervisor with it, as soon
-    as nothing of it is left.
+    as nothing of it is left. `callables` runs the functions of the program, where it has any.
     """
 
-    def __init__(self, start_runner: Callable[[], Runner], *, clock: Clock) -> None:
+    def __init__(
+        self, start_runner: Callable[[], Runner], *, clock: Clock, callables: Runner | None = None
+    ) -> None:
         self._start_runner = start_runner
         self._clock = clock
+        self._callables = callables
         self._started_ms = clock.monotonic_ms()
         self._start_at_ms: int | None = None  # of the next one, while there is none
         self._soon_deaths = 0
@@ -95,8 +102,17 @@ class LiveRuns:
         return self._runs.get(execution_id)
 
     def start(self, claims: Sequence[Claim]) -> None:
-        """Have claims run by our own supervisor."""
-        supervisor_id = self.own.supervisor_id
+        """Have claims run by our own supervisor, and callables on our own threads."""
+        if self._callables is not None:
+            is_call = JobKind.CALLABLE
+            self._start([one for one in claims if one.job.kind is is_call], self._callables)
+            claims = [one for one in claims if one.job.kind is not is_call]
+        self._start(claims, self.own)
+
+    def _start(self, claims: Sequence[Claim], runner: Runner) -> None:
+        if not claims:
+            return
+        supervisor_id = runner.supervisor_id
         for claim in claims:
             self._runs[claim.execution_id] = LiveRun(
                 token=claim.lease_token,
@@ -104,7 +120,7 @@ class LiveRuns:
                 supervisor_id=supervisor_id,
                 kill_grace_ms=round(claim.kill_grace_s * 1000),
             )
-        self.own.start(claims)
+        runner.start(claims)
 
     def adopt(self, adoption: Adoption) -> None:
         """Answer for what another engine's supervisor runs."""
@@ -198,7 +214,8 @@ class LiveRuns:
 
     def _runners(self) -> Collection[Runner]:
         own = (self.own,) if self.has_runner else ()
-        return (*own, *self._adopted.values())
+        callables = () if self._callables is None else (self._callables,)
+        return (*own, *callables, *self._adopted.values())
 
     def _drop(self, runner: Runner) -> int:
         runner.close()

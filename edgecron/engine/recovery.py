@@ -82,6 +82,10 @@ class _Pass:
             is_ours = row.engine_id == self._taker.engine_id
             if row.kind == JobKind.CALLABLE and not is_ours:
                 callables.append(row)
+            elif row.kind == JobKind.CALLABLE:
+                # Of our own threads, whatever became of the supervisor that the row names.
+                if self._taker.live.get(row.execution_id) != row.lease_token:
+                    self._requeue(row)
             elif row.supervisor_id in self._taker.adopted:
                 self._settle_adopted(row)
             elif row.supervisor_id != self._taker.supervisor_id:

@@ -1,5 +1,6 @@
 """Runners take claims and give outcomes; they never see the database.
 
+callables.py     functions of the program itself, on worker threads (threads.py)
 command.py       commands and shell lines, by the supervisor
 environment.py   what a command finds in its environment, and who it runs as
 """
@@ -25,7 +26,7 @@ class Lease:
 class Runner(Protocol):
     """What the engine asks of a runner. For one thread."""
 
-    supervisor_id: str
+    supervisor_id: str  # what its runs answer to; no supervisor's where they are our own threads
 
     @property
     def kinds(self) -> frozenset[JobKind]:

@@ -10,6 +10,8 @@ from edgecron.planning import Due
 from edgecron.store.connection import Database
 from edgecron.store.inorder import priorities
 
+MOST_UPCOMING = 4096  # of what is due at one instant, so many are known beforehand
+
 # What is held, as a condition on schedules.
 _HELD = {
     Hold.NOTHING: "",
@@ -117,15 +119,21 @@ def _queued_due_ms(database: Database, queue: str, now_ms: int) -> Iterator[int]
 
 
 def upcoming(database: Database, queues: tuple[str, ...], *, limit: int) -> list[tuple[int, int]]:
-    """(id, revision) of the schedules that fire next."""
+    """(id, revision) of the schedules that fire next; where more than `limit` of a queue are due
+    at one instant, of all of these, up to MOST_UPCOMING."""
     found: list[tuple[int, int]] = []
     for queue in queues:
-        found.extend(
-            database.rows(
-                """SELECT id, revision FROM schedules
-                   WHERE queue = :queue AND next_run_at IS NOT NULL
-                   ORDER BY next_run_at LIMIT :limit""",
-                {"queue": queue, "limit": limit},
-            )
-        )
+        rows = _next_of(database, queue, limit)
+        if len(rows) == limit and rows[0][2] == rows[-1][2]:
+            rows = [row for row in _next_of(database, queue, MOST_UPCOMING) if row[2] == rows[0][2]]
+        found.extend((row[0], row[1]) for row in rows)
     return found
+
+
+def _next_of(database: Database, queue: str, limit: int) -> list[tuple[int, int, int]]:
+    return database.rows(
+        """SELECT id, revision, next_run_at FROM schedules
+           WHERE queue = :queue AND next_run_at IS NOT NULL
+           ORDER BY next_run_at LIMIT :limit""",
+        {"queue": queue, "limit": limit},
+    )

@@ -1,0 +1,258 @@
+"""Runs the functions that a program has registered, on threads of the program itself.
+
+A thread can't be ended from outside: who is asked to stop, or is over its timeout, is told so by
+its `Call`, and runs until it returns or raises.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import traceback
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+
+from edgecron.clock import Clock
+from edgecron.model import Claim, JobKind, Outcome, Output, OutputChunk, Reason, Status, Stream
+from edgecron.runners.threads import Workers
+from edgecron.supervisor.records import Flag
+from edgecron.supervisor.results import MOST_BYTES
+
+CLOSE_MS = 10_000  # so long those that run are waited for at the end
+_MOST_TRACE_BYTES = 64 * 1024
+
+
+class Call:
+    """One run of a function: what the function is called with."""
+
+    __slots__ = ("_clock", "_until_ms", "claim", "stop_reason")
+
+    def __init__(self, claim: Claim, *, clock: Clock) -> None:
+        self.claim = claim
+        self.stop_reason: Reason | None = None  # why it was asked to stop
+        self._clock = clock
+        self._until_ms: int | None = None
+
+    @property
+    def payload(self) -> object:
+        """The schedule's payload as a value of JSON, None where it has none."""
+        text = self.claim.job.payload
+        return None if text is None else json.loads(text)
+
+    @property
+    def is_over_time(self) -> bool:
+        """Whether it has run for longer than its timeout."""
+        return self._until_ms is not None and self._clock.monotonic_ms() >= self._until_ms
+
+    @property
+    def must_stop(self) -> bool:
+        """Whether its end was asked for, or its time is over: it should end soon by itself."""
+        return self.stop_reason is not None or self.is_over_time
+
+    def begin(self, now_ms: int) -> None:
+        """Its timeout counts from now, by the monotonic clock."""
+        if self.claim.timeout_s is not None:
+            self._until_ms = now_ms + max(1, round(self.claim.timeout_s * 1000))
+
+
+Function = Callable[[Call], object]
+
+
+class CallableRunner:
+    """Runs functions by the name that they are registered under. See Runner for the contract.
+
+    A function that returns was a success, and what it returns, as JSON, its result. One that
+    raises has failed, whatever it raises; the traceback is its output. One that returns only
+    after its timeout has failed, too. Nothing but `registry` says what a name means.
+    """
+
+    kinds = frozenset({JobKind.CALLABLE})
+    is_alive = True
+    failure = None
+
+    def __init__(self, registry: Mapping[str, Function], *, clock: Clock) -> None:
+        self.supervisor_id = "threads"  # as no supervisor is called
+        self._registry = registry
+        self._clock = clock
+        self._calls: dict[str, Call] = {}  # by token, until their outcome is collected
+        self._outcomes: deque[Outcome] = deque()
+        self._workers: Workers[Call] = Workers(self._run, name="edgecron-call", clock=clock)
+        self._read_fd, self._write_fd = os.pipe()
+        os.set_blocking(self._read_fd, False)
+        os.set_blocking(self._write_fd, False)
+        self._is_told = False  # there is a byte in the pipe
+
+    @property
+    def live_count(self) -> int:
+        return len(self._calls)
+
+    def fileno(self) -> int:
+        return self._read_fd
+
+    def start(self, claims: Sequence[Claim]) -> None:
+        for claim in claims:
+            call = Call(claim, clock=self._clock)
+            self._calls[claim.lease_token] = call
+            try:
+                self._workers.put(call)
+            except RuntimeError as error:  # not one thread can be had
+                why = _Failure("EAGAIN", str(error))
+                self._tell(self._outcome(call, why=why, flags=(Flag.NOT_STARTED,)))
+
+    def collect(self) -> list[Outcome]:
+        with suppress(BlockingIOError):
+            os.read(self._read_fd, 64)
+        # Before the outcomes are taken: who adds one after that tells us anew.
+        self._is_told = False
+        outcomes = []
+        while self._outcomes:
+            outcome = self._outcomes.popleft()
+            del self._calls[outcome.lease_token]
+            outcomes.append(outcome)
+        return outcomes
+
+    def acknowledge(self, tokens: Sequence[str]) -> None:
+        """Nothing is kept: what this process has not put on record ends with it."""
+
+    def cancel(self, token: str) -> None:
+        call = self._calls.get(token)
+        if call is not None:
+            call.stop_reason = Reason.REQUEST
+
+    def stop(self) -> None:
+        for call in self._calls.values():
+            call.stop_reason = call.stop_reason or Reason.SHUTDOWN
+
+    def close(self) -> None:
+        """Ask all to stop, and wait a while for them.
+
+        Of what still runs then, no end will be on record: it was `interrupted`.
+        """
+        self.stop()
+        if not self._workers.close(wait_ms=CLOSE_MS):
+            os.close(self._read_fd)
+            os.close(self._write_fd)
+
+    def _run(self, call: Call) -> None:
+        """Call the function, on a thread of the workers."""
+        if call.stop_reason is not None:
+            self._tell(self._outcome(call))
+            return
+        function = self._registry.get(call.claim.job.argv[0])
+        if function is None:
+            message = f"this program has registered no callable '{call.claim.job.argv[0]}'"
+            self._tell(self._outcome(call, why=_Failure("EINVAL", message)))
+            return
+        started_ms, begun_ms = self._clock.now_ms(), self._clock.monotonic_ms()
+        call.begin(begun_ms)
+        why: _Failure | None = None
+        result: str | None = None
+        flags: tuple[str, ...] = ()
+        try:
+            returned = function(call)
+        except BaseException as error:  # noqa: BLE001  SystemExit, too: it is recorded
+            why = _failure_of(error)
+        else:
+            result, flags = _result_of(returned)
+        took_ms = self._clock.monotonic_ms() - begun_ms
+        self._tell(
+            self._outcome(
+                call, why=why, flags=flags, result=result, started_ms=started_ms, took_ms=took_ms
+            )
+        )
+
+    def _outcome(
+        self,
+        call: Call,
+        *,
+        why: _Failure | None = None,
+        result: str | None = None,
+        flags: tuple[str, ...] = (),
+        started_ms: int | None = None,
+        took_ms: int | None = None,
+    ) -> Outcome:
+        """How a call ended. `started_ms` None: its function was never called."""
+        now_ms = self._clock.now_ms()
+        status, reason = _verdict(call, why, has_run=started_ms is not None)
+        is_success = status is Status.SUCCESS
+        message = None if why is None else why.message
+        if reason is Reason.TIMEOUT:
+            message = f"ran longer than its timeout of {call.claim.timeout_s:g} s"
+        return Outcome(
+            execution_id=call.claim.execution_id,
+            lease_token=call.claim.lease_token,
+            status=status,
+            reason=reason,
+            started_ms=started_ms,
+            finished_ms=now_ms,
+            duration_ms=took_ms,
+            error_code=None if why is None else why.code,
+            error_msg=message,
+            flags=flags,
+            result=result if is_success else None,
+            output=None if why is None or why.trace is None else _output_of(why.trace, now_ms),
+        )
+
+    def _tell(self, outcome: Outcome) -> None:
+        self._outcomes.append(outcome)
+        if not self._is_told:
+            self._is_told = True
+            with suppress(BlockingIOError):  # full of bytes that tell the same
+                os.write(self._write_fd, b"\0")
+
+
+class _Failure:
+    """Why a function was not called, or what it raised."""
+
+    __slots__ = ("code", "message", "trace")
+
+    def __init__(self, code: str | None, message: str, trace: str | None = None) -> None:
+        self.code = code
+        self.message = message
+        self.trace = trace
+
+
+def _verdict(call: Call, why: _Failure | None, *, has_run: bool) -> tuple[Status, Reason | None]:
+    if not has_run:
+        if call.stop_reason is not None:
+            return Status.CANCELLED, call.stop_reason
+        return Status.FAILED, Reason.SPAWN
+    if call.is_over_time:
+        return Status.FAILED, Reason.TIMEOUT
+    if why is None:
+        return Status.SUCCESS, None  # Also where its end was asked for: it was faster.
+    if call.stop_reason is not None:
+        return Status.CANCELLED, call.stop_reason
+    return Status.FAILED, Reason.EXCEPTION
+
+
+def _failure_of(error: BaseException) -> _Failure:
+    try:
+        trace = "".join(traceback.format_exception(error))
+        message = "".join(traceback.format_exception_only(error)).strip()
+    except Exception as unprintable:  # noqa: BLE001  its own __str__ raises, or returns no text
+        message = trace = f"{type(error).__name__}, which can't be printed: {unprintable!r}"
+    return _Failure(type(error).__name__, message, trace)
+
+
+def _result_of(returned: object) -> tuple[str | None, tuple[str, ...]]:
+    """What is kept of what a function returned, as JSON text."""
+    if returned is None:
+        return None, ()
+    try:
+        text = json.dumps(returned, allow_nan=False, ensure_ascii=False)
+        size_bytes = len(text.encode())
+    except (TypeError, ValueError, RecursionError):  # UnicodeEncodeError is a ValueError
+        return None, (Flag.RESULT_INVALID,)
+    return (None, (Flag.RESULT_TOO_BIG,)) if size_bytes > MOST_BYTES else (text, ())
+
+
+def _output_of(trace: str, now_ms: int) -> Output:
+    content = trace.encode("utf-8", "backslashreplace")
+    kept = content[-_MOST_TRACE_BYTES:]  # The end says what was raised.
+    return Output(
+        chunks=(OutputChunk(stream=Stream.STDERR, at_ms=now_ms, content=kept),),
+        stderr_bytes=len(content),
+        dropped_bytes=len(content) - len(kept),
+    )

@@ -1,0 +1,203 @@
+"""Functions of a program, run by the engine that is part of it."""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+import pytest
+
+from edgecron.api import Scheduler
+from edgecron.clock import SystemClock
+from edgecron.engine.host import EngineHost
+from edgecron.model import (
+    COMMAND_QUEUE,
+    Execution,
+    Job,
+    JobKind,
+    Reason,
+    ScheduleSpec,
+    Status,
+)
+from edgecron.paths import state_dir
+from edgecron.runners.callables import Call, CallableRunner, Function
+from edgecron.supervisor.control import Control
+
+BOUND_S = 20.0
+QUEUE = "py:plant"
+
+
+@contextmanager
+def program(database: Path, registry: Mapping[str, Function]) -> Iterator[EngineHost]:
+    """An engine of this process, that runs commands, too."""
+    clock = SystemClock()
+    host = EngineHost(
+        database,
+        clock=clock,
+        report=lambda event: None,
+        queues=(COMMAND_QUEUE, QUEUE),
+        callables=CallableRunner(registry, clock=clock),
+    )
+    with closing(host):
+        yield host
+
+
+def fire(database: Path, name: str) -> None:
+    """Have a callable run now."""
+    with Scheduler(database) as scheduler:
+        job = Job(kind=JobKind.CALLABLE, argv=(name,), payload='{"host": "plc1"}')
+        spec = ScheduleSpec(name=name, triggers=("@yearly",), job=job, queue=QUEUE)
+        scheduler.add(spec)
+        scheduler.run_now(name)
+
+
+def run_of(database: Path, name: str) -> Execution:
+    with Scheduler(database) as scheduler:
+        [run] = scheduler.history(name)
+    return run
+
+
+def step_until_ended(host: EngineHost) -> None:
+    host.engine.step()
+    while host.engine.live_count:
+        assert select.select(host.engine.filenos(), [], [], BOUND_S)[0], "no end came"
+        host.engine.step()
+
+
+def test_a_registered_function_runs_and_its_row_says_what_it_returned(tmp_path: Path) -> None:
+    database = tmp_path / "edge.db"
+    fire(database, "poll")
+
+    with program(database, {"poll": lambda call: {"polled": call.payload}}) as host:
+        step_until_ended(host)
+
+    run = run_of(database, "poll")
+    assert (run.status, run.result) == (Status.SUCCESS, '{"polled": {"host": "plc1"}}')
+    assert run.exit_code is None
+    assert run.duration_ms is not None
+
+
+def test_an_exception_is_the_error_of_its_row_and_the_traceback_its_output(tmp_path: Path) -> None:
+    database = tmp_path / "edge.db"
+    fire(database, "poll")
+
+    def poll(call: Call) -> None:
+        raise TimeoutError("plc1 is silent")
+
+    with program(database, {"poll": poll}) as host:
+        step_until_ended(host)
+
+    run = run_of(database, "poll")
+    assert (run.status, run.reason) == (Status.FAILED, Reason.EXCEPTION)
+    assert run.error_msg == "TimeoutError: plc1 is silent"
+    with Scheduler(database) as scheduler:
+        output = scheduler.output(run.id)
+    assert output is not None
+    assert b"in poll" in b"".join(chunk.content for chunk in output.chunks)
+
+
+@pytest.mark.failure(67)
+def test_a_function_that_the_program_did_not_register_is_not_run(tmp_path: Path) -> None:
+    database = tmp_path / "edge.db"
+    fire(database, "os.abort")
+
+    with program(database, {"poll": lambda call: None}) as host:
+        step_until_ended(host)
+
+    run = run_of(database, "os.abort")
+    assert (run.status, run.reason) == (Status.FAILED, Reason.SPAWN)
+    assert run.error_msg == "this program has registered no callable 'os.abort'"
+
+
+def test_a_callable_of_a_program_that_is_not_there_waits_for_it(tmp_path: Path) -> None:
+    database = tmp_path / "edge.db"
+    fire(database, "poll")
+    host = EngineHost(database, clock=SystemClock(), report=lambda event: None)
+
+    with closing(host):
+        step_until_ended(host)
+
+    assert run_of(database, "poll").status is Status.QUEUED
+
+
+@pytest.mark.failure(18)
+def test_a_supervisor_that_dies_takes_no_callable_with_it(tmp_path: Path) -> None:
+    database = tmp_path / "edge.db"
+    fire(database, "wait")
+    entered, opened = threading.Event(), threading.Event()
+
+    def wait(call: Call) -> str:
+        entered.set()
+        assert opened.wait(BOUND_S)
+        return "whole"
+
+    with program(database, {"wait": wait}) as host:
+        host.engine.step()
+        assert entered.wait(BOUND_S)
+        before = host.engine.supervisor_id
+        with Control(state_dir(database), before) as control:
+            os.kill(control.pid, signal.SIGKILL)
+        while host.engine.supervisor_id == before:
+            assert select.select(host.engine.filenos(), [], [], BOUND_S)[0], "nobody saw it die"
+            host.engine.has_ends()
+            host.engine.step()
+        running = run_of(database, "wait")
+        opened.set()
+        step_until_ended(host)
+
+    ended = run_of(database, "wait")
+    assert running.status is Status.RUNNING
+    assert (ended.status, ended.result) == (Status.SUCCESS, '"whole"')
+
+
+PROGRAM = """
+import sys
+from pathlib import Path
+from edgecron.clock import SystemClock
+from edgecron.engine.host import EngineHost
+from edgecron.runners.callables import CallableRunner
+
+def wait(call):
+    print("called", flush=True)
+    sys.stdin.read()
+
+clock = SystemClock()
+runner = CallableRunner({"wait": wait}, clock=clock)
+host = EngineHost(Path(sys.argv[1]), clock=clock, report=lambda event: None,
+                  queues=("py:plant",), callables=runner)
+host.loop.run()
+"""
+
+
+@pytest.mark.failure(17)
+def test_a_callable_whose_program_was_killed_is_interrupted_and_not_run_again(
+    tmp_path: Path,
+) -> None:
+    database = tmp_path / "edge.db"
+    fire(database, "wait")
+    with subprocess.Popen(
+        [sys.executable, "-c", PROGRAM, str(database)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as other:
+        assert other.stdout is not None
+        assert other.stdout.readline() == "called\n"
+        other.kill()
+        other.wait()
+    calls: list[Call] = []
+
+    with program(database, {"wait": calls.append}) as host:
+        step_until_ended(host)
+
+    run = run_of(database, "wait")
+    assert (run.status, run.reason) == (Status.INTERRUPTED, Reason.LOST)
+    assert run.error_msg == "the program that ran it has ended"
+    assert calls == []
