@@ -184,6 +184,11 @@ class Database:
         found = self._connection.execute(sql, params).fetchall()
         return found[0] if found else None
 
+    def returning_all(self, sql: str, params: Params | None = None) -> list[tuple[Any, ...]]:
+        """Run a writing statement with RETURNING, drained; all its rows."""
+        self._check_transaction()
+        return self._connection.execute(sql, params).fetchall()
+
     @property
     def data_version(self) -> int:
         """A number that changes when another connection has committed."""

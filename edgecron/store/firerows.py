@@ -1,8 +1,7 @@
-"""The rows of fires and of ranges that did not run, a statement each."""
+"""The rows of fires and ranges that did not run, a statement each."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from typing import Any
 
 from edgecron.model import Cause, Reason, ScheduleSpec
@@ -124,28 +123,6 @@ def overlapped(fire: Fire) -> Missed:
     return Missed(from_ms=fire.plan_ms, to_ms=fire.plan_ms, count=1, reason=Reason.OVERLAP)
 
 
-# What makes a fire unique, and its first attempt.
-FireKey = tuple[int, str, str, int, str]
-
-
-def insert_fires(database: Database, fires: Sequence[Mapping[str, Any]]) -> dict[FireKey, int]:
-    """Write the rows of fires, queued or running; the ids of those that were not decided already,
-    by schedule, scope, plan time and fire key."""
-    rows = database.returning_each(
-        """INSERT INTO executions (schedule_id, revision, scope_kind, scope_id, plan_at, fire_key,
-               cause, trigger_text, due_at, max_attempts, queue, priority, status, queued_at,
-               claimed_at, heartbeat_at, started_at, engine_id, supervisor_id, lease_token,
-               waiting_for, wait_until)
-           VALUES (:schedule, :revision, :scope_kind, :scope_id, :plan, :fire_key, :cause,
-               :source, :due, :max_attempts, :queue, :priority, :status, :now, :claimed, :claimed,
-               :claimed, :engine, :supervisor, :token, :waiting_for, :wait_until)
-           ON CONFLICT (schedule_id, scope_kind, scope_id, plan_at, fire_key, attempt) DO NOTHING
-           RETURNING schedule_id, scope_kind, scope_id, plan_at, fire_key, id""",
-        fires,
-    )
-    return {row[:5]: row[5] for row in rows}
-
-
 def _insert_skipped(database: Database, columns: dict[str, Any]) -> int | None:
     row = database.returning(
         """INSERT INTO executions (schedule_id, revision, scope_kind, scope_id, plan_at, fire_key,
@@ -208,7 +185,7 @@ def fire_columns(
     fire: Fire,
     now_ms: int,
 ) -> dict[str, Any]:
-    """What the row of a fire has whatever becomes of it."""
+    """What the row of a fire that does not run has, but for why."""
     policies = spec.policies
     return {
         "schedule": schedule_id,

@@ -6,8 +6,6 @@ transaction, and they are judged again right before they start.
 
 from __future__ import annotations
 
-from typing import Any
-
 from edgecron.conditions import Condition, find_unmet
 from edgecron.model import Cause, Reason, Status, WaitsFor
 from edgecron.store.connection import Database
@@ -17,7 +15,6 @@ from edgecron.timetext import format_duration_ms
 
 # A person's word is enough; and what has begun had what it needed.
 _NEED_NOTHING = frozenset({Cause.MANUAL, Cause.RETRY})
-_FREE_COLUMNS: dict[str, Any] = {"waiting_for": None, "wait_until": None}
 _MOST_EXPIRED = 250  # rows that one transaction gives up; the others are next
 
 
@@ -137,16 +134,6 @@ def give_up_expired(database: Database, queue: str, needs: Needs) -> list[Decide
         else:
             decided.append(_give_up(database, execution_id, unmet, deadline_s, needs.now_ms))
     return decided
-
-
-def waiting_columns(unmet: Condition | None, *, due_ms: int, deadline_s: float) -> dict[str, Any]:
-    """The columns of a new row that say what it waits for."""
-    if unmet is None:
-        return _FREE_COLUMNS
-    return {
-        "waiting_for": unmet.text,
-        "wait_until": deadline_ms(due_ms, deadline_s),
-    }
 
 
 def _wake(database: Database, execution_id: int) -> None:
