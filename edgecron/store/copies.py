@@ -12,7 +12,6 @@ import apsw
 
 from edgecron.errors import DatabaseFull, DatabaseUnusable
 from edgecron.store.connection import Database
-from edgecron.store.whole import copy_to
 
 _MIB = 1024 * 1024
 
@@ -59,7 +58,7 @@ def _write(database: Database, new: Path) -> None:
         # A connection in a transaction that writes is no source of a copy.
         source = Database(database.path, must_exist=True)
         try:
-            copy_to(source, new)
+            source.copy_to(new)
         finally:
             source.close()
         os.fsync(descriptor)

@@ -47,7 +47,5 @@ class Keeping(OpenStore):
 
     def compact(self) -> None:
         """Write the whole file anew, without what is free in it; nobody else writes meanwhile."""
-        from edgecron.store.whole import rewrite
-
-        rewrite(self._database)
+        self._database.rewrite()
         self._database.checkpoint()

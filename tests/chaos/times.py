@@ -1,0 +1,132 @@
+"""What must hold of times: nothing is lost, early, or late without a cause."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+from tests.chaos.bodies import body_words
+from tests.chaos.crowd import PULSES
+from tests.chaos.history import History, Life, Row, Trouble
+from tests.chaos.rows import short
+from tests.chaos.surroundings import remarks
+
+RECOVERY_S = 30  # within it after the last fault has healed, service is full again
+# An engine that has nothing to do looks once in 30 to 60 s whether its database is in its place.
+REPLACED_S = 75
+LATE_S = 15  # more is late, and needs a cause
+
+
+def next_times_rise(history: History) -> Iterator[str]:
+    """I11: within one revision a next time never moves back."""
+    for step in history.steps_back:
+        back_ms = step.before_ms - step.after_ms
+        yield f"{step.name} revision {step.revision}: {step.before_ms}, then {back_ms} ms before"
+
+
+def every_time_is_covered(history: History) -> Iterator[str]:
+    """I15: every due time, in every scope, has exactly one row, or lies in the range of one."""
+    rows: dict[tuple[int, str, str], list[Row]] = {}
+    for row in history.rows:
+        if row["attempt"] == 1 and row["fire_key"] in ("", "missed"):
+            key = row["schedule_id"], row["scope_kind"], row["scope_id"]
+            rows.setdefault(key, []).append(row)
+    for life in history.lives:
+        # What only follows events has no times of its own.
+        if all(era.period_ms is not None for era in life.eras):
+            for scope in life.scopes:
+                for words in _uncovered(life, rows.get((life.schedule_id, *scope), [])):
+                    yield f"{life.name} {scope[1]}: {words}"
+
+
+def _uncovered(life: Life, rows: list[Row]) -> Iterator[str]:
+    if life.removed_ms is None:
+        yield "was not removed at the end"
+        return
+    expected = life.plans(after_ms=life.made_ms, until_ms=life.removed_ms)
+    covered: Counter[int] = Counter()
+    for row in rows:
+        if row["missed_count"] is None:
+            covered[row["plan_at"]] += 1
+            continue
+        span = {at for at in expected if row["missed_from_at"] <= at <= row["missed_to_at"]}
+        if len(span) != row["missed_count"]:
+            yield f"{len(span)} times in the range of {short(row)}"
+        covered.update(span)
+    kept_ms = life.pruned_until_ms or 0
+    twice = sorted(at for at, count in covered.items() if count > 1)
+    lost = sorted(at for at in expected - set(covered) if at > kept_ms)
+    extra = sorted(set(covered) - expected)
+    if twice:
+        yield f"decided twice: {twice[:5]}"
+    if lost:
+        yield f"{len(lost)} times lost: {lost[:5]}"
+    if extra:
+        yield f"never due: {extra[:5]}"
+
+
+def recovery_ms(trouble: Trouble) -> int:
+    """How long after it has healed service is full again, at most."""
+    return 1000 * (REPLACED_S if trouble.kind == "replaced" else RECOVERY_S)
+
+
+def full_service_again(history: History) -> Iterator[str]:
+    """I16: within a bound after all has healed, what is due begins in time."""
+    starts = sorted(body.began_ms for body in history.bodies if body.schedule == PULSES[0])
+    for healed_ms, bound_ms in calms(history):
+        if not any(healed_ms <= at <= bound_ms for at in starts):
+            yield f"all had healed at {healed_ms}, and nothing began before {bound_ms}"
+    yield from remarks(history, "I16")
+
+
+def calms(history: History) -> list[tuple[int, int]]:
+    """When all had healed and stayed so for long enough, and until when service must be full."""
+    found = []
+    healed_ms, bound_ms = history.began_ms, history.began_ms
+    for trouble in sorted(history.troubles, key=lambda one: one.began_ms):
+        if healed_ms < bound_ms < trouble.began_ms:
+            found.append((healed_ms, bound_ms))
+        healed_ms = max(trouble.healed_ms, healed_ms)
+        bound_ms = max(trouble.healed_ms + recovery_ms(trouble), bound_ms)
+    if history.healed_ms > healed_ms:
+        bound_ms += history.healed_ms - healed_ms
+        healed_ms = history.healed_ms
+    if healed_ms < bound_ms < history.removed_ms:
+        found.append((healed_ms, bound_ms))
+    return found
+
+
+def never_early(history: History) -> Iterator[str]:
+    """I17: nothing begins before it is due."""
+    rows = {row["id"]: row for row in history.rows}
+    for body in history.bodies:
+        row = rows.get(body.run)
+        if row is not None and body.began_ms < max(row["due_at"], row["plan_at"]):
+            yield f"{body_words(body)}: {short(row)}"
+
+
+def late_only_near_a_fault(history: History) -> Iterator[str]:
+    """I18: what waits for nobody begins in time, but near a fault."""
+    began = {body.run: body.began_ms for body in history.bodies}
+    lives = {life.schedule_id for life in history.lives if life.name in PULSES}
+    for row in history.rows:
+        if row["schedule_id"] not in lives or row["fire_key"] != "" or row["attempt"] > 1:
+            continue
+        if row["plan_at"] > history.removed_ms - LATE_S * 1000:
+            continue  # It was removed with its schedule.
+        began_ms = began.get(row["id"], row["finished_at"])
+        has_run = row["id"] in began
+        if has_run and began_ms - row["due_at"] <= LATE_S * 1000:
+            continue
+        if not has_run and row["status"] == "skipped" and row["reason"] == "overlap":
+            continue
+        if not _is_excused(row["due_at"], began_ms, history.troubles):
+            how = f"{(began_ms - row['due_at']) / 1000:.1f} s late" if has_run else "not run"
+            yield f"{how}, and nothing was wrong: {short(row)}"
+
+
+def _is_excused(due_ms: int, began_ms: int, troubles: tuple[Trouble, ...]) -> bool:
+    return any(
+        trouble.began_ms <= began_ms and due_ms <= trouble.healed_ms + recovery_ms(trouble)
+        for trouble in troubles
+    )
