@@ -308,6 +308,9 @@ def _set_aside(database: Path, partial: Path, *, now: datetime) -> Path:
     # Never under the name of a partial file, or whoever clears these away would take the database.
     partial.rename(aside)
     try:
+        # On the disk before the next step: a power cut may keep that one alone, and the database
+        # would have the partial name besides its own.
+        sync_folder(database.parent)
         is_done = exchange(aside, database)
     except OSError:
         aside.rename(partial)

@@ -232,10 +232,14 @@ class Engine:
 
     def has_changed(self) -> bool:
         """Whether somebody else has committed since the last step, the net under lost wake-ups; or
-        the clock was set, or the machine asleep."""
-        if self._timekeeping.has_news():
+        the clock was set, or the machine asleep; or, asked now and then, something has aged."""
+        if self._timekeeping.has_news() or self._store.change_mark != self._change_mark:
             return True
-        return self._store.change_mark != self._change_mark or self._rescue.is_due()
+        if not self._rescue.is_due():
+            return False
+        # Nearly always there is nothing, and to see that costs a third of a whole step.
+        is_at_work = bool(self._live or self._unsaved) or self._timekeeping.is_outdated()
+        return is_at_work or self._rescue.has_work(self._claiming.seat().engine_id)
 
     def has_ends(self) -> bool:
         """Take in what the runners tell; whether a step has ends to write, or one of them died."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from edgecron.clock import Clock
@@ -64,6 +65,26 @@ class Rescue:
     def is_due(self) -> bool:
         return self._is_suspected or self._clock.monotonic_ms() >= self._look_at_ms
 
+    def has_work(self, engine_id: int) -> bool:
+        """Whether a look would find anything, asked by who has nothing running.
+
+        `engine_id` is our own. Where it would not, the next one is due as after a look.
+        """
+        if self._is_suspected or self.wake_ms is not None:
+            return True
+        engines = self._store.find_engines()
+        others = tuple(one for one in engines if one.id != engine_id)
+        if others != self.peers or not all(self._liveness.engine_is_alive(o.key) for o in others):
+            return True
+        known = {one.id for one in others}
+        if any(row.engine_id not in known for row in self._store.find_running()):
+            return True
+        if self._liveness.dead_supervisors():
+            return True
+        self._clear_strays(engines)
+        self._look_at_ms = self._clock.monotonic_ms() + _LOOK_MS
+        return False
+
     def look(self, engine_id: int) -> Looked:
         """Take over what dead engines left, where it is time to look.
 
@@ -114,11 +135,14 @@ class Rescue:
         self._adopt_at_ms = self._clock.monotonic_ms() + self._adopt_pause_ms
         self._adopt_pause_ms = min(2 * self._adopt_pause_ms, _ADOPT_MS)
 
+    def _clear_strays(self, engines: Sequence[EngineInfo]) -> None:
+        known = {engine.key for engine in engines}
+        self._liveness.clear_strays(known=known, now_ms=self._clock.now_ms())
+
     def _look_at_peers(self, engine_id: int) -> None:
         peers = []
         engines = self._store.find_engines()
-        known = {engine.key for engine in engines}
-        self._liveness.clear_strays(known=known, now_ms=self._clock.now_ms())
+        self._clear_strays(engines)
         for engine in engines:
             if engine.id == engine_id:
                 continue

@@ -98,13 +98,30 @@ class Timekeeping:
 
     def has_news(self) -> bool:
         """Whether the clock was set or the machine asleep since the last look. Costs little."""
-        if self._last is None:
-            return False
-        reading = self._read()
-        return (
-            abs(reading.set_since(self._last)) > _STEP_MS
-            or reading.asleep_since(self._last) > _STEP_MS
-        )
+        return self._is_news(self._read())
+
+    def is_outdated(self) -> bool:
+        """Whether a look would find something to put right or to write: news, another zone, a
+        trusted mark that has grown old, or what could not be done yet.
+
+        Where there is nothing, it counts as a look: a clock that is slewed is no news in the end.
+        """
+        if self._last is None or self._marks is None or self._distrusted_at_ms is not None:
+            return True
+        if self._must_repair or self._must_rebase or self._must_look_at_zone:
+            return True
+        reading, is_synchronised = self._read(), self._clock.is_synchronised()
+        if self._is_news(reading) or local_zone_stamp() != self._zone_stamp:
+            return True
+        mark_ms = self._mark_ms + max(0, reading.boottime_ms - self._last.boottime_ms)
+        if is_synchronised:
+            mark_ms = reading.now_ms
+        elif not is_trusted(reading.now_ms, mark_ms=mark_ms, is_synchronised=is_synchronised):
+            return True
+        if is_worth_writing(mark_ms, stored_ms=self._marks.trusted_high_ms, is_busy=False):
+            return True
+        self._last, self._mark_ms = reading, mark_ms
+        return False
 
     def look(self) -> Hold:
         """Put right what clocks and zones have made wrong; what is held for now."""
@@ -136,6 +153,12 @@ class Timekeeping:
             self._marks = replace(self._marks, trusted_high_ms=self._mark_ms)
         else:
             self._read_mark()
+
+    def _is_news(self, reading: _Reading) -> bool:
+        if self._last is None:
+            return False
+        is_set = abs(reading.set_since(self._last)) > _STEP_MS
+        return is_set or reading.asleep_since(self._last) > _STEP_MS
 
     def _read(self) -> _Reading:
         return _Reading(self._clock.now_ms(), self._clock.boottime_ms(), self._clock.monotonic_ms())

@@ -67,7 +67,7 @@ class Database:
             try:
                 self._configure()
                 # It may have waited for who put another file in its place: ours has no name then.
-                self._check_file()
+                self.check_file()
             except BaseException:
                 self._connection.close()
                 raise
@@ -144,7 +144,7 @@ class Database:
             try:
                 return self._connection.execute(sql, params).fetchall()
             except (apsw.SQLError, apsw.SchemaChangeError):
-                self._check_version()  # Another version may have other tables, and then says it.
+                self.check_version()  # Another version may have other tables, and then says it.
                 raise
 
     def row(self, sql: str, params: Params | None = None) -> tuple[Any, ...] | None:
@@ -192,12 +192,12 @@ class Database:
     @property
     def data_version(self) -> int:
         """A number that changes when another connection has committed."""
-        self._check_file()
+        self.check_file()
         found = self.row("PRAGMA data_version")
         assert found is not None
         if found[0] != self._data_version:
             with translated_errors(self.path):
-                self._check_version()
+                self.check_version()
             self._data_version = int(found[0])
         return self._data_version
 
@@ -212,12 +212,12 @@ class Database:
             yield
             return
         self._check_process()
-        self._check_file()
+        self.check_file()
         with translated_errors(self.path):
             self._connection.execute("BEGIN IMMEDIATE")
             try:
                 # Under the lock: what is written is of the schema that it is written to.
-                self._check_version()
+                self.check_version()
                 yield
                 self._connection.execute("COMMIT")
             except BaseException:
@@ -225,95 +225,19 @@ class Database:
                     self._connection.execute("ROLLBACK")
                 raise
 
-    @contextmanager
-    def rebuilding(self) -> Iterator[None]:
-        """Let tables be rebuilt that others refer to, in a transaction that begins in here.
+    @property
+    def connection(self) -> apsw.Connection:
+        """The connection itself, for what is done with the whole file, which is the one we opened.
 
-        Foreign keys can't be switched within one; whoever does this looks for what then dangles.
-        What is sorted for new indexes lies on the disk: that of a million runs takes 60 MB.
-        """
-        self._connection.config(apsw.SQLITE_DBCONFIG_ENABLE_FKEY, 0)
-        self._connection.execute("PRAGMA temp_store = FILE")
-        try:
-            yield
-        finally:
-            self._connection.execute("PRAGMA temp_store = MEMORY")
-            self._connection.config(apsw.SQLITE_DBCONFIG_ENABLE_FKEY, 1)
-
-    def rewrite(self) -> None:
-        """Write the whole file anew, without what is free in it.
-
-        The new one lies on the disk meanwhile: in memory it took more than the database itself.
+        Raises DatabaseUnusable where this is another process, or the file another one.
         """
         self._check_process()
-        self._check_file()
-        with translated_errors(self.path):
-            self._check_version()
-            self._connection.execute("PRAGMA temp_store = FILE")
-            try:
-                self._connection.execute("VACUUM")
-            finally:
-                self._connection.execute("PRAGMA temp_store = MEMORY")
+        self.check_file()
+        return self._connection
 
     def expect_version(self, version: int) -> None:
         """Write nothing any more once the schema is of another version than this."""
         self._version = version
-
-    def copy_to(self, target: Path) -> None:
-        """Copy all that is committed, page by page, into an empty file that is there.
-
-        Raises apsw's errors as they are: they are of either of the two files.
-        """
-        for _ in self.copy_pages(target, pages=-1):
-            pass
-
-    @contextmanager
-    def snapshot(self) -> Iterator[None]:
-        """What is read within it is one state of the database; writers go on meanwhile."""
-        self._check_process()
-        with translated_errors(self.path):
-            self._connection.execute("BEGIN")
-            try:
-                self._connection.execute("SELECT 1 FROM sqlite_schema LIMIT 1").fetchall()
-                yield
-            finally:
-                self._connection.execute("ROLLBACK")
-
-    def copy_pages(self, target: Path, *, pages: int) -> Iterator[tuple[int, int]]:
-        """Copy the database into an empty file, so many pages at a time; how many of how many.
-
-        Within a `snapshot`: without one each commit of others makes the copy begin anew. Raises
-        apsw's errors as they are: they are of either file.
-        """
-        copy = open_alone(target)
-        try:
-            copy.execute("PRAGMA journal_mode = OFF")
-            copy.execute("PRAGMA synchronous = OFF")
-            with copy.backup("main", self._connection, "main") as copying:
-                while not copying.done:
-                    copying.step(pages)
-                    yield copying.page_count - copying.remaining, copying.page_count
-        finally:
-            copy.close()
-
-    def leave_wal(self) -> bool:
-        """Make it one plain file that nobody else can open until `close`.
-
-        False where somebody else has it open; nothing has changed then.
-        """
-        self._check_process()
-        self._check_file()
-        with translated_errors(self.path):
-            self._connection.execute("PRAGMA locking_mode = EXCLUSIVE")
-            try:
-                mode = self._connection.execute("PRAGMA journal_mode = DELETE").fetchone()
-                if mode is None or mode[0] != "delete":
-                    return False
-                self._connection.execute("BEGIN EXCLUSIVE")
-            except apsw.BusyError:
-                return False
-            self._check_file()  # Who had it alone before us may have put another one there.
-            return True
 
     @contextmanager
     def together(self) -> Iterator[None]:
@@ -347,12 +271,14 @@ class Database:
         self.wal_pages = pages
         return apsw.SQLITE_OK
 
-    def _check_file(self) -> None:
+    def check_file(self) -> None:
+        """Raise DatabaseGone where the file has been deleted or replaced since it was opened."""
         # What is written to a deleted file is lost, and to a replaced one is a second history.
         if _identity_of(self.path) != self._identity:
             raise gone(self.path)
 
-    def _check_version(self) -> None:
+    def check_version(self) -> None:
+        """Raise where the schema is of another version than what we do is made for."""
         known = self._version
         if known is None:
             return

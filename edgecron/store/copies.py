@@ -12,6 +12,7 @@ import apsw
 
 from edgecron.errors import DatabaseFull, DatabaseUnusable
 from edgecron.store.connection import Database
+from edgecron.store.whole import copy_to
 
 _MIB = 1024 * 1024
 
@@ -58,7 +59,7 @@ def _write(database: Database, new: Path) -> None:
         # A connection in a transaction that writes is no source of a copy.
         source = Database(database.path, must_exist=True)
         try:
-            source.copy_to(new)
+            copy_to(source, new)
         finally:
             source.close()
         os.fsync(descriptor)

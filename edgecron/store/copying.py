@@ -20,6 +20,7 @@ from edgecron.errors import Conflict, DatabaseUnusable, EdgecronError, SchemaToo
 from edgecron.store.connection import APPLICATION_ID, Database, open_alone
 from edgecron.store.migrate import SCHEMA_VERSION
 from edgecron.store.translating import translated_errors
+from edgecron.store.whole import copy_pages, leave_wal, snapshot
 
 _STEP_PAGES = 1000
 _CACHE_KIB = 32 * 1024  # while a copy is looked through, which jumps between index and table
@@ -48,7 +49,7 @@ def copy_database(path: Path, target: Path, *, on_progress: Progress) -> Content
     """
     database = Database(path, must_exist=True)
     try:
-        with database.snapshot():
+        with snapshot(database):
             for done, count in _pages(database, target):
                 on_progress(done, count)
             wanted = _contents(database.rows)
@@ -132,7 +133,7 @@ def hold_alone(path: Path) -> Iterator[None]:
     """
     database = Database(path, must_exist=True, busy_wait_s=_PATIENCE_S)
     try:
-        if not database.leave_wal():
+        if not leave_wal(database):
             raise Conflict(
                 f"another program has database {path} open",
                 hint=f"end it first; which one says: fuser {path}",
@@ -168,7 +169,7 @@ def _contents(rows: Callable[[str], list[tuple[Any, ...]]]) -> Contents:
 
 def _pages(database: Database, target: Path) -> Iterator[tuple[int, int]]:
     try:
-        yield from database.copy_pages(target, pages=_STEP_PAGES)
+        yield from copy_pages(database, target, pages=_STEP_PAGES)
     except (apsw.FullError, apsw.IOError, apsw.CantOpenError, apsw.ReadOnlyError) as error:
         # SQLite's own word for a full disk is, here, "not an error".
         why = "no space left" if isinstance(error, apsw.FullError) else str(error)

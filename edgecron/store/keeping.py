@@ -47,5 +47,7 @@ class Keeping(OpenStore):
 
     def compact(self) -> None:
         """Write the whole file anew, without what is free in it; nobody else writes meanwhile."""
-        self._database.rewrite()
+        from edgecron.store.whole import rewrite
+
+        rewrite(self._database)
         self._database.checkpoint()

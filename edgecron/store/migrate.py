@@ -45,7 +45,9 @@ def migrate(database: Database, *, now_ms: int) -> None:
     it, and DatabaseUnusable where it can't be copied or brought up to date: it is then as before.
     """
     if _version_of(database) != SCHEMA_VERSION:
-        with database.rebuilding(), database.transaction():
+        from edgecron.store.whole import rebuilding
+
+        with rebuilding(database), database.transaction():
             _bring_up(database, now_ms=now_ms)
     database.expect_version(SCHEMA_VERSION)
 

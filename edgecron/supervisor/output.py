@@ -10,6 +10,7 @@ from __future__ import annotations
 import base64
 import os
 import struct
+import zlib
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -46,18 +47,22 @@ class Part:
 class _Region:
     """Records one after the other, in memory or in the spool file from `base` on.
 
+    `checksum` is that of all of them: a power cut may take any part of what lies in a file.
     `marks` are places to read from: bytes of content before them, bytes of records before them.
     Between two of them nothing is missing.
     """
 
-    __slots__ = ("base", "content_bytes", "count", "limit", "marks", "memory", "size")
+    __slots__ = (
+        *("base", "checksum", "content_bytes", "count", "limit"),
+        *("marks", "memory", "size"),
+    )
 
     def __init__(self, *, base: int, limit: int) -> None:
         self.base = base
         self.limit = limit
         self.memory = bytearray()
         self.marks = [(0, 0)]
-        self.size = self.content_bytes = self.count = 0
+        self.size = self.content_bytes = self.count = self.checksum = 0
 
     @property
     def room(self) -> int:
@@ -66,7 +71,7 @@ class _Region:
     def reset(self) -> None:
         self.memory.clear()
         self.marks = [(0, 0)]
-        self.size = self.content_bytes = self.count = 0
+        self.size = self.content_bytes = self.count = self.checksum = 0
 
     def mark(self) -> None:
         """The next record can be read without those before it."""
@@ -178,6 +183,7 @@ class OutputKeeper:
             self._spool_fd = None
             told["spool"] = self._spool.name
             told["regions"] = [[region.base, region.size] for region in regions]
+            told["checksums"] = [region.checksum for region in regions]
         elif any(region.size for region in regions):
             told["inline"] = [base64.b64encode(region.memory).decode("ascii") for region in regions]
         return told
@@ -220,6 +226,7 @@ class OutputKeeper:
             self._lose(region, content)
             return
         region.size += len(record)
+        region.checksum = zlib.crc32(record, region.checksum)
         region.content_bytes += len(content)
         region.count += 1
 
@@ -302,7 +309,10 @@ def _load_regions(told: Mapping[str, Any], state_dir: Path) -> tuple[list[bytes]
     finally:
         os.close(spool_fd)
     sizes = [size for _, size in told["regions"]]
-    return regions, [len(region) for region in regions] == sizes
+    is_whole = [len(region) for region in regions] == sizes
+    if "checksums" in told:  # Earlier supervisors told none.
+        is_whole = is_whole and [zlib.crc32(region) for region in regions] == told["checksums"]
+    return regions, is_whole
 
 
 def _chunks(region: bytes) -> tuple[list[OutputChunk], bool]:

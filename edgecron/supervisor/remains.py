@@ -8,6 +8,7 @@ from edgecron.supervisor.cgroups import clear_away
 from edgecron.supervisor.files import (
     is_key,
     journal_path,
+    list_names,
     lock_is_held,
     lock_path,
     socket_path,
@@ -20,7 +21,7 @@ from edgecron.supervisor.results import forget_results
 def find_dead(state_dir: Path) -> list[str]:
     """The keys of supervisors that died and whose files are still there."""
     # A lock is there before its journal; after a power cut either may be without the other.
-    keys = {*_keys(state_dir, "lock"), *_keys(state_dir, "journal")}
+    keys = _keys(state_dir, "lock", "journal")
     return sorted(key for key in keys if not lock_is_held(lock_path(state_dir, key)))
 
 
@@ -65,9 +66,13 @@ def clear_late_results(state_dir: Path, key: str) -> None:
             forget_results(token, state_dir)
 
 
-def _keys(state_dir: Path, kind: str) -> set[str]:
+def _keys(state_dir: Path, *kinds: str) -> set[str]:
+    """The supervisors that have a file of any of these kinds."""
+    names = (name.partition(".") for name in list_names(state_dir))
     found = {
-        path.stem.removeprefix("supervisor-") for path in state_dir.glob(f"supervisor-*.{kind}")
+        stem.removeprefix("supervisor-")
+        for stem, _, kind in names
+        if kind in kinds and stem.startswith("supervisor-")
     }
     return {key for key in found if is_key(key)}
 
@@ -94,7 +99,7 @@ def _known_to_others(state_dir: Path, *, but: str) -> set[str] | None:
     later version has written.
     """
     known: set[str] = set()
-    for key in (_keys(state_dir, "lock") | _keys(state_dir, "journal")) - {but}:
+    for key in _keys(state_dir, "lock", "journal") - {but}:
         # Asked first: what one that ends meanwhile has written is then read.
         is_alive = lock_is_held(lock_path(state_dir, key))
         other = read_journal(state_dir, key)

@@ -1,113 +1,149 @@
-"""The journals of supervisors after a power cut: real files, which nobody ever synced."""
+"""What virtual supervisors put on record: real journals, locks and spools, which nobody syncs."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable
 from dataclasses import replace
-from enum import StrEnum
 from pathlib import Path
-from random import Random
 
-from edgecron.model import Reason
-from edgecron.supervisor.files import journal_path
+from edgecron.model import Reason, Stream
+from edgecron.supervisor.files import lock_path, spool_name, take_lock
 from edgecron.supervisor.journal import Journal, read_journal
+from edgecron.supervisor.output import OutputKeeper, load_output
 from edgecron.supervisor.records import EndCause, ExitRecord
+from edgecron.supervisor.remains import forget
 from edgecron.supervisor.verdicts import Exit, Interrupted, judge
-from powerloss.disk import SECTOR_BYTES
 from simulation.world import Body, SimSupervisor
 
-
-class JournalFate(StrEnum):
-    WHOLE = "whole"  # the system had written it out by itself
-    MISSING = "missing"  # its name never reached the disk
-    SHORT = "short"  # it ends anywhere
-    ZEROED = "zeroed"  # its size reached the disk, its end did not
-    HOLED = "holed"  # some sectors did not reach the disk
-
-
-def key_of(supervisor_id: str) -> str:
-    """A name that files may have: a virtual supervisor's is for people."""
-    return supervisor_id.encode().hex()
+LINE_BYTES = 700
+_CAUSES = {
+    None: EndCause.EXIT,
+    Reason.REQUEST: EndCause.CANCELLED,
+    Reason.SHUTDOWN: EndCause.STOPPED,
+}
 
 
-def leave_journals(
-    state_dir: Path,
-    journals: Mapping[str, tuple[str, list[Body]]],
-    *,
-    fate: JournalFate,
-    random: Random,
-) -> None:
-    """Write what supervisors had on record of their bodies, and let the power be cut."""
-    for supervisor_id, (boot_id, bodies) in journals.items():
-        key = key_of(supervisor_id)
-        write_journal(state_dir, key, boot_id=boot_id, bodies=bodies)
-        path = journal_path(state_dir, key)
-        if fate is JournalFate.MISSING:
-            path.unlink()
+class WrittenJournal(dict[str, Body | None]):
+    """What a virtual supervisor knows, with a real journal, written as a real one writes it.
+
+    A token is on record before its body starts; an end is once `write_exits` was called after it.
+    """
+
+    def __init__(self, state_dir: Path, supervisor_id: str, *, boot_id: str) -> None:
+        super().__init__()
+        self._state_dir = state_dir
+        self._lock_fd: int | None = take_lock(lock_path(state_dir, supervisor_id))
+        self._journal = Journal(state_dir, supervisor_id, boot_id=boot_id)
+        self._ended: set[str] = set()
+
+    def __setitem__(self, token: str, body: Body | None) -> None:
+        if body is None:
+            self._journal.write_tokens([token])
         else:
-            path.write_bytes(damage(path.read_bytes(), fate, random))
+            started_ms = body.started_ms
+            self._journal.add_start(token, pid=2, start_time=3, started_ms=started_ms)
+            self._journal.write_backlog()
+        super().__setitem__(token, body)
+
+    def __delitem__(self, token: str) -> None:
+        """It is revoked."""
+        super().__delitem__(token)
+        self._journal.add_revoked([token])
+        self._journal.write_backlog()
+
+    def pop(self, token: str, default: Body | None = None) -> Body | None:  # type: ignore[override]
+        """Its end is acknowledged."""
+        (self._state_dir / spool_name(token)).unlink(missing_ok=True)
+        body = super().pop(token, default)
+        self._journal.shrink(self.keys())
+        return body
+
+    def write_exits(self, now_ms: int) -> None:
+        """Put on record what has ended by itself, or was asked to."""
+        for token, body in self.items():
+            is_news = body is not None and token not in self._ended
+            if is_news and body is not None and not body.is_cut_short and body.is_over(now_ms):
+                self._ended.add(token)
+                self._journal.add_exit(record_of(body, self._state_dir).to_json())
+                self._journal.write_backlog()
+
+    def die(self) -> None:
+        """Let go of the lock; harmless where that is done."""
+        if self._lock_fd is not None:
+            os.close(self._lock_fd)
+            os.close(self._journal._fd)
+            self._lock_fd = None
+
+
+class KnownSupervisors(dict[str, SimSupervisor]):
+    """All supervisors; who is forgotten leaves no file behind."""
+
+    def __init__(self, state_dir: Path) -> None:
+        super().__init__()
+        self._state_dir = state_dir
+
+    def pop(self, key: str, default: object = None) -> SimSupervisor | None:  # type: ignore[override]
+        found = super().pop(key, None)
+        if found is not None:
+            if isinstance(found.journal, WrittenJournal):
+                found.journal.die()
+            forget(self._state_dir, key)
+        return found
 
 
 def remember(
-    state_dir: Path, supervisor_id: str, bodies: list[Body], *, boot_id: str
+    state_dir: Path, supervisor_id: str, bodies: Iterable[Body], *, boot_id: str
 ) -> SimSupervisor | None:
-    """A dead supervisor with what the verdicts on its files say; None where they say nothing."""
-    state = read_journal(state_dir, key_of(supervisor_id))
-    verdicts = {body.token: judge(state, body.token, boot_id=boot_id) for body in bodies}
+    """A dead supervisor with what the verdicts on its files say; None where they say nothing.
+
+    What they say is the truth, or that it is not known.
+    """
+    state = read_journal(state_dir, supervisor_id)
+    verdicts = {body.token: (body, judge(state, body.token, boot_id=boot_id)) for body in bodies}
     if state.boot_id is None:
         lost = Interrupted(reason=Reason.LOST)
-        assert all(verdict == lost for verdict in verdicts.values()), verdicts
+        assert all(verdict == lost for _, verdict in verdicts.values()), verdicts
         return None
     supervisor = SimSupervisor(supervisor_id, state.boot_id, engine_key=None, is_alive=False)
-    for body in bodies:
-        verdict = verdicts[body.token]
-        if verdict == Exit(record=record_of(body)):
-            supervisor.journal[body.token] = replace(body)
+    for token, (body, verdict) in verdicts.items():
+        if isinstance(verdict, Exit):
+            check_record(verdict.record, body, state_dir)
+            supervisor.journal[token] = replace(body)
         else:
             assert verdict == Interrupted(reason=Reason.REBOOT), verdict
     return supervisor
 
 
-def write_journal(state_dir: Path, key: str, *, boot_id: str, bodies: list[Body]) -> None:
-    journal = Journal(state_dir, key, boot_id=boot_id)
-    moves = [(body.started_ms, 0, body) for body in bodies]
-    moves += [(body.ends_ms, 1, body) for body in bodies if not body.is_cut_short]
-    for _, is_end, body in sorted(moves, key=lambda move: move[:2]):
-        if is_end:
-            journal.add_exit(record_of(body).to_json())
-        else:
-            journal.write_tokens([body.token])
-            journal.add_start(body.token, pid=2, start_time=3, started_ms=body.started_ms)
-        journal.write_backlog()
-    os.close(journal._fd)  # A supervisor keeps it until it dies.
-
-
-def record_of(body: Body) -> ExitRecord:
+def record_of(body: Body, state_dir: Path) -> ExitRecord:
+    """What a supervisor records of an end; longer output is written to a spool."""
+    keeper = OutputKeeper(cap_bytes=262_144, spool=state_dir / spool_name(body.token))
+    for number, line in enumerate(lines_of(body)):
+        keeper.add(Stream.STDOUT, body.started_ms + number * 1000, line)
     return ExitRecord(
         token=body.token,
-        cause=EndCause.EXIT,
+        cause=_CAUSES[body.end_reason],
         exit_code=body.exit_code,
         started_ms=body.started_ms,
         finished_ms=body.ends_ms,
         duration_ms=body.ends_ms - body.started_ms,
+        output=keeper.finish(),
     )
 
 
-def damage(content: bytes, fate: JournalFate, random: Random) -> bytes:
-    """What may be left of a journal whose name reached the disk."""
-    size = random.randrange(len(content) + 1)
-    match fate:
-        case JournalFate.SHORT:
-            return content[:size]
-        case JournalFate.ZEROED:
-            return content[:size] + bytes(len(content) - size)
-        case JournalFate.HOLED:
-            left = bytearray(content)
-            for start in range(0, len(content), SECTOR_BYTES):
-                if random.random() < 0.5:
-                    part = left[start : start + SECTOR_BYTES]
-                    left[start : start + SECTOR_BYTES] = bytes(len(part))
-            return bytes(left)
-        case _:
-            return content
+def lines_of(body: Body) -> list[bytes]:
+    """What it prints: nothing, a little, or more than a journal takes."""
+    count = {1: 2, 4: 30}.get(body.execution_id % 7, 0)
+    return [f"{body.token} {number} ".encode().ljust(LINE_BYTES, b".") for number in range(count)]
+
+
+def check_record(record: ExitRecord, body: Body, state_dir: Path) -> None:
+    """What was found on the disk is what happened, and output that is shown as whole is so."""
+    found = (record.exit_code, record.started_ms, record.finished_ms, record.cause)
+    happened = (body.exit_code, body.started_ms, body.ends_ms, _CAUSES[body.end_reason])
+    assert found == happened, f"I6 {record} {body}"
+    output, is_whole = load_output(record.output, state_dir)
+    printed = b"".join(lines_of(body))
+    if is_whole:
+        shown = b"".join(chunk.content for chunk in output.chunks)
+        assert shown == printed, f"I6 the output of {body} is shown as whole, and is not"

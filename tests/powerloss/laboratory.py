@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import shutil
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -10,12 +11,13 @@ from pathlib import Path
 from random import Random
 
 from edgecron.store.connection import Database
-from powerloss.disk import Disk, Image, Loss, disks
+from powerloss.disk import Image, Loss, disks
 from powerloss.recorder import Found, Logged, Mark, Sync
 from powerloss.world import seen_at
 from simulation.world import Body
 
 DATABASE = "sim.db"
+_OURS = frozenset({DATABASE, f"{DATABASE}-wal", f"{DATABASE}-journal", f"{DATABASE}-shm"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,24 +61,35 @@ class Cut:
 
 
 def cuts(
-    log: Sequence[Logged], numbers: Iterable[int], *, losses: Sequence[Loss], seed: int
+    log: Sequence[Logged],
+    numbers: Iterable[int],
+    *,
+    losses: Sequence[Loss],
+    seed: int,
+    beside: Loss | None = None,
 ) -> Iterator[Cut]:
-    """Images of the disk after these numbers of entries, in order."""
+    """Images of the disk after these numbers of entries, in order.
+
+    `beside` is another kind of loss for what lies in folders beside the database, as journals do.
+    """
     chosen = {number: _commit_points(log, number) for number in numbers}
     wanted = {point for points in chosen.values() for point in points}
     kept: dict[int, Image] = {}
     for number, disk in disks(log):
         if number in wanted:
-            kept[number] = _image(disk, Loss.KEPT, number, seed)
+            kept[number] = _databases(disk.image(Loss.KEPT, Random(seed)))
         if number in chosen:
             may_hold = tuple(kept[point] for point in chosen[number])
             for loss in losses:
-                image = _image(disk, loss, number, seed)
+                image = disk.image(loss, Random(f"{seed} {number} {loss}"), beside=beside)
                 yield Cut(number=number, loss=loss, seed=seed, image=image, may_hold=may_hold)
 
 
-def _image(disk: Disk, loss: Loss, number: int, seed: int) -> Image:
-    return disk.image(loss, Random(f"{seed} {number} {loss}"))
+def _databases(image: Image) -> Image:
+    """What of an image SQLite reads when it opens the database."""
+    found = Image()
+    found.update({name: content for name, content in image.items() if name in _OURS})
+    return found
 
 
 def _commit_points(log: Sequence[Logged], number: int) -> list[int]:
@@ -100,9 +113,10 @@ class Bench:
         return len(self._known)
 
     def content_of(self, image: Image) -> Content:
-        key = _key(image)
+        databases = _databases(image)
+        key = _key(databases)
         if key not in self._known:
-            path = lay_out(image, self._folder / "image")
+            path = lay_out(databases, self._folder / "image")
             self._known[key] = read_content(path)
             shutil.rmtree(path.parent)
         return self._known[key]
@@ -131,9 +145,14 @@ def _key(image: Image) -> bytes:
 def lay_out(image: Image, folder: Path) -> Path:
     """Make the files of an image in a new folder; the path of its database."""
     folder.mkdir(mode=0o700)
+    for name in image.folders:
+        (folder / name).mkdir(mode=0o700)
     for name, content in image.items():
-        (folder / name).write_bytes(content)
-        (folder / name).chmod(0o600)
+        if name in image.links:
+            os.link(folder / image.links[name], folder / name)
+        else:
+            (folder / name).write_bytes(content)
+            (folder / name).chmod(0o600)
     return folder / DATABASE
 
 

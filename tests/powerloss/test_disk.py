@@ -128,7 +128,7 @@ def kinds(entries: Sequence[Entry]) -> list[str]:
 def test_the_log_holds_what_sqlite_does_in_order(tmp_path: Path) -> None:
     path = tmp_path / "a.db"
 
-    with recording(FakeClock()) as recorder:
+    with recording(FakeClock(), tmp_path) as recorder:
         connection = apsw.Connection(str(path))
         connection.execute("PRAGMA synchronous = FULL; CREATE TABLE t (x); INSERT INTO t VALUES(1)")
         connection.close()
@@ -157,7 +157,7 @@ def test_a_file_that_was_there_is_taken_into_the_log(tmp_path: Path) -> None:
     connection.close()
     before = path.read_bytes()
 
-    with recording(FakeClock()) as recorder:
+    with recording(FakeClock(), tmp_path) as recorder:
         connection = apsw.Connection(str(path))
         connection.execute("INSERT INTO t VALUES (1)")
         connection.close()
@@ -167,7 +167,7 @@ def test_a_file_that_was_there_is_taken_into_the_log(tmp_path: Path) -> None:
 
 
 def test_after_the_recording_databases_are_opened_as_ever(tmp_path: Path) -> None:
-    with recording(FakeClock()) as recorder:
+    with recording(FakeClock(), tmp_path) as recorder:
         pass
 
     connection = apsw.Connection(str(tmp_path / "a.db"))

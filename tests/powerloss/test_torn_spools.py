@@ -16,6 +16,7 @@ from edgecron.supervisor.files import spool_name
 from edgecron.supervisor.output import OutputKeeper
 from edgecron.supervisor.records import EndCause, ExitRecord, Flag
 from edgecron.supervisor.verdicts import Exit
+from powerloss.disk import SECTOR_BYTES
 from support.clock import FakeClock
 from support.specs import make_spec
 
@@ -116,6 +117,21 @@ def test_output_that_became_zeros_is_told_to_be_lost(left: Left) -> None:
 
     assert (execution.status, execution.flags) == (Status.SUCCESS, (Flag.OUTPUT_LOST,))
     assert kept_bytes == 0
+
+
+@pytest.mark.failure(16)
+@pytest.mark.parametrize("sector", range(4))
+def test_output_of_which_one_sector_is_missing_is_not_shown_as_whole(
+    left: Left, sector: int
+) -> None:
+    content = bytearray(left.spool.read_bytes())
+    first = sector * 3 * SECTOR_BYTES
+    content[first : first + SECTOR_BYTES] = bytes(SECTOR_BYTES)
+    left.spool.write_bytes(content)
+
+    execution, _ = left.end()
+
+    assert (execution.status, execution.flags) == (Status.SUCCESS, (Flag.OUTPUT_LOST,))
 
 
 @pytest.mark.failure(16)

@@ -11,10 +11,13 @@ import pytest
 
 from edgecron.api import Scheduler
 from edgecron.errors import DatabaseBusy
+from edgecron.paths import state_dir
 from edgecron.store import SqliteStore
-from powerloss.journals import JournalFate, leave_journals, remember
+from edgecron.supervisor.files import prepare_state_dir
+from powerloss.faults import NO_FAULTS, Faults
+from powerloss.journals import KnownSupervisors, WrittenJournal, remember
 from powerloss.recorder import Logged, Mark, Recorder, recording
-from simulation.world import Body, Crash, World
+from simulation.world import Body, Crash, SimRunner, SimSupervisor, World
 
 # Engines and supervisors are numbered on after a cut: nobody is taken for one who died.
 _NUMBERS_OF_A_BOOT = 1000
@@ -59,6 +62,7 @@ class PoweredWorld(World):
         super().__init__(path, random=random, start_ms=start_ms)
         self.recorder: Recorder | None = None
         self.bodies = _Bodies(self.note_start)
+        self.supervisors = KnownSupervisors(state_dir(path))
         self._synchronous = synchronous
 
     def mark(self, what: object) -> None:
@@ -81,6 +85,31 @@ class PoweredWorld(World):
         _, store = self.engines[key]
         self._choose_sync(store)
         return key
+
+    def start_runner(self, engine_key: str) -> SimRunner:
+        folder = prepare_state_dir(state_dir(self.path))
+        self._made += 1
+        # A name that files may have.
+        key, boot_id = f"{self._made:016x}", self.clock.boot_id()
+        supervisor = SimSupervisor(key, boot_id, engine_key=engine_key)
+        supervisor.journal = WrittenJournal(folder, key, boot_id=boot_id)
+        self.supervisors[key] = supervisor
+        return SimRunner(self, supervisor)
+
+    def step(self, key: str) -> bool:
+        self.write_exits()
+        return super().step(key)
+
+    def kill_supervisor(self, key: str) -> None:
+        self.write_exits()
+        super().kill_supervisor(key)
+        self._let_go(self.supervisors[key])
+
+    def write_exits(self) -> None:
+        """Let supervisors put on record what has ended since."""
+        for supervisor in self.supervisors.values():
+            if isinstance(supervisor.journal, WrittenJournal):
+                supervisor.journal.write_exits(self.clock.now_ms())
 
     def ask(self, question: Callable[[Scheduler], object]) -> None:
         """Let a person change something: once that is answered, it must not be lost."""
@@ -131,6 +160,12 @@ class PoweredWorld(World):
         for _, store in self.engines.values():
             store.close()
         self.engines.clear()
+        for supervisor in self.supervisors.values():
+            self._let_go(supervisor)
+
+    def _let_go(self, supervisor: SimSupervisor) -> None:
+        if isinstance(supervisor.journal, WrittenJournal):
+            supervisor.journal.die()
 
 
 @dataclass(kw_only=True)
@@ -161,9 +196,18 @@ def seen_at(log: Sequence[Logged], cut: int, *, before: Seen | None = None) -> S
     return seen
 
 
-def record(world: PoweredWorld, story: Callable[[PoweredWorld], None]) -> list[Logged]:
+def record(
+    world: PoweredWorld,
+    story: Callable[[PoweredWorld], None],
+    *,
+    faults: Faults = NO_FAULTS,
+) -> list[Logged]:
     """Tell a story; what was done to its disk, the same for the same dice but for WAL salts."""
-    with pytest.MonkeyPatch.context() as patch, recording(world.clock) as recorder:
+    folder = world.path.parent
+    with (
+        pytest.MonkeyPatch.context() as patch,
+        recording(world.clock, folder, faults=faults) as recorder,
+    ):
         patch.setattr("os.urandom", world.random.randbytes)  # Tokens and ids.
         world.recorder = recorder
         try:
@@ -174,7 +218,7 @@ def record(world: PoweredWorld, story: Callable[[PoweredWorld], None]) -> list[L
 
 
 def come_back(
-    path: Path, seen: Seen, *, fate: JournalFate, random: Random, synchronous: str | None = None
+    path: Path, seen: Seen, *, random: Random, synchronous: str | None = None
 ) -> PoweredWorld:
     """The world on an image, once the power is there again: the clock goes on, nobody lives."""
     world = PoweredWorld(path, random=random, start_ms=seen.at_ms, synchronous=synchronous)
@@ -184,9 +228,8 @@ def come_back(
     world.clock.advance_ms(random.choice((200, 3000, 90_000, 7_200_000)))
     world._made = boots * _NUMBERS_OF_A_BOOT
     world.bodies.extend(replace(body) for body in seen.bodies)
-    leave_journals(path.parent, seen.journals, fate=fate, random=random)
     for key, (_, bodies) in seen.journals.items():
-        left = remember(path.parent, key, bodies, boot_id=world.clock.boot_id())
+        left = remember(state_dir(path), key, bodies, boot_id=world.clock.boot_id())
         if left is not None:
             world.supervisors[key] = left
     return world

@@ -129,6 +129,8 @@ def _check_coverage(
 
 
 def _covered(row: dict[str, Any], plans_in: Callable[[int, int], set[int]]) -> set[int]:
+    if row["attempt"] > 1:
+        return set()
     if row["missed_count"] is not None:
         if row["fire_key"] not in ("", "missed"):
             return set()
