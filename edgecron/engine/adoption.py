@@ -13,6 +13,7 @@ from edgecron.runners import Lease, Runner
 from edgecron.runners.command import CommandRunner
 from edgecron.store.contract import RunningRow
 from edgecron.supervisor.control import Control
+from edgecron.supervisor.link import SupervisorLink
 from edgecron.supervisor.protocol import Phase
 
 # It always answers at once, unless it is stopped: then its journal is read meanwhile. Longer, and
@@ -25,7 +26,8 @@ _STARTED = (Phase.RUNNING, Phase.ENDED)
 class Adoption:
     """What a supervisor answered, that answers to us from now on unless `runner` is None.
 
-    `started` are the rows that it runs, or ran; the others are revoked, and will never start.
+    `started` are the rows that it runs, or ran, and whose ends it has for us; those that are
+    `revoked` will never start. What is neither has its end on record by now.
     """
 
     runner: Runner | None
@@ -46,20 +48,39 @@ def adopt_supervisor(
     Whatever it has not started is revoked first, so that it may be queued again.
     """
     link = None
+    tokens = [row.lease_token for row in rows]
     try:
         with Control(state_dir, supervisor_id, timeout_s=_TIMEOUT_S) as control:
-            phases = control.revoke([row.lease_token for row in rows])
+            phases = control.revoke(tokens)
             with suppress(SupervisorUnavailable):  # It refuses, and has said what it runs.
                 link = control.adopt()
+        started = [token for token in tokens if phases[token] in _STARTED]
+        if link is not None:
+            started = _still_started(link, started)
     except SupervisorUnavailable:
+        if link is not None:
+            link.close()
         return None
-    started = tuple(row for row in rows if phases[row.lease_token] in _STARTED)
-    revoked = tuple(row for row in rows if row not in started)
+    ours = tuple(row for row in rows if row.lease_token in started)
+    revoked = tuple(row for row in rows if phases[row.lease_token] not in _STARTED)
     if link is None:
-        return Adoption(runner=None, started=started, revoked=revoked)
+        return Adoption(runner=None, started=ours, revoked=revoked)
     leases = [
         Lease(execution_id=row.execution_id, lease_token=row.lease_token, ok_codes=row.ok_codes)
-        for row in started
+        for row in ours
     ]
     runner = CommandRunner(link, clock=clock, leases=leases)
-    return Adoption(runner=runner, started=started, revoked=revoked)
+    return Adoption(runner=runner, started=ours, revoked=revoked)
+
+
+def _still_started(link: SupervisorLink, tokens: Sequence[str]) -> list[str]:
+    """Those whose end we shall be told of; of the others somebody else was, and has written it.
+
+    Asked when nobody but us can take an end in any more: an engine that died a moment ago may
+    have done so since the first question, and what it took in nobody tells us.
+    """
+    if not tokens:
+        return []
+    with Control(link.state_dir, link.supervisor_id, timeout_s=_TIMEOUT_S) as control:
+        phases = control.revoke(tokens)
+    return [token for token in tokens if phases[token] in _STARTED]
