@@ -14,6 +14,7 @@ from edgecron.engine.adoption import Adopt
 from edgecron.engine.burst import Burst
 from edgecron.engine.catalogue import Catalogue
 from edgecron.engine.claiming import Claiming
+from edgecron.engine.ends import HOLD_MS, Ends
 from edgecron.engine.events import EventKind, Report
 from edgecron.engine.firing import CHUNK, Firing
 from edgecron.engine.liveness import Liveness
@@ -24,15 +25,13 @@ from edgecron.engine.telling import Teller
 from edgecron.engine.timekeeping import Timekeeping
 from edgecron.errors import DatabaseUnusable
 from edgecron.hold import Hold
-from edgecron.model import EngineInfo, Outcome
+from edgecron.model import EngineInfo
 from edgecron.retention import UNLIMITED, Retention
 from edgecron.runners import Runner
-from edgecron.store.contract import ClaimBatch, Ended, Seat, Store
-from edgecron.supervisor.records import Flag
+from edgecron.store.contract import ClaimBatch, Seat, Store
 from edgecron.trust import CLOCK_WAIT_MS
 
 _BEAT_MS = 600_000  # how often a run says that it lives: for people, and flash is not for writing
-_HOLD_MS = 1_000  # how long nothing is claimed after a start was impossible
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,17 +124,25 @@ class Engine:
             queues=queues,
             max_running=max_running,
             only=only,
-            fail=lambda outcome: self._unsaved.append(outcome),
+            fail=lambda outcome: self._ends.add(outcome),
+        )
+        self._ends = Ends(
+            store=store,
+            clock=clock,
+            live=self._live,
+            claiming=self._claiming,
+            rescue=self._rescue,
+            teller=self._teller,
+            may_fill=self._may_fill,
+            note=self._note_filled,
+            ring_peers=ring_peers,
         )
         self._engine_id: int | None = None
         self._noted_supervisor_id: str | None = None
-        self._unsaved: list[Outcome] = []
         self._beat_at_ms: int | None = None
-        self._held_until_ms = 0
         self._last_hold = Hold.ALL  # what the last look at the clock said
         self._is_draining = False
         self._filled: list[ClaimBatch] = []  # claimed in this pass with the ends that made room
-        self._has_replaced = False  # ends were written whose followers replace what runs
         self._change_mark = -1
         self._is_prepared = False  # what fires next is loaded
 
@@ -187,27 +194,28 @@ class Engine:
             return self._pass()
         except DatabaseUnusable:
             # It may have been committed all the same that something runs in another's place.
-            self._has_replaced = True
+            self._ends.has_replaced = True
             raise
 
     def _pass(self) -> Step:
         self._register()
         self._filled = []
-        ended = self._end()
+        ended = self._ends.write()
         self._mind_runners()
         self._note_supervisor()
         looked = self._rescue.look(self._claiming.seat().engine_id)
         if looked.has_adopted:
-            ended += self._end()  # What ended before it was adopted is there to be collected.
+            # What ended before it was adopted is there to be collected.
+            ended += self._ends.write()
         self._live.let_go()
         change_mark = self._store.change_mark
         # Our own commits do not show in the mark.
-        if looked.has_replaced or self._has_replaced:
+        if looked.has_replaced or self._ends.has_replaced:
             self._end_cancelled()
             self._ring_peers()  # Some of what makes room may be theirs.
         elif looked.has_adopted or change_mark != self._change_mark:
             self._end_cancelled()
-        self._has_replaced = False
+        self._ends.has_replaced = False
         hold = self._timekeeping.look() if self._only is None else Hold.NOTHING
         self._last_hold = hold
         batches = self._filled
@@ -238,13 +246,13 @@ class Engine:
         if not self._rescue.is_due():
             return False
         # Nearly always there is nothing, and to see that costs a third of a whole step.
-        is_at_work = bool(self._live or self._unsaved) or self._timekeeping.is_outdated()
+        is_at_work = bool(self._live or self._ends) or self._timekeeping.is_outdated()
         return is_at_work or self._rescue.has_work(self._claiming.seat().engine_id)
 
     def has_ends(self) -> bool:
         """Take in what the runners tell; whether a step has ends to write, or one of them died."""
-        self._unsaved.extend(self._live.collect())
-        return bool(self._unsaved) or self._live.has_dead
+        self._ends.collect()
+        return bool(self._ends) or self._live.has_dead
 
     def prepare(self) -> None:
         """Load and compile what fires next, so that the fire itself need not; tidy up."""
@@ -273,7 +281,7 @@ class Engine:
 
     def retire(self) -> None:
         """Write the last ends and leave the database; what runs goes on under its supervisor."""
-        self._end()
+        self._ends.write()
         if self._engine_id is not None:
             self._store.retire_engine(self._engine_id, now_ms=self._clock.now_ms())
 
@@ -298,67 +306,6 @@ class Engine:
         if self._noted_supervisor_id != supervisor_id:
             self._store.note_supervisor(self._claiming.seat().engine_id, supervisor_id)
             self._noted_supervisor_id = supervisor_id
-
-    # Ends.
-
-    def _end(self) -> int:
-        """Commit the ends that came in; those that can't be written stay until they can."""
-        ended = 0
-        self._unsaved.extend(self._live.collect())
-        while self._unsaved:
-            # Also what was claimed with these ends and can't be read: not by calling ourselves,
-            # there may be any number of them.
-            ended += self._end_some()
-        return ended
-
-    def _end_some(self) -> int:
-        """Commit as many of them as one transaction takes; how many."""
-        taken = self._unsaved[:CHUNK]
-        outcomes = [outcome for outcome in taken if Flag.NOT_STARTED not in outcome.flags]
-        batch = None
-        if len(outcomes) == len(taken) and self._may_fill():
-            written, batch = self._finish_and_fill(outcomes)
-        else:
-            written = self._store.finish(outcomes, now_ms=self._clock.now_ms())
-        del self._unsaved[: len(taken)]
-        schedules = self._live.settle(outcomes)
-        for outcome, schedule, ended in zip(outcomes, schedules, written, strict=True):
-            self._teller.tell_end(outcome, schedule, ended)
-            self._has_replaced |= ended is not None and ended.has_replaced
-        for outcome in taken:
-            if Flag.NOT_STARTED in outcome.flags:
-                self._hold(outcome)
-        if batch is not None:
-            self._note_batch(batch)
-            self._filled.append(batch)
-        if self._store.has_queued():
-            # A place is free that a peer may be waiting for (a group's, or a schedule's).
-            self._ring_peers()
-        return len(outcomes)
-
-    def _finish_and_fill(self, outcomes: list[Outcome]) -> tuple[list[Ended | None], ClaimBatch]:
-        """Commit ends, and at once give their places to what is queued."""
-        written: list[Ended | None] = []
-
-        def claim(seat: Seat, now_ms: int) -> ClaimBatch:
-            ended, batch = self._store.finish_and_fill(outcomes, seat=seat, now_ms=now_ms)
-            written.extend(ended)
-            return batch
-
-        return written, self._claiming.take(claim)
-
-    def _hold(self, outcome: Outcome) -> None:
-        """Take back a run that could not even be journalled: recovery queues it again.
-
-        Nothing else is claimed for a while, since it would fare no better.
-        """
-        run = self._live.forget(outcome.execution_id)
-        schedule = None if run is None else run.schedule
-        self._teller.tell(
-            EventKind.NOT_STARTED, outcome.execution_id, schedule, {"error": outcome.error_msg}
-        )
-        self._rescue.suspect()
-        self._held_until_ms = self._clock.monotonic_ms() + _HOLD_MS
 
     def _mind_runners(self) -> None:
         """Let go of supervisors that died; what they ran is judged like any other's."""
@@ -388,7 +335,7 @@ class Engine:
     # Fires.
 
     def _may_claim(self) -> bool:
-        return self._live.has_runner and not self._is_draining and not self._is_held()
+        return self._live.has_runner and not self._is_draining and not self._ends.is_held
 
     def _may_fill(self) -> bool:
         """Whether what is queued may be claimed for our supervisor as it was at the last look.
@@ -406,14 +353,16 @@ class Engine:
             and own.supervisor_id == self._noted_supervisor_id
         )
 
-    def _is_held(self) -> bool:
-        return self._clock.monotonic_ms() < self._held_until_ms
-
     def _claim(self, claim: Callable[[Seat, int], ClaimBatch]) -> ClaimBatch:
         """Run one claim transaction, start what it granted, and tell."""
         batch = self._claiming.take(claim)
         self._note_batch(batch)
         return batch
+
+    def _note_filled(self, batch: ClaimBatch) -> None:
+        """Note what was claimed with ends: it is of this pass."""
+        self._note_batch(batch)
+        self._filled.append(batch)
 
     def _note_batch(self, batch: ClaimBatch) -> None:
         """Tell of a claim, and have what it replaces ended."""
@@ -425,8 +374,8 @@ class Engine:
     def _next_wake_ms(self, hold: Hold) -> int | None:
         now_ms = self._clock.now_ms()
         due_ms = self._store.next_due_ms(self._queues, now_ms=now_ms, hold=hold)
-        if self._is_held():
-            return now_ms + _HOLD_MS
+        if self._ends.is_held:
+            return now_ms + HOLD_MS
         # Of what else is urgent: orphans, another runner, a clock that may be trusted by now.
         waits = (
             *(self._rescue.wake_ms, self._live.wake_ms, self._timekeeping.wake_ms),
