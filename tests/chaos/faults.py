@@ -17,6 +17,7 @@ from pathlib import Path
 from tests.chaos.engines import Slot
 from tests.chaos.field import Field, JobLog, Pair, pairs
 from tests.chaos.history import Trouble
+from tests.chaos.people import People
 from tests.chaos.plan import Fault
 from tests.chaos.twins import RunningCopy
 
@@ -33,10 +34,11 @@ def wall_ms() -> int:
 class Faults:
     """Does and undoes; `troubles` is what has been wrong, `counts` what was really done."""
 
-    def __init__(self, field: Field, slots: list[Slot], jobs: JobLog) -> None:
+    def __init__(self, field: Field, slots: list[Slot], jobs: JobLog, people: People) -> None:
         self._field = field
         self._slots = slots
         self._jobs = jobs
+        self._people = people
         self._absent: Undo | None = None
         self.troubles: list[Trouble] = []
         self.counts: Counter[str] = Counter()
@@ -179,6 +181,16 @@ class Faults:
         pid = self._job(fault)
         return None if pid is None else _pause(pid)
 
+    # People.
+
+    def _kill_person(self, fault: Fault) -> Undo | None:
+        pid = self._people.hurt(fault.pick)
+        return None if pid is None else _send(signal.SIGKILL, pid)
+
+    def _stop_person(self, fault: Fault) -> Undo | None:
+        pid = self._people.hurt(fault.pick)
+        return None if pid is None else _pause(pid)
+
     # Storage.
 
     def _lock(self, fault: Fault) -> Undo | None:
@@ -202,10 +214,13 @@ class Faults:
     def _copy(self, fault: Fault) -> Undo | None:
         if self.is_absent:
             return None
-        others_are_well = any(slot.is_well(for_s=2) for slot in self._slots)
-        copy = RunningCopy(self._field, len(self.copies), must_notice=others_are_well)
+        copy = RunningCopy(self._field, len(self.copies))
         self.copies.append(copy)
-        return lambda: copy.end(others_are_well=any(s.is_well(for_s=2) for s in self._slots))
+        beside = self._well_engines()
+        return lambda: copy.end(is_beside=bool(beside & self._well_engines()))
+
+    def _well_engines(self) -> set[str]:
+        return {slot.label for slot in self._slots if slot.is_well(for_s=2)}
 
     def _away(self, fault: Fault) -> Undo | None:
         """Nobody is started before it is back."""

@@ -42,6 +42,7 @@ class _Command:
     began_ms: int
     name: str = ""
     was_told: bool = False  # to end
+    was_hurt: bool = False  # by a fault: it may say nothing any more
 
     @property
     def err(self) -> Path:
@@ -165,6 +166,14 @@ class People:
                 self._remark(command, f"has not ended {_GRACE_S:.0f} s after INT")
                 command.process.kill()
 
+    def hurt(self, pick: float) -> int | None:
+        """The process of one who waits for an answer, to whom something is about to happen."""
+        if not self._commands:
+            return None
+        command = self._commands[int(pick * len(self._commands))]
+        command.was_hurt = True
+        return command.process.pid
+
     def finish(self) -> None:
         """Let nobody wait any longer."""
         for command in self._commands:
@@ -181,7 +190,8 @@ class People:
         self.codes[f"{command.kind} {code}"] += 1
         err = command.err.read_text(errors="replace")
         is_own = command.kind == "run_wait" and 0 <= code <= 255
-        if "Traceback" in err or (code not in _FINE and not is_own and not command.was_told):
+        is_ended = command.was_told or command.was_hurt
+        if "Traceback" in err or (code not in _FINE and not is_own and not is_ended):
             self._remark(command, f"ended with {code}, and said: {err[-2000:]}")
         if code == 0:
             self._note_promise(command)

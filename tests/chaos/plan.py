@@ -12,7 +12,7 @@ from random import Random
 
 CALM_S = 40  # longer than RECOVERY_S of the invariants, or a calm would show nothing
 _STORM_S = (35, 70)
-_LANES = ("engines", "supervisors", "jobs", "storage")
+_LANES = ("engines", "supervisors", "jobs", "people", "storage")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,6 +44,8 @@ KINDS = (
     Kind(name="kill_job", lane="jobs", weight=4),
     Kind(name="term_job", lane="jobs"),
     Kind(name="stop_job", lane="jobs", weight=3, lasts_s=(0.5, 4)),
+    Kind(name="kill_person", lane="people", weight=3),
+    Kind(name="stop_person", lane="people", weight=2, lasts_s=(0.5, 4)),
     Kind(name="lock", lane="storage", weight=4, lasts_s=(1, 8)),
     Kind(name="reader", lane="storage", weight=2, lasts_s=(3, 12)),
     Kind(name="copy", lane="storage", weight=2, lasts_s=(4, 9)),

@@ -104,11 +104,14 @@ def _counts_that_differ(history: History) -> Iterator[str]:
 
 
 def _may_be_gone(row: Row, life: Life | None) -> bool:
-    """Whether retention may have removed a row, as somebody told it to."""
+    """Whether retention may have removed a row, as somebody told it to.
+
+    A range of times that did not run can't have succeeded, and does not move the mark.
+    """
     return (
         life is not None
         and life.pruned_until_ms is not None
-        and row["plan_at"] <= life.pruned_until_ms
+        and (row["plan_at"] <= life.pruned_until_ms or row["fire_key"] == "missed")
     )
 
 

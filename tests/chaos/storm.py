@@ -44,8 +44,8 @@ class Storm:
         self.say = lambda text: say(f"{time.monotonic() - began:4.0f} s  {text}")
         self.jobs = JobLog(field.log)
         self.slots = [Slot(field, number, start_at=0.0) for number in range(engines)]
-        self.faults = Faults(field, self.slots, self.jobs)
         self.people = People(field, self.jobs)
+        self.faults = Faults(field, self.slots, self.jobs, self.people)
         self.watch = Watch(field.database)
         self.remarks: list[Remark] = []
         self.slow: list[Trouble] = []

@@ -14,13 +14,12 @@ ROOT = Path(__file__).parents[2]
 
 @pytest.mark.failure(18)
 @pytest.mark.failure(19)
+@pytest.mark.failure(23)
 @pytest.mark.failure(24)
-@pytest.mark.failure(31)
-@pytest.mark.failure(51)
 def test_a_minute_of_chaos_violates_nothing(tmp_path: Path) -> None:
     """By a plan that is always the same. It sleeps nearly all the time, beside the other tests."""
     told = tmp_path / "figures.json"
-    options = ("--seed", "22", "--duration", "30", "--pace", "2", "--json", str(told))
+    options = ("--seed", "47", "--duration", "30", "--pace", "2", "--json", str(told))
 
     shown = subprocess.run(
         [sys.executable, "-m", "tests.chaos", *options],

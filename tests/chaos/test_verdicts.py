@@ -419,4 +419,15 @@ def test_what_was_pruned_may_be_gone() -> None:
     lives = (history.lives[0], replace(history.lives[1], pruned_until_ms=T0 + 2 * S))
 
     assert found(replace(history, lives=lives)) == set()
-    assert found(history) >= {"I10", "I15"}
+    assert found(history) == {"I10"}
+
+
+def test_a_removed_range_may_be_beyond_what_was_pruned() -> None:
+    gone = row(4, 2, "other", T0 + 2 * S, **{**SKIP, "fire_key": "missed", "reason": "misfire"})
+    gone = {**gone, "missed_from_at": T0 + 2 * S, "missed_to_at": T0 + 2 * S}
+    history = without_body(without_row(calm_history(), 4), 4)
+    history = replace(history, changes=(Change(before=gone, after=None),))
+    lives = (history.lives[0], replace(history.lives[1], pruned_until_ms=T0))
+
+    assert found(replace(history, lives=lives)) == set()
+    assert found(replace(history, lives=lives, changes=())) == {"I15"}

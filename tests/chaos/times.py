@@ -27,7 +27,9 @@ def next_times_rise(history: History) -> Iterator[str]:
 def every_time_is_covered(history: History) -> Iterator[str]:
     """I15: every due time, in every scope, has exactly one row, or lies in the range of one."""
     rows: dict[tuple[int, str, str], list[Row]] = {}
-    for row in history.rows:
+    # What was removed is judged with the others; I10 says whether it may be gone.
+    gone = (change.before for change in history.changes if change.after is None)
+    for row in (*history.rows, *gone):
         if row["attempt"] == 1 and row["fire_key"] in ("", "missed"):
             key = row["schedule_id"], row["scope_kind"], row["scope_id"]
             rows.setdefault(key, []).append(row)
