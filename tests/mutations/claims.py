@@ -1,0 +1,109 @@
+"""What makes a fire one fire: the unique row, and the conditional update that advances."""
+
+from __future__ import annotations
+
+from .hunts import CLOCKS, CRASHES, CUTS, EVERY_CALL, fails
+from .mutation import Edit, Hunt, Mutation
+
+_ADVANCE = "store/claims.py"
+ALL: tuple[Mutation, ...] = (
+    Mutation(
+        name="boot-decided",
+        guard="the boot that a schedule has decided last",
+        proves=("I4", "22"),
+        edits=(
+            Edit(
+                file=_ADVANCE,
+                old="WHERE id = :id AND revision = :revision AND boot_decided IS NOT :boot\n"
+                "               AND on_boot",
+                new="WHERE id = :id AND revision = :revision\n               AND on_boot",
+            ),
+        ),
+        hunt=Hunt(tests=(CLOCKS,), says=fails("I4")),
+    ),
+    Mutation(
+        name="clock-trust",
+        guard="calendar times wait for a clock that can be trusted",
+        proves=("I17", "5"),
+        edits=(
+            Edit(
+                file="trust.py",
+                old="    return is_synchronised is True or is_plausible(now_ms, mark_ms=mark_ms)\n",
+                new="    return True\n",
+            ),
+        ),
+        hunt=Hunt(tests=(CLOCKS,), says=fails("I17")),
+    ),
+    Mutation(
+        name="unique-row",
+        guard="the row that makes a fire unique",
+        proves=("I2", "I4", "22"),
+        edits=(
+            Edit(
+                file="store/migrations/0004_leaner_runs.sql",
+                old="    UNIQUE (schedule_id, scope_kind, scope_id, plan_at, fire_key, attempt),\n",
+                new="",
+            ),
+            Edit(
+                file="store/newrows.py",
+                old="                   ON CONFLICT (schedule_id, scope_kind, scope_id, plan_at,"
+                " fire_key, attempt)\n                       DO NOTHING\n",
+                new="",
+            ),
+            Edit(
+                file="store/firerows.py",
+                old="           ON CONFLICT (schedule_id, scope_kind, scope_id, plan_at, fire_key,"
+                " attempt) DO NOTHING\n",
+                new="",
+            ),
+        ),
+        hunt=Hunt(tests=(CLOCKS,), says=fails("I[124]")),
+        is_quick=True,
+    ),
+    Mutation(
+        name="decided-until",
+        guard="up to when plan times are decided",
+        proves=("I15", "4"),
+        edits=(
+            Edit(
+                file="catchup.py",
+                old="if due.plan_ms <= due.decided_until_ms or is_done:",
+                new="if is_done:",
+            ),
+        ),
+        # The unique row holds too, as long as there is one: the plan is asked for itself.
+        hunt=Hunt(
+            tests=("tests/planning/test_planning_fires.py",),
+            says="test_what_is_decided_already_does_not_fire_again",
+        ),
+    ),
+    Mutation(
+        name="commit-before-start",
+        guard="nothing starts before its claim is committed",
+        proves=("I5", "15", "16"),
+        edits=(
+            Edit(
+                file=_ADVANCE,
+                old="    granted, decided = tuple(writer.granted), tuple(writer.decided)\n",
+                new="    granted, decided = tuple(writer.granted), tuple(writer.decided)\n"
+                "    database.on_granted(granted)\n",
+            ),
+            Edit(
+                file="engine/claiming.py",
+                old="            batch = claim(seat, self._clock.now_ms())\n",
+                new="            def start(granted: object) -> None:\n"
+                "                self._live.start([c for one in granted for c in"
+                " self._complete(one)])\n"
+                "            from edgecron.store.connection import Database\n"
+                "            Database.on_granted = staticmethod(start)\n"
+                "            batch = claim(seat, self._clock.now_ms())\n",
+            ),
+            Edit(
+                file="engine/claiming.py",
+                old="        if claims:\n            self._live.start(claims)\n",
+                new="",
+            ),
+        ),
+        hunt=Hunt(tests=(EVERY_CALL, CRASHES, CUTS), says=fails("I5") + "|AssertionError: lost"),
+    ),
+)

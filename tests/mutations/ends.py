@@ -1,0 +1,80 @@
+"""What keeps an end the end: the token, the state it comes from, what is written with it."""
+
+from __future__ import annotations
+
+from .hunts import POLICIES, fails
+from .mutation import Edit, Hunt, Mutation
+
+_ENDING = "store/ending.py"
+_AFTER = "store/aftermath.py"
+
+ALL: tuple[Mutation, ...] = (
+    Mutation(
+        name="token-of-an-end",
+        guard="the lease token of an end",
+        proves=("I6", "29"),
+        edits=(
+            Edit(
+                file=_ENDING,
+                old="    WHERE id = :id AND lease_token = :token AND status = 'running'\n"
+                "    RETURNING id, lease_token, schedule_id",
+                new="    WHERE id = :id AND status = 'running'\n"
+                "    RETURNING id, :token, schedule_id",
+            ),
+        ),
+        hunt=Hunt(
+            tests=("tests/store/test_store_ends.py",),
+            says="test_an_end_with_another_token_changes_nothing",
+        ),
+        is_quick=True,
+    ),
+    Mutation(
+        name="terminal-rows",
+        guard="the database itself refuses to change what has ended",
+        proves=("I8", "29"),
+        edits=(
+            Edit(
+                file="store/migrations/0004_leaner_runs.sql",
+                old="WHEN OLD.status NOT IN ('queued', 'running') AND (\n",
+                new="WHEN OLD.status NOT IN ('queued', 'running') AND FALSE AND (\n",
+            ),
+        ),
+        hunt=Hunt(tests=("tests/store/test_sqlite_rows.py",), says="terminal|final|ended"),
+    ),
+    Mutation(
+        name="retry-of-its-revision",
+        guard="a retry keeps the revision of its fire",
+        proves=("I9",),
+        edits=(
+            Edit(
+                file=_AFTER,
+                old="           SELECT schedule_id, revision, scope_kind, scope_id, plan_at,"
+                " fire_key, 'retry',\n",
+                new="           SELECT schedule_id, (SELECT s.revision FROM schedules AS s\n"
+                "                   WHERE s.id = schedule_id), scope_kind, scope_id, plan_at,"
+                " fire_key, 'retry',\n",
+            ),
+        ),
+        hunt=Hunt(tests=(POLICIES,), says="AssertionError: a revision changed"),
+    ),
+    Mutation(
+        name="retry-count",
+        guard="as many retries as the schedule says",
+        proves=("I12",),
+        edits=(
+            Edit(
+                file="retrying.py",
+                old="if ended.status is not Status.FAILED or failures > policy.retries:",
+                new="if ended.status is not Status.FAILED:",
+            ),
+        ),
+        hunt=Hunt(tests=(POLICIES,), says=fails("I12")),
+    ),
+    Mutation(
+        name="no-retry-of-the-unwanted",
+        guard="what was cancelled is not tried again",
+        proves=("I12", "26"),
+        edits=(Edit(file=_AFTER, old="    if row.is_unwanted:\n", new="    if False:\n"),),
+        hunt=Hunt(tests=(POLICIES,), says=fails("I12")),
+    ),
+)

@@ -1,0 +1,41 @@
+"""Where mutations are hunted: the checkers, in the order in which they are tried."""
+
+from __future__ import annotations
+
+_SIMULATION = "tests/simulation"
+
+# The simulation: several engines, crashes, faults and people, judged by the invariants.
+CRASHES = f"{_SIMULATION}/test_simulation.py::test_no_fire_is_lost_or_run_twice_whatever_crashes"
+EVERY_CALL = (
+    f"{_SIMULATION}/test_simulation.py::test_a_crash_at_any_call_loses_nothing_and_repeats_nothing"
+)
+POLICIES = (
+    f"{_SIMULATION}/test_simulated_policies.py::test_every_policy_keeps_its_word_whatever_happens"
+)
+BY_HAND = (
+    f"{_SIMULATION}/test_simulation_by_hand.py::test_what_is_moved_held_and_filled_is_decided_once"
+)
+NEEDS = (
+    f"{_SIMULATION}/test_simulated_needs.py"
+    "::test_nothing_starts_without_what_it_needs_and_nothing_waits_for_ever"
+)
+CLOCKS = f"{_SIMULATION}/test_simulated_clocks.py"
+MONTH = f"{_SIMULATION}/test_simulated_month.py"
+
+# The power loss laboratory.
+CUTS = (
+    "tests/powerloss/test_power_loss.py"
+    "::test_a_claim_that_was_acted_on_survives_a_cut_after_any_write"
+)
+RECOVERIES = (
+    "tests/powerloss/test_power_loss.py::test_after_a_cut_nothing_is_lost_and_nothing_runs_twice"
+)
+TORN_JOURNALS = "tests/powerloss/test_torn_journals.py"
+
+# Triggers against an oracle that looks at each minute.
+ORACLE = "tests/triggers/test_triggers_oracle.py"
+
+
+def fails(invariant: str) -> str:
+    """The pattern of an assertion that names an invariant."""
+    return rf"AssertionError: {invariant}\b"

@@ -1,0 +1,49 @@
+"""What is taken over from the dead, and what is left to the living."""
+
+from __future__ import annotations
+
+from .hunts import CRASHES, POLICIES, fails
+from .mutation import Edit, Hunt, Mutation
+
+_RECOVERY = "engine/recovery.py"
+
+ALL: tuple[Mutation, ...] = (
+    Mutation(
+        name="kernel-locks",
+        guard="who is alive is what the kernel says, and not how old a heartbeat is",
+        proves=("I6", "I7", "23"),
+        edits=(
+            Edit(
+                file="store/ending.py",
+                old="s.kind, s.ok_codes, s.kill_grace_s, e.started_at\n"
+                "           FROM executions AS e INDEXED",
+                new="s.kind, s.ok_codes, s.kill_grace_s, e.heartbeat_at\n"
+                "           FROM executions AS e INDEXED",
+            ),
+            Edit(
+                file=_RECOVERY,
+                old="if key is None or not self._liveness.engine_is_alive(key)",
+                new="if True",
+            ),
+            Edit(
+                file=_RECOVERY,
+                old="if row.engine_id in known]",
+                new="if row.engine_id == self._taker.engine_id\n"
+                "            or self._now_ms() - row.started_ms > 10_000]",
+            ),
+            Edit(
+                file=_RECOVERY,
+                old="        if not self._liveness.supervisor_is_alive(supervisor_id):\n"
+                "            return False\n",
+                new="        return False\n",
+            ),
+            Edit(
+                file=_RECOVERY,
+                old="        is_alive = self._liveness.supervisor_is_alive(supervisor_id)\n",
+                new="        is_alive = False\n",
+            ),
+        ),
+        hunt=Hunt(tests=(CRASHES, POLICIES), says=fails("I[67]")),
+        is_quick=True,
+    ),
+)

@@ -1,0 +1,56 @@
+"""The file and the terminal: what is synced, who may read, what is shown."""
+
+from __future__ import annotations
+
+from .hunts import CUTS
+from .mutation import Edit, Hunt, Mutation
+
+_FILE = "tests/store/test_sqlite_file.py"
+
+ALL: tuple[Mutation, ...] = (
+    Mutation(
+        name="synchronous",
+        guard="a claim is on the disk when its COMMIT returns (synchronous=FULL)",
+        proves=("16",),
+        edits=(
+            Edit(
+                file="store/connection.py",
+                old='connection.execute("PRAGMA synchronous = FULL")',
+                new='connection.execute("PRAGMA synchronous = NORMAL")',
+            ),
+        ),
+        hunt=Hunt(
+            tests=(CUTS,), says="AssertionError: (lost|less than when a call had last returned)"
+        ),
+        is_quick=True,
+    ),
+    Mutation(
+        name="schema-under-the-lock",
+        guard="an older edgecron writes nothing once the schema is newer",
+        proves=("70",),
+        edits=(
+            Edit(
+                file="store/connection.py",
+                old="                self.check_version()\n                yield\n",
+                new="                yield\n",
+            ),
+        ),
+        hunt=Hunt(
+            tests=("tests/engine/test_engine_versions.py", _FILE),
+            says="test_.*(version|newer|older)",
+        ),
+    ),
+    Mutation(
+        name="private-file",
+        guard="a database is its owner's alone",
+        proves=("I19", "62"),
+        edits=(
+            Edit(
+                file="store/place.py",
+                old="    os.fchmod(descriptor, 0o600)\n",
+                new="    os.fchmod(descriptor, 0o644)\n",
+            ),
+        ),
+        hunt=Hunt(tests=(_FILE,), says="test_files_are_for_their_owner_alone"),
+    ),
+)

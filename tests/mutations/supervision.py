@@ -1,0 +1,141 @@
+"""What a supervisor, its guardian and its journal hold to."""
+
+from __future__ import annotations
+
+from .hunts import TORN_JOURNALS
+from .mutation import Edit, Hunt, Mutation
+
+_COMMANDS = "tests/supervisor/test_supervisor_commands.py"
+_CONTROL = "tests/supervisor/test_supervisor_control.py"
+_GUARDIAN = "tests/supervisor/test_supervisor_guardian.py"
+_JOURNAL = "tests/supervisor/test_supervisor_journal.py"
+_OUTPUT = "tests/supervisor/test_supervisor_output.py"
+_PROCESS = "tests/supervisor/test_supervisor_process.py"
+_LOOP = "supervisor/loop.py"
+
+ALL: tuple[Mutation, ...] = (
+    Mutation(
+        name="revocation",
+        guard="a supervisor starts no token that was revoked",
+        proves=("I3", "17"),
+        edits=(Edit(file=_LOOP, old="            del fresh[token]\n", new=""),),
+        hunt=Hunt(
+            tests=(f"{_CONTROL}::test_a_token_that_was_revoked_never_starts",),
+            says="test_a_token_that_was_revoked_never_starts",
+        ),
+        is_quick=True,
+    ),
+    Mutation(
+        name="revocation-of-what-waits",
+        guard="a revocation withdraws what waits to be started",
+        proves=("I3", "17"),
+        edits=(
+            Edit(
+                file=_LOOP,
+                old="dropped = [token for token in phases if self._starter.drop(token)]",
+                new="dropped = [token for token in phases if token in self._starter]",
+            ),
+        ),
+        hunt=Hunt(
+            tests=(f"{_CONTROL}::test_a_token_that_waits_is_withdrawn_by_a_revocation",),
+            says="test_a_token_that_waits_is_withdrawn_by_a_revocation",
+        ),
+    ),
+    Mutation(
+        name="started-once",
+        guard="a token starts once, however often it is asked for",
+        proves=("I3",),
+        edits=(
+            Edit(
+                file=_LOOP,
+                old="            request.token: request for request in requests"
+                " if not self._is_known(request.token)\n",
+                new="            request.token: request for request in requests\n",
+            ),
+        ),
+        hunt=Hunt(
+            tests=(f"{_PROCESS}::test_a_token_starts_once_however_often_it_is_asked_for",),
+            says="test_a_token_starts_once_however_often_it_is_asked_for",
+        ),
+    ),
+    Mutation(
+        name="token-before-start",
+        guard="a token is in the journal before its command starts",
+        proves=("I3", "17", "18"),
+        edits=(
+            Edit(
+                file="supervisor/journal.py",
+                old="        self.write_backlog()\n"
+                '        self._append(encode_line(["token", list(tokens)]))\n',
+                new='        self._backlog.append(encode_line(["token", list(tokens)]))\n',
+            ),
+        ),
+        hunt=Hunt(
+            tests=(
+                f"{_GUARDIAN}::test_no_start_escapes_that_is_not_on_record_yet",
+                f"{_OUTPUT}::test_without_space_for_a_token_nothing_is_started_and_that_is_said",
+            ),
+            says="test_(no_start_escapes|without_space)",
+        ),
+    ),
+    Mutation(
+        name="guardian",
+        guard="a guardian ends what a dead supervisor ran",
+        proves=("I3", "18"),
+        edits=(
+            Edit(
+                file="supervisor/process.py",
+                old="guarded_pid = _fork_guarded() if guardian.become_subreaper() else None",
+                new="guarded_pid = None",
+            ),
+        ),
+        hunt=Hunt(
+            tests=(f"{_GUARDIAN}::test_all_runs_of_a_killed_supervisor_are_ended_and_reaped",),
+            says="test_all_runs_of_a_killed_supervisor_are_ended_and_reaped",
+        ),
+    ),
+    Mutation(
+        name="journal-checksum",
+        guard="a line of a journal is believed by its checksum",
+        proves=("16",),
+        edits=(
+            Edit(
+                file="supervisor/journal.py",
+                old='    if checksum != b"%08x" % zlib.crc32(text):\n        return None\n',
+                new="",
+            ),
+        ),
+        hunt=Hunt(tests=(TORN_JOURNALS, _JOURNAL), says="test_.*journal"),
+    ),
+    Mutation(
+        name="boot-of-a-journal",
+        guard="what a journal of another boot says of processes is not believed",
+        proves=("16", "20"),
+        edits=(
+            Edit(
+                file="supervisor/verdicts.py",
+                old="    is_same_boot = journal.boot_id == boot_id\n",
+                new="    is_same_boot = True\n",
+            ),
+        ),
+        hunt=Hunt(tests=(TORN_JOURNALS,), says="test_whatever_is_left_of_a_journal"),
+    ),
+    Mutation(
+        name="same-process",
+        guard="a process id in use again is not taken for the run",
+        proves=("20",),
+        edits=(
+            Edit(
+                file="supervisor/guardian.py",
+                old="        is_same = leader is None or leader.start_time == trace.start_time\n",
+                new="        is_same = True\n",
+            ),
+        ),
+        hunt=Hunt(
+            tests=(
+                f"{_GUARDIAN}::test_what_is_doomed_is_told_by_the_journal_and_by_who_is_a_child",
+            ),
+            says="test_what_is_doomed",
+        ),
+    ),
+)

@@ -1,0 +1,16 @@
+"""All mutations."""
+
+from __future__ import annotations
+
+from . import claims, ends, limits, recoveries, safety, supervision, times
+from .mutation import Mutation
+
+ALL: tuple[Mutation, ...] = (
+    *claims.ALL,
+    *ends.ALL,
+    *recoveries.ALL,
+    *limits.ALL,
+    *times.ALL,
+    *supervision.ALL,
+    *safety.ALL,
+)
