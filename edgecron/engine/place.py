@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from pathlib import Path
 
 from edgecron.engine.liveness import engine_lock_path, take_engine_lock
@@ -37,7 +38,8 @@ class EnginePlace:
         return True
 
     def close(self) -> None:
-        """Leave it, with nothing behind."""
+        """Leave it. What can't be removed, as from a folder that is closed by now, is left to
+        others: it is as if we had been killed."""
         self.doorbell.close()
         self._let_go()
 
@@ -49,6 +51,7 @@ class EnginePlace:
         return os.path.samestat(found, os.fstat(self._lock_fds[-1]))
 
     def _let_go(self) -> None:
-        engine_lock_path(self._state_dir, self._key).unlink(missing_ok=True)
+        with suppress(OSError):
+            engine_lock_path(self._state_dir, self._key).unlink(missing_ok=True)
         for lock_fd in self._lock_fds:
             os.close(lock_fd)

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import os
 import shutil
+from pathlib import Path
 
 import pytest
 
+from edgecron.engine.liveness import engine_lock_path
+from edgecron.engine.place import EnginePlace
 from edgecron.model import Status
 from edgecron.paths import state_dir
-from edgecron.supervisor.files import lock_is_held, lock_path
+from edgecron.supervisor.files import lock_is_held, lock_path, prepare_state_dir
 from support.engines import Place
 from support.processes import ends
 
@@ -79,3 +82,20 @@ def test_a_supervisor_whose_lock_was_deleted_is_alive_to_those_who_ask(place: Pl
     assert ends(job)
 
     assert held
+
+
+@pytest.mark.failure(51)
+def test_an_engine_leaves_a_place_that_it_cannot_clear_up(tmp_path: Path) -> None:
+    folder = prepare_state_dir(tmp_path / "state")
+    key = "0123456789abcdef"
+    place = EnginePlace(folder, key)
+    lock = engine_lock_path(folder, key)
+    kept = tmp_path / "kept"
+    lock.rename(kept)
+    for name in (lock, folder / f"engine-{key}.fifo"):
+        name.unlink(missing_ok=True)
+        (name / "in the way").mkdir(parents=True)  # as a folder that is closed to us
+
+    place.close()
+
+    assert not lock_is_held(kept)
