@@ -82,19 +82,22 @@ def open_private(path: Path | str, flags: int) -> int:
 def take_lock(path: Path) -> int:
     """Hold a new lock until the descriptor that is returned, and every copy of it, is closed.
 
-    Raises SupervisorUnavailable where it is there already.
+    Raises SupervisorUnavailable where it is there already, or can't be made.
     """
     # Locked before it has its name: whoever finds it never takes it for a dead one's.
     unnamed = path.with_name(f"{path.name}.new")
-    lock_fd = open_private(unnamed, os.O_RDWR | os.O_CREAT | os.O_EXCL)
+    lock_fd = -1
     try:
-        fcntl.flock(lock_fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        os.link(unnamed, path)
+        lock_fd = open_private(unnamed, os.O_RDWR | os.O_CREAT | os.O_EXCL)
+        try:
+            fcntl.flock(lock_fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            os.link(unnamed, path)
+        finally:
+            unnamed.unlink()
     except OSError as error:
-        os.close(lock_fd)
+        if lock_fd >= 0:
+            os.close(lock_fd)
         raise SupervisorUnavailable(f"lock '{path}' can't be taken: {error}") from error
-    finally:
-        unnamed.unlink()
     return lock_fd
 
 

@@ -107,6 +107,16 @@ def test_a_symlink_in_place_of_a_lock_is_not_followed(tmp_path: Path) -> None:
     assert not victim.exists()
 
 
+@pytest.mark.failure(51)
+def test_a_lock_that_cannot_be_made_is_no_defect_of_the_supervisor(tmp_path: Path) -> None:
+    for folder in (tmp_path / "missing", tmp_path / "file"):
+        (tmp_path / "file").touch()
+
+        # What is not of this kind is kept as a crash, and doctor asks to report it.
+        with pytest.raises(SupervisorUnavailable, match="can't be taken"):
+            take_lock(lock_path(folder, "a" * 16))
+
+
 def test_a_lock_is_seen_as_held_by_many_who_look_at_once(bench: Bench) -> None:
     path = lock_path(bench.state_dir, bench.link.supervisor_id)
 
