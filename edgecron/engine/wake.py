@@ -15,7 +15,8 @@ import sys
 import termios
 from pathlib import Path
 
-_PATTERN = "engine-*.fifo"
+from edgecron.supervisor.files import list_names
+
 # Gone; read by nobody (its engine is dead, and recovery clears it away); a symbolic link;
 # somebody else's. The safety net of each engine sees the change all the same.
 _NO_BELL = (errno.ENOENT, errno.ENXIO, errno.ELOOP, errno.EACCES)
@@ -67,8 +68,12 @@ def ring_engines(state_dir: Path, *, but: str | None = None) -> int:
 
     `but` is the key of one that is awake: our own.
     """
-    own = None if but is None else _bell_path(state_dir, but)
-    return sum(_ring(path) for path in state_dir.glob(_PATTERN) if path != own)
+    own = None if but is None else _bell_path(state_dir, but).name
+    return sum(
+        _ring(state_dir / name)
+        for name in list_names(state_dir)
+        if name.startswith("engine-") and name.endswith(".fifo") and name != own
+    )
 
 
 def ring_engine(state_dir: Path, key: str) -> bool:

@@ -22,6 +22,17 @@ from edgecron.store.rows import needs_of
 _FIRST_PAGE = 32  # few places are free, as a rule
 _MORE = 4  # than are free, in the first page
 _PAGE = 256
+# By the sets of `Blocked`. Only of those that hold something: to build the lists of all four takes
+# longer than to read a page.
+_BLOCKED = {
+    "causes": "AND e.cause NOT IN (SELECT value FROM json_each(:causes))",
+    "keys": """AND (e.schedule_id, e.scope_kind, e.scope_id) NOT IN
+        (SELECT value ->> 0, value ->> 1, value ->> 2 FROM json_each(:keys))""",
+    "backfills": """AND (e.cause != 'backfill' OR (e.schedule_id, e.scope_kind, e.scope_id) NOT IN
+        (SELECT value ->> 0, value ->> 1, value ->> 2 FROM json_each(:backfills)))""",
+    "groups": """AND (s.group_name IS NULL
+        OR s.group_name NOT IN (SELECT value FROM json_each(:groups)))""",
+}
 
 
 @dataclass
@@ -39,6 +50,15 @@ class Blocked:
         if not self.has_all_keys:
             self.keys.update(_find_full(database))
             self.has_all_keys = True
+
+    def sql(self) -> str:
+        """What of it holds queued rows back, as conditions: nothing, as a rule."""
+        return " ".join(sql for name, sql in _BLOCKED.items() if getattr(self, name))
+
+    def params(self) -> dict[str, str]:
+        """The values of these conditions."""
+        held = {name: getattr(self, name) for name in _BLOCKED}
+        return {name: json.dumps(sorted(values)) for name, values in held.items() if values}
 
     def holds(self, row: QueuedRow) -> bool:
         is_behind = row.cause is Cause.BACKFILL and row.key in self.backfills
@@ -142,20 +162,14 @@ def _find_page(
     limit: int,
 ) -> list[QueuedRow]:
     rows = database.rows(
-        """SELECT e.id, e.schedule_id, e.revision, e.scope_kind, e.scope_id, e.cause, e.priority,
+        f"""SELECT e.id, e.schedule_id, e.revision, e.scope_kind, e.scope_id, e.cause, e.priority,
                e.due_at, s.overlap, s.max_running, s.group_name, s.needs, s.needs_deadline_s,
                e.fire_key GLOB 'backfill:*'
            FROM executions AS e CROSS JOIN schedules AS s ON s.id = e.schedule_id
            WHERE e.status = 'queued' AND e.queue = :queue AND e.waiting_for IS NULL
                AND e.priority = :priority AND e.due_at <= :now
                AND (e.due_at, e.id) > (:due, :id)
-               AND e.cause NOT IN (SELECT value FROM json_each(:causes))
-               AND (e.schedule_id, e.scope_kind, e.scope_id) NOT IN
-                   (SELECT value ->> 0, value ->> 1, value ->> 2 FROM json_each(:keys))
-               AND (e.cause != 'backfill' OR (e.schedule_id, e.scope_kind, e.scope_id) NOT IN
-                   (SELECT value ->> 0, value ->> 1, value ->> 2 FROM json_each(:backfills)))
-               AND (s.group_name IS NULL
-                    OR s.group_name NOT IN (SELECT value FROM json_each(:groups)))
+               {blocked.sql()}
                AND (e.cause = 'manual' OR (s.enabled AND s.deleted_at IS NULL
                     AND (s.paused_until IS NULL OR s.paused_until <= :now)))
            ORDER BY e.due_at, e.id LIMIT :limit""",
@@ -165,11 +179,8 @@ def _find_page(
             "now": now_ms,
             "due": after.due_ms if after else -(2**62),
             "id": after.execution_id if after else 0,
-            "causes": json.dumps(sorted(blocked.causes)),
-            "keys": json.dumps(sorted(blocked.keys)),
-            "groups": json.dumps(sorted(blocked.groups)),
-            "backfills": json.dumps(sorted(blocked.backfills)),
             "limit": limit,
+            **blocked.params(),
         },
     )
     return [

@@ -55,7 +55,7 @@ class Ledger:
             self._late_places = late_limit(seat.max_running) - late
             if seat.max_starts is not None:
                 self._places = min(self._places, seat.max_starts)
-        self._group_places = _count_group_places(database)
+        self._group_places: dict[str, int] | None = None  # counted when a group is asked for
 
     @property
     def places(self) -> int:
@@ -85,7 +85,12 @@ class Ledger:
 
     def is_group_full(self, group: str | None) -> bool:
         """Whether as many run of a group as may."""
-        return group is not None and self._group_places.get(group, 1) <= 0
+        if group is None:
+            return False
+        # Before anything of a group is started here, and once: what starts is counted down.
+        if self._group_places is None:
+            self._group_places = _count_group_places(self._database)
+        return self._group_places.get(group, 1) <= 0
 
     def admit(self, key: ScopeKey, spec: ScheduleSpec, fire: Fire, *, direct: bool) -> Admission:
         """What becomes of a new fire; the answer is counted at once.
@@ -128,11 +133,15 @@ class Ledger:
             )
         self._places -= 1
         self._late_places -= cause in LATE_CAUSES
-        if group is not None and group in self._group_places:
-            self._group_places[group] -= 1
+        if group is not None:
+            assert self._group_places is not None, "started without a look at its group"
+            if group in self._group_places:
+                self._group_places[group] -= 1
 
     def _count(self, schedule_ids: Iterable[int]) -> None:
         ids = list(schedule_ids)
+        if not ids:
+            return
         self._counted.update(ids)
         counted: dict[ScopeKey, Occupancy] = {}
         for row in _count_active(self._database, ids):

@@ -38,8 +38,6 @@ def claim_queued(
 
 def fill(database: Database, *, seat: Seat, now_ms: int, hold: Hold) -> ClaimBatch:
     """Give free places to queued rows, inside the caller's transaction."""
-    if not _has_work(database, seat, now_ms, hold):
-        return ClaimBatch()
     may_give_up = _may_give_up(seat, hold)
     filler = _Filler(database, seat, now_ms, may_give_up=may_give_up)
     if may_give_up and _has_expired(database, seat, now_ms):

@@ -1,11 +1,12 @@
-"""What is active of a schedule is found without a walk through its past."""
+"""What is active is found without a walk through the past, and asked for once."""
 
 from __future__ import annotations
 
 import pytest
-from store_bench import Bench
+from store_bench import Bench, outcome_of
 
-from edgecron.model import Status
+from edgecron.model import Overlap, Status
+from support.specs import make_spec
 
 
 @pytest.mark.failure(48)
@@ -34,3 +35,45 @@ def test_what_is_active_or_went_otherwise_than_well_is_read_by_its_own_index(
         "executions_active",
         "executions_unwell_by_schedule",
     }
+
+
+def test_an_end_and_the_start_after_it_ask_each_thing_once(bench: Bench) -> None:
+    for name in ("first", "second", "third"):
+        bench.add(make_spec(name))
+        bench.run(name)
+    bench.seat = bench.seat._replace(max_running=1)
+    [running] = bench.fill().granted
+    asked: list[str] = []
+    connection = bench.store._database._connection
+    connection.exec_trace = lambda cursor, sql, bindings: (
+        asked.append(" ".join(sql.split())) or True
+    )
+
+    ended, batch = bench.store.finish_and_fill(
+        [outcome_of(running, bench.now)], seat=bench.seat, now_ms=bench.now
+    )
+    connection.exec_trace = None
+
+    assert [bool(one) for one in ended] == [True]
+    assert len(batch.granted) == 1
+    assert len(asked) == len(set(asked))
+    # Nobody has a group, and nothing is held back.
+    assert not [sql for sql in asked if "FROM groups" in sql or "json_each(:keys)" in sql]
+
+
+def test_what_is_held_back_is_left_out_of_the_next_page(bench: Bench) -> None:
+    """A schedule that is full, and a group: more than a page of each stands before the last."""
+    bench.add(make_spec("full", overlap=Overlap.QUEUE))
+    bench.add(make_spec("grouped", overlap=Overlap.ALLOW, group="disk"))
+    bench.store.set_group_limit("disk", 1)
+    bench.add(make_spec("free"))
+    for number in range(40):
+        bench.run("full", key=f"manual:{number}")
+        bench.run("grouped", key=f"manual:{number}")
+    bench.run("free")
+
+    batch = bench.fill()
+
+    names = {one.id: one.name for one in bench.store.find_schedules()}
+    started = sorted(names[one.schedule_id] for one in batch.granted)
+    assert started == ["free", "full", "grouped"]
