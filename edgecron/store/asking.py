@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from edgecron.model import ScheduleSpec
+from edgecron.model import Reason, ScheduleSpec
 from edgecron.planning import Fire
 from edgecron.store.aftermath import follow_up_replaced
 from edgecron.store.connection import Database
@@ -22,11 +22,11 @@ def enqueue_fire(
 ) -> list[Decided]:
     """Queue a fire that a person asked for, inside the caller's transaction; overlap may skip it.
 
-    One row for each scope.
+    The rows of this fire, one for each scope; not those that it replaces.
     """
     writer = FireWriter(
         database, None, Ledger(database, None, [schedule_id]), now_ms=now_ms, direct=False
     )
     writer.write(schedule_id, revision, spec, fires=(fire,))
     follow_up_replaced(database, writer, now_ms=now_ms)
-    return writer.decided
+    return [one for one in writer.decided if one.reason is not Reason.REPLACED]

@@ -321,6 +321,16 @@ def test_runs_by_hand_in_one_instant_are_distinct(scheduler: Scheduler) -> None:
     assert len({row.id for row in rows}) == len({row.fire_key for row in rows}) == 2
 
 
+def test_a_run_by_hand_tells_of_itself_and_not_of_what_it_replaces(scheduler: Scheduler) -> None:
+    scheduler.add(make_spec("feed", "@hourly", overlap=Overlap.REPLACE))
+    [replaced] = scheduler.run_now("feed")
+
+    rows = scheduler.run_now("feed")
+
+    assert [row.status for row in rows] == [Status.QUEUED]
+    assert scheduler.execution(replaced.id).reason is Reason.REPLACED
+
+
 def test_a_removal_records_what_was_due_and_cancels_what_waits(
     scheduler: Scheduler, clock: FakeClock
 ) -> None:
