@@ -15,7 +15,6 @@ from edgecron.model import (
     OnInterrupt,
     Overlap,
     Policies,
-    Reason,
     ScheduleSpec,
     Status,
 )
@@ -146,10 +145,8 @@ class People:
                 scheduler.cancel(run.id)
                 return
             row = scheduler.store.request_cancel(run.id, now_ms=now_ms)
-        # The supervisor is asked, as by its socket.
-        supervisor = None if row is None else world.supervisors.get(row.supervisor_id)
-        if row is not None and supervisor is not None and world.is_alive(supervisor):
-            supervisor.end(row.lease_token, Reason.REQUEST, now_ms)
+        if row is not None:
+            world.end_body(row)
 
     # The account.
 

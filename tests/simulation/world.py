@@ -500,6 +500,12 @@ class World:
         self.clock.step_ms(by_ms)
         self.trail.append(f"clock {by_ms:+}")
 
+    def end_body(self, row: RunningRow) -> None:
+        """What a person's `cancel` asks a supervisor for, where it lives."""
+        supervisor = self.supervisors.get(row.supervisor_id)
+        if supervisor is not None and self.is_alive(supervisor):
+            supervisor.end(row.lease_token, Reason.REQUEST, self.clock.now_ms())
+
     def mend(self, schedule: str) -> None:
         """From now on the job of a schedule ends well."""
         self._mended.add(schedule)
