@@ -18,6 +18,7 @@ import apsw
 
 from edgecron.errors import Conflict, DatabaseUnusable, EdgecronError, SchemaTooNew
 from edgecron.store.connection import APPLICATION_ID, Database, open_alone
+from edgecron.store.damage import damage_of
 from edgecron.store.migrate import SCHEMA_VERSION
 from edgecron.store.translating import translated_errors
 from edgecron.store.whole import copy_pages, leave_wal, snapshot
@@ -25,7 +26,6 @@ from edgecron.store.whole import copy_pages, leave_wal, snapshot
 _STEP_PAGES = 1000
 _CACHE_KIB = 32 * 1024  # while a copy is looked through, which jumps between index and table
 _PATIENCE_S = 2.0  # with a program that has it open, as a verb that is about to end
-_MOST = 5  # one damage usually shows in many places
 
 Progress = Callable[[int, int], object]
 
@@ -73,7 +73,7 @@ def read_copy(path: Path, *, shown: Path, is_ours: bool = False) -> Contents:
         return connection.execute(sql).fetchall()
 
     try:
-        with _copy_errors(shown):
+        with _copy_errors(shown, is_ours=is_ours):
             connection.execute(f"PRAGMA cache_size = -{_CACHE_KIB}")
             [(application_id,)] = rows("PRAGMA application_id")
             [(version,)] = rows("PRAGMA user_version")
@@ -84,13 +84,8 @@ def read_copy(path: Path, *, shown: Path, is_ours: bool = False) -> Contents:
                     f"{shown} is version {version}, this edgecron knows up to {SCHEMA_VERSION}",
                     hint="upgrade edgecron",
                 )
-            damage = [str(row[0]) for row in rows(f"PRAGMA integrity_check({_MOST})")]
-            if damage != ["ok"]:
+            if damage := damage_of(rows, is_deep=True):
                 raise _damaged(shown, damage[0], is_ours=is_ours)
-            broken = rows('SELECT "table", rowid, parent FROM pragma_foreign_key_check LIMIT 1')
-            if broken:
-                words = "row {1} of {0} refers to a row of {2} that is missing".format(*broken[0])
-                raise _damaged(shown, words, is_ours=is_ours)
             connection.execute("PRAGMA journal_mode = DELETE")
             return _contents(rows)
     finally:
@@ -180,8 +175,13 @@ def _pages(database: Database, target: Path) -> Iterator[tuple[int, int]]:
 
 
 @contextmanager
-def _copy_errors(shown: Path) -> Iterator[None]:
+def _copy_errors(shown: Path, *, is_ours: bool) -> Iterator[None]:
     try:
         yield
+    except (apsw.NotADBError, apsw.CorruptError) as error:
+        if is_ours:
+            # Page by page it was copied as it is.
+            raise _damaged(shown, str(error), is_ours=True) from error
+        raise DatabaseUnusable(f"{shown} is damaged or not a database ({error})") from error
     except apsw.Error as error:
         raise DatabaseUnusable(f"{shown} is damaged or not a database ({error})") from error

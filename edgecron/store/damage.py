@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from edgecron.errors import DatabaseBusy
 from edgecron.store.connection import Database
 
 _MOST = 5  # one damage usually shows in many places
+_HEADING = "*** in database"
 
 
 def is_write_locked(path: Path, *, wait_s: float) -> bool:
@@ -28,12 +31,22 @@ def find_damage(database: Database, *, is_deep: bool) -> list[str]:
 
     Raises DatabaseUnusable where that can't be read to its end.
     """
+    return damage_of(database.rows, is_deep=is_deep)
+
+
+def damage_of(rows: Callable[[str], list[tuple[Any, ...]]], *, is_deep: bool) -> list[str]:
+    """The same, of a connection that is asked by `rows`; raises what that raises."""
     check = "integrity_check" if is_deep else "quick_check"
-    found = [str(row[0]) for row in database.rows(f"PRAGMA {check}({_MOST})")]
-    damage = [words for words in found if words != "ok"]
-    if not damage:
-        damage = [
-            f"row {row[1]} of {row[0]} refers to a row of {row[2]} that is missing"
-            for row in database.rows("SELECT * FROM pragma_foreign_key_check LIMIT 5")
-        ]
-    return damage
+    # SQLite 3.54 looks at the list of free pages with its own table, and not with all of them.
+    for check_sql in (f"PRAGMA {check}({_MOST})", "PRAGMA quick_check(sqlite_schema)"):
+        lines = [line for row in rows(check_sql) for line in str(row[0]).splitlines()]
+        damage = [line for line in lines if line != "ok" and not line.startswith(_HEADING)]
+        if damage:
+            return damage[:_MOST]
+    return [
+        f"row {row[0]} of {row[1]} refers to a row of {row[2]} that is missing"
+        for row in rows(
+            f"""SELECT coalesce(rowid, '?'), "table", parent
+                FROM pragma_foreign_key_check LIMIT {_MOST}"""
+        )
+    ]

@@ -19,7 +19,16 @@ _NETWORK_FS = frozenset(
     )
 )
 
+_KINDS = (
+    (stat.S_ISLNK, "a symbolic link"),
+    (stat.S_ISDIR, "a folder"),
+    (stat.S_ISFIFO, "a FIFO"),
+    (stat.S_ISSOCK, "a socket"),
+    (lambda mode: stat.S_ISCHR(mode) or stat.S_ISBLK(mode), "a device"),
+)
+
 MOUNTS = Path("/proc/self/mountinfo")
+SQLITE_SUFFIXES = ("-wal", "-shm", "-journal")
 
 
 def prepare_file(path: Path, *, must_exist: bool, mounts: Path) -> bool:
@@ -41,7 +50,10 @@ def prepare_file(path: Path, *, must_exist: bool, mounts: Path) -> bool:
             f"database {path} is a symbolic link", hint="name the file it points to"
         )
     if not stat.S_ISREG(found.st_mode):
-        raise DatabaseUnusable(f"database {path} is not a regular file")
+        raise DatabaseUnusable(
+            f"database {path} is not a regular file, but {_kind_of(found)}",
+            hint="name another file with --db or EDGECRON_DB",
+        )
     if found.st_nlink > 1:
         raise DatabaseUnusable(
             f"database {path} has {found.st_nlink} hard links",
@@ -57,6 +69,7 @@ def prepare_file(path: Path, *, must_exist: bool, mounts: Path) -> bool:
             f"database {path} can't be read and written by this user",
             hint="check its owner and mode",
         )
+    _check_beside(path)
     _check_file_system(path, mounts)
     return False
 
@@ -71,6 +84,29 @@ def unwritable(path: Path) -> DatabaseUnusable:
     return DatabaseUnusable(
         f"database {path} can't be written", hint="check its owner, mode and file system"
     )
+
+
+def _check_beside(path: Path) -> None:
+    """Refuse what SQLite would write to, or wait for, in the place of the files it keeps."""
+    for suffix in SQLITE_SUFFIXES:
+        beside = f"{path}{suffix}"
+        try:
+            found = os.lstat(beside)
+        except OSError:
+            continue  # Not there; or not to be seen, which SQLite tells.
+        if stat.S_ISREG(found.st_mode) and found.st_nlink <= 1:
+            continue
+        raise DatabaseUnusable(
+            f"database {path} can't be used: {beside} is {_kind_of(found)}",
+            hint="SQLite keeps a file of that name; look what it is, and move it away",
+        )
+
+
+def _kind_of(found: os.stat_result) -> str:
+    for is_it, words in _KINDS:
+        if is_it(found.st_mode):
+            return words
+    return f"a file with {found.st_nlink} hard links"
 
 
 def _create_file(path: Path) -> None:
