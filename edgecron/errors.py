@@ -157,8 +157,16 @@ class DatabaseGone(DatabaseUnusable):
     code = "database_gone"
 
 
+class LogLost(DatabaseUnusable):
+    """The log of a database was deleted while it is open; what lies in it can still be saved."""
+
+
 class DatabaseDamaged(DatabaseUnusable):
     """What the file holds is damaged, or no database of ours; a backup may take its place."""
+
+
+class Unreadable(DatabaseDamaged, InvalidInput):
+    """Of all that the database holds, one schedule or run makes no sense; the others do."""
 
 
 class DatabaseFull(DatabaseUnusable):
@@ -181,3 +189,9 @@ class NotSupported(EdgecronError):
     """This platform lacks something that is needed."""
 
     code = "not_supported"
+
+
+# What comes of stored values that no edgecron writes: a later version did, or somebody's hand.
+SENSELESS = (
+    ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError,
+)  # fmt: skip

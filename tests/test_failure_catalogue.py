@@ -109,7 +109,6 @@ ROWS = {
 }
 
 NOT_CARRIED = {
-    53: "comes with the watch over the database file",
     71: "comes with the single binary",
     74: "comes with the dashboard",
     76: "comes with the dashboard",

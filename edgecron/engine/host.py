@@ -114,6 +114,7 @@ class EngineHost:
             on_shutdown=on_shutdown,
             shutdown_timeout_ms=shutdown_timeout_ms,
             keep_state=self._place.keep,
+            mend_store=store.mend,
             find_twins=lambda: find_twins(database, uuid=store.uuid),
         )
 

@@ -34,7 +34,8 @@ class Loop:
 
     `on_shutdown` says what then becomes of what runs. With `shutdown_timeout_ms`, what has been
     waited for that long is ended. `keep_state` makes the state folder anew where it was deleted,
-    and says whether it was. `find_twins` says who runs a copy of the database.
+    and says whether it was. `mend_store` puts right, after trouble, what became of the open
+    database. `find_twins` says who runs a copy of it.
     """
 
     def __init__(
@@ -48,6 +49,7 @@ class Loop:
         on_shutdown: OnShutdown = OnShutdown.LEAVE,
         shutdown_timeout_ms: int | None = None,
         keep_state: Callable[[], bool] = lambda: False,
+        mend_store: Callable[[], object] = lambda: None,
         find_twins: Callable[[], Sequence[Twin]] = lambda: (),
     ) -> None:
         self._engine = engine
@@ -58,6 +60,7 @@ class Loop:
         self._on_shutdown = on_shutdown
         self._shutdown_timeout_ms = shutdown_timeout_ms
         self._keep_state = keep_state
+        self._mend_store = mend_store
         self._find_twins = find_twins
         self._watch = PeerWatch()
         self._stopping = threading.Event()
@@ -98,6 +101,8 @@ class Loop:
             try:
                 if self._keep_state():
                     self._tell(EventKind.STATE_RESTORED)
+                if self._troubles:
+                    self._mend_store()
                 step = self._engine.step()
                 self._engine.prepare()
                 if self._troubles:

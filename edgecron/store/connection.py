@@ -18,6 +18,7 @@ import apsw
 
 from edgecron.errors import DatabaseUnusable
 from edgecron.paths import unreachable
+from edgecron.store.logfiles import Logs, refuse_lost_log
 from edgecron.store.place import MOUNTS, prepare_file
 from edgecron.store.translating import gone, too_new, translated_errors
 
@@ -57,6 +58,11 @@ class Database:
         self._busy_tries = max(1, round(busy_wait_s * 1000))
         _check_sqlite_version()
         self.is_new = prepare_file(path, must_exist=must_exist, mounts=mounts)
+        refuse_lost_log(path, patience_s=busy_wait_s)
+        self._open()
+
+    def _open(self) -> None:
+        path = self.path
         self._identity = _identity_of(path)
         with translated_errors(path):
             # A folder above may well be a link (/home often is); NOFOLLOW would refuse that too.
@@ -68,6 +74,7 @@ class Database:
                 self._configure()
                 # It may have waited for who put another file in its place: ours has no name then.
                 self.check_file()
+                self._logs = Logs(path, self._connection)
             except BaseException:
                 self._connection.close()
                 raise
@@ -132,6 +139,7 @@ class Database:
     def close(self) -> None:
         """Close the connection; harmless when it is closed already, or belongs to our parent."""
         if os.getpid() == self._pid:
+            self._logs.prepare_close()
             self._connection.close()
         else:
             # Closing it here could clear away the log that the parent is writing.
@@ -193,6 +201,7 @@ class Database:
     def data_version(self) -> int:
         """A number that changes when another connection has committed."""
         self.check_file()
+        self._logs.check()
         found = self.row("PRAGMA data_version")
         assert found is not None
         if found[0] != self._data_version:
@@ -213,6 +222,7 @@ class Database:
             return
         self._check_process()
         self.check_file()
+        self._logs.check()
         with translated_errors(self.path):
             self._connection.execute("BEGIN IMMEDIATE")
             try:
@@ -233,6 +243,7 @@ class Database:
         """
         self._check_process()
         self.check_file()
+        self._logs.check()
         return self._connection
 
     def expect_version(self, version: int) -> None:
@@ -256,6 +267,7 @@ class Database:
     def checkpoint(self) -> None:
         """Move what the log holds into the database as far as readers allow; never waits."""
         self._check_process()
+        self._logs.check()
         with translated_errors(self.path), suppress(apsw.BusyError):  # Somebody else is at it.
             self._connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
 
@@ -276,6 +288,25 @@ class Database:
         # What is written to a deleted file is lost, and to a replaced one is a second history.
         if _identity_of(self.path) != self._identity:
             raise gone(self.path)
+
+    @property
+    def has_lost_log(self) -> bool:
+        """Whether the log was deleted, or replaced, since the database was opened."""
+        return self._logs.are_lost
+
+    def renew(self) -> None:
+        """Open it anew where its log was deleted, with all that lay in it.
+
+        For the only connection of its process. Raises LogLost as long as somebody else has that
+        log open, and DatabaseGone where it is too late: another one has taken its place.
+        """
+        self._check_process()
+        self.check_file()
+        with translated_errors(self.path):
+            self._logs.save()
+        refuse_lost_log(self.path, patience_s=0)
+        self._open()
+        self._data_version = -1
 
     def check_version(self) -> None:
         """Raise where the schema is of another version than what we do is made for."""

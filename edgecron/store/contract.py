@@ -280,6 +280,10 @@ class Store(Protocol):
     def find_cancelled(self, engine_id: int) -> list[int]:
         """The running executions of an engine whose end was asked for."""
 
+    def mend(self) -> bool:
+        """After trouble: put right what became of the open files, where nothing is lost by it;
+        whether there was anything. Raises DatabaseUnusable as long as that can't be done."""
+
     def tidy(self) -> None:
         """Do what keeps the store fast, outside of any transaction, while there is time."""
 

@@ -47,6 +47,16 @@ class OpenStore:
             self._checkpointer.close()
         self._database.close()
 
+    def mend(self) -> bool:
+        if not self._database.has_lost_log:
+            return False
+        if self._checkpointer is not None:
+            self._checkpointer.close()
+            self._checkpointer = None
+        self._database.renew()
+        self._database.keep_little()
+        return True
+
     def tidy(self) -> None:
         if self._checkpointer is None:
             self._database.leave_checkpoints_to_others()

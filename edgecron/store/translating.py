@@ -14,9 +14,14 @@ from edgecron.errors import (
     DatabaseFull,
     DatabaseGone,
     DatabaseUnusable,
+    EdgecronError,
     SchemaTooNew,
+    Unreadable,
 )
+from edgecron.store.logfiles import lost_log
 from edgecron.store.place import unwritable
+
+RESTORE = "a backup from before is put back by: edgecron restore FILE"
 
 
 @contextmanager
@@ -55,6 +60,16 @@ def translated_errors(path: Path) -> Iterator[None]:
         if getattr(error, "extendedresult", 0) == apsw.SQLITE_IOERR_SHMSIZE:
             raise full(path) from error
         raise DatabaseUnusable(f"database {path} can't be used ({error})") from error
+    except EdgecronError:
+        raise
+    except apsw.ConnectionClosedError as error:
+        raise lost_log(path) from error  # Let go of, and not opened anew yet.
+    except (apsw.ConstraintError, apsw.MismatchError, ArithmeticError, ValueError) as error:
+        # A row that no edgecron has written: what follows from it can't be, or be understood.
+        raise Unreadable(
+            f"database {path} holds what can't be read or gone on from ({error!r:.300})",
+            hint=f"what is wrong says: edgecron doctor --deep; {RESTORE}",
+        ) from error
 
 
 def gone(path: Path) -> DatabaseGone:

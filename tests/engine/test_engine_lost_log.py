@@ -1,0 +1,72 @@
+"""The log of the database deleted under real engines: noticed, told once, and gone on from."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from support.engines import Place
+from support.processes import Daemon
+
+pytestmark = pytest.mark.failure(53)
+
+
+def lose(place: Place, *suffixes: str) -> None:
+    for suffix in suffixes:
+        place.database.with_name(f"{place.database.name}{suffix}").unlink()
+
+
+def assert_each_fire_is_one(place: Place) -> None:
+    """Each that has run is on record, once; those before the loss too."""
+    runs = [run for run in place.runs("often") if run.started_at is not None]
+    plans = Counter(f"{run.plan_at:%H:%M:%S}" for run in runs)
+    effects = Counter(line[11:19] for line in place.effects())
+
+    assert effects == plans
+    assert set(plans.values()) == {1}
+    [(verdict,)] = place.scheduler.store.database.rows("PRAGMA integrity_check")
+    assert verdict == "ok"
+
+
+def told(daemon: Daemon, event: str) -> list[str]:
+    return [line.get("error", "") for line in daemon.lines if line["event"] == event]
+
+
+@pytest.mark.parametrize("suffixes", [("-wal",), ("-shm",), ("-wal", "-shm")])
+def test_an_engine_saves_what_lay_in_the_log_and_goes_on(
+    place: Place, suffixes: tuple[str, ...]
+) -> None:
+    place.add("often", "every 1s", 'echo "$EDGECRON_PLAN_AT" >>$LOG')
+    place.scheduler.close()  # Nobody else has it open then.
+    daemon = place.daemon()
+    daemon.wait_for("ended", schedule="often")
+
+    lose(place, *suffixes)
+    daemon.wait_for("database_well")
+    for _ in range(2):
+        daemon.wait_for("ended", schedule="often")
+    code = daemon.stop()
+
+    assert code == 0
+    [trouble] = told(daemon, "database_trouble")
+    assert "was deleted while it was open" in trouble
+    assert_each_fire_is_one(place)
+
+
+def test_engines_that_share_a_log_all_let_go_of_it(place: Place) -> None:
+    place.add("often", "every 1s", 'echo "$EDGECRON_PLAN_AT" >>$LOG')
+    place.scheduler.close()
+    daemons = [place.daemon() for _ in range(2)]
+    for daemon in daemons:
+        daemon.wait_for("engine_started")
+    daemons[0].wait_until(lambda line: line.get("schedule") == "often", what="a fire")
+
+    lose(place, "-wal", "-shm")
+    for daemon in daemons:
+        daemon.wait_for("database_well")
+    codes = [daemon.stop() for daemon in daemons]
+
+    assert codes == [0, 0]
+    assert [len(told(daemon, "database_trouble")) for daemon in daemons] == [1, 1]
+    assert_each_fire_is_one(place)

@@ -1,0 +1,188 @@
+"""The log of a database deleted under whoever uses it: noticed, saved, and never two of them."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import apsw
+import pytest
+
+from edgecron.errors import DatabaseGone, LogLost
+from edgecron.store import SqliteStore, open_store
+
+pytestmark = pytest.mark.failure(53)
+
+NOW_MS = 1_795_161_600_000
+# Has a database open until its stdin ends; `foreign`: and writes to it, as other programs do.
+HOLDER = """
+import sys
+import apsw
+connection = apsw.Connection(sys.argv[1])
+connection.execute("SELECT 1 FROM sqlite_schema").fetchall()
+if sys.argv[2] == "foreign":
+    connection.execute("UPDATE meta SET created_by = 'foreign'")
+print("ready", flush=True)
+sys.stdin.read()
+"""
+LOST = [("-wal",), ("-shm",), ("-wal", "-shm")]
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "edgecron.db"
+
+
+@pytest.fixture
+def stack() -> Iterator[ExitStack]:
+    with ExitStack() as stack:
+        yield stack
+
+
+@pytest.fixture
+def store(path: Path, stack: ExitStack) -> SqliteStore:
+    """An engine's store, with something in its log."""
+    store = open_store(path, now_ms=NOW_MS)
+    stack.callback(store.close)
+    store.tidy()
+    register(store, "first")
+    return store
+
+
+def register(store: SqliteStore, key: str) -> int:
+    return store.register_engine(key=key, pid=1, boot_id="b", queues=(), now_ms=NOW_MS)
+
+
+def lose(path: Path, suffixes: tuple[str, ...]) -> None:
+    for suffix in suffixes:
+        path.with_name(f"{path.name}{suffix}").unlink()
+
+
+def hold(path: Path, stack: ExitStack, *, kind: str = "reader") -> subprocess.Popen[bytes]:
+    holder = subprocess.Popen(
+        [sys.executable, "-c", HOLDER, str(path), kind],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    )
+    stack.callback(holder.communicate)
+    assert holder.stdout is not None
+    assert holder.stdout.readline() == b"ready\n"
+    return holder
+
+
+def keys_of(path: Path) -> list[str]:
+    """The engines on record, as somebody sees them who opens the database next."""
+    store = open_store(path, now_ms=NOW_MS)
+    keys = [engine.key for engine in store.find_engines()]
+    [(verdict,)] = store.database.rows("PRAGMA integrity_check")
+    store.close()
+    assert verdict == "ok"
+    return keys
+
+
+@pytest.mark.parametrize("suffixes", LOST)
+def test_nothing_is_written_to_a_log_that_was_deleted(
+    store: SqliteStore, path: Path, suffixes: tuple[str, ...]
+) -> None:
+    lose(path, suffixes)
+
+    with pytest.raises(LogLost, match="was deleted while it was open"):
+        register(store, "second")
+    with pytest.raises(LogLost):
+        _ = store.change_mark
+
+    assert [engine.key for engine in store.find_engines()] == ["first"]
+
+
+@pytest.mark.parametrize("suffixes", LOST)
+def test_what_lay_in_it_is_saved_and_the_store_goes_on(
+    store: SqliteStore, path: Path, suffixes: tuple[str, ...]
+) -> None:
+    lose(path, suffixes)
+
+    is_mended = store.mend()
+    is_mended_again = store.mend()
+    store.tidy()
+    register(store, "second")
+    store.close()
+
+    assert (is_mended, is_mended_again) == (True, False)
+    assert keys_of(path) == ["first", "second"]
+
+
+@pytest.mark.parametrize("suffixes", LOST)
+def test_nobody_opens_a_database_whose_log_was_deleted_under_somebody_else(
+    store: SqliteStore, path: Path, stack: ExitStack, suffixes: tuple[str, ...]
+) -> None:
+    hold(path, stack)
+    store.close()
+    lose(path, suffixes)
+
+    with pytest.raises(LogLost, match="deleted while pid") as caught:
+        open_store(path, now_ms=NOW_MS, busy_wait_s=0.02)
+
+    assert "engine" in str(caught.value.hint)
+    assert not path.with_name(f"{path.name}{suffixes[0]}").exists(), "it made another one"
+
+
+@pytest.mark.parametrize("suffixes", LOST)
+def test_it_goes_on_once_the_others_have_let_go_too(
+    store: SqliteStore, path: Path, stack: ExitStack, suffixes: tuple[str, ...]
+) -> None:
+    holder = hold(path, stack)
+    lose(path, suffixes)
+
+    for _ in range(2):
+        with pytest.raises(LogLost):
+            store.mend()
+        with pytest.raises(LogLost):
+            store.find_engines()
+    holder.communicate()
+    store.mend()
+    register(store, "second")
+
+    assert [engine.key for engine in store.find_engines()] == ["first", "second"]
+
+
+def test_where_another_program_has_begun_another_log_ours_is_not_written_over_it(
+    store: SqliteStore, path: Path, stack: ExitStack
+) -> None:
+    store.database.checkpoint()
+    register(store, "only in the log")
+    lose(path, ("-wal", "-shm"))
+    foreign = hold(path, stack, kind="foreign")
+
+    with pytest.raises(LogLost):
+        register(store, "second")
+    with pytest.raises(DatabaseGone, match="was replaced while it was open"):
+        store.mend()
+    store.close()
+    foreign.communicate()
+
+    connection = apsw.Connection(str(path))
+    rows = connection.execute("SELECT created_by FROM meta").fetchall()
+    rows += connection.execute("PRAGMA integrity_check").fetchall()
+    connection.close()
+    assert rows == [("foreign",), ("ok",)]
+
+
+def test_a_process_that_ends_saves_the_log_that_was_deleted_under_it(
+    store: SqliteStore, path: Path
+) -> None:
+    lose(path, ("-wal", "-shm"))
+
+    store.close()
+
+    assert keys_of(path) == ["first"]
+
+
+def test_a_log_that_a_power_cut_took_is_nobody_s_and_holds_nobody_up(path: Path) -> None:
+    open_store(path, now_ms=NOW_MS).close()
+    path.with_name(f"{path.name}-shm").write_bytes(os.urandom(32_768))
+    path.with_name(f"{path.name}-shm").chmod(0o600)
+
+    assert keys_of(path) == []
