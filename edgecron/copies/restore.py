@@ -48,6 +48,7 @@ from edgecron.store.copying import (
     read_copy,
 )
 from edgecron.supervisor.files import lock_is_held
+from edgecron.supervisor.holders import find_holders
 from edgecron.timetext import format_instant, from_ms
 from edgecron.trust import is_trusted, resolve_mark_ms
 
@@ -219,6 +220,9 @@ def refuse_alive(database: Path) -> None:
                 pid = find_holder(lock)
                 who = "" if pid is None else f", pid {pid},"
                 raise Conflict(f"{_an(kind)}{who} of database {database} is alive", hint=hint)
+        # Its folder may have been deleted under it.
+        for pid in find_holders(folder, kind):
+            raise Conflict(f"{_an(kind)}, pid {pid}, of database {database} is alive", hint=hint)
 
 
 def _an(kind: str) -> str:

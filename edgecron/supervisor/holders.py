@@ -22,6 +22,23 @@ def has_holder(path: Path) -> bool:
     return any(not names.isdisjoint(_open_files(pid)) for pid in pids)
 
 
+def find_holders(state_dir: Path, kind: str) -> list[int]:
+    """The processes that hold a lock `KIND-*.lock` of a state folder, by their ids (Linux).
+
+    Also where the folder was deleted, and nothing but the processes knows of it any more.
+    """
+    prefix, suffix = f"{state_dir}/{kind}-", f".lock.new{_DELETED}"
+    try:
+        pids = [name for name in os.listdir("/proc") if name.isdecimal()]
+    except OSError:
+        return []
+    return [
+        int(pid)
+        for pid in pids
+        if any(name.startswith(prefix) and name.endswith(suffix) for name in _open_files(pid))
+    ]
+
+
 def _open_files(pid: str) -> list[str]:
     folder = f"/proc/{pid}/fd"
     try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -228,6 +229,26 @@ def test_while_an_engine_or_a_supervisor_lives_nothing_is_replaced(
     os.close(held)
     engine_lock_path(folder, key).unlink(missing_ok=True)
     assert names(scheduler) == ["first", "later"]
+
+
+@pytest.mark.failure(31)
+@pytest.mark.parametrize("kind", ["engine", "supervisor"])
+def test_who_lives_on_when_the_state_folder_is_deleted_is_noticed(
+    scheduler: Scheduler, backup: Path, kind: str
+) -> None:
+    scheduler.backup(backup)
+    scheduler.add(make_spec("later"))
+    folder = prepare_state_dir(state_dir(scheduler.path))
+    held = take_lock(folder / f"{kind}-0123456789abcdef.lock")
+    shutil.rmtree(folder)
+
+    with pytest.raises(Conflict, match=f"{kind}, pid {os.getpid()}, of database .* is alive"):
+        restore(scheduler, backup)
+    os.close(held)
+    restored = restore(scheduler, backup)
+
+    assert restored.aside is not None
+    assert names(scheduler) == ["first"]
 
 
 def test_an_engine_that_starts_while_a_person_thinks_is_noticed(
