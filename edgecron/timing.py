@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from edgecron.errors import InvalidInput, InvalidTrigger
+from edgecron.errors import SENSELESS, InvalidInput, InvalidTrigger
 from edgecron.model import ScheduleSpec
 from edgecron.planning import Timing
 from edgecron.timetext import to_ms
@@ -88,14 +88,20 @@ def compile_spec(
 
 def load_timing(spec: ScheduleSpec, compiled: str, *, seed: bytes) -> Timing:
     """The timing of a stored schedule. Raises InvalidTrigger or UnknownTimezone."""
-    return timing_of(spec, load_triggers(compiled), seed=seed)
+    triggers = load_triggers(compiled)
+    try:
+        return timing_of(spec, triggers, seed=seed)
+    except InvalidInput:
+        raise
+    except SENSELESS as error:
+        raise InvalidTrigger(f"stored times can't be read ({error!r})") from error
 
 
 def load_triggers(compiled: str) -> list[Trigger]:
     """The triggers of a stored schedule. Raises InvalidTrigger or UnknownTimezone."""
     try:
         parts = json.loads(compiled)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise InvalidTrigger(f"stored triggers can't be read ({error})") from error
     if not isinstance(parts, list):
         raise InvalidTrigger("stored triggers are not a list")

@@ -56,7 +56,7 @@ class Explaining(Reading):
         schedule = self.store.get_schedule(name)
         found = find_revision(self.store.database, schedule.id, at_ms=to_ms(at))
         try:
-            return load_triggers(found.columns["compiled"]) if found is not None else []
+            return load_triggers(str(found.columns.get("compiled"))) if found is not None else []
         except InvalidInput:
             return []
 
@@ -72,7 +72,7 @@ class Explaining(Reading):
             spec, compiled = schedule.spec, self.store.compiled_of(schedule)
         else:
             revision, written_at = found.revision, from_ms(found.at_ms)
-            spec, compiled = schedule.spec, str(found.columns["compiled"])
+            spec, compiled = schedule.spec, str(found.columns.get("compiled"))
             try:
                 spec = spec_of(found.columns, schedule.spec.scopes)
             except InvalidInput:

@@ -167,6 +167,12 @@ class Writing(Reading):
             ),
         )
 
+    def remove_unreadable(self, name: str) -> bool:
+        """Remove a schedule of which `remove` says that it is Unreadable; whether it was there."""
+        was_there = self.store.remove_unreadable(name, now_ms=self._clock.now_ms())
+        self._ring()
+        return was_there
+
     def pause(self, name: str, *, until: datetime | None = None) -> Schedule:
         """Hold everything of a schedule that has not started, without end or until an instant."""
         from edgecron.planning import next_after_pause

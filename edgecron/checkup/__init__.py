@@ -10,11 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 
 from edgecron.api import Scheduler
 from edgecron.checkup import clocks, contents, engines, others, places
 from edgecron.checkup.finding import CheckStatus, Finding, problem
-from edgecron.errors import DatabaseUnusable, EdgecronError, InvalidInput, NotFound
+from edgecron.errors import DatabaseUnusable, EdgecronError, NotFound, Unreadable
 from edgecron.paths import is_there, state_dir
 
 __all__ = ["CheckStatus", "Checkup", "Finding", "check_all"]
@@ -42,7 +43,7 @@ def check_all(
     a command line into one that a person can copy. `is_deep` holds each index against its table,
     too, which takes several times as long.
     """
-    found = []
+    found: list[Finding] = []
     error: EdgecronError | None = None
     try:
         is_there(scheduler.path)
@@ -51,22 +52,16 @@ def check_all(
         finding = problem("database", unreachable.message, hint=unreachable.hint)
         return Checkup(findings=(finding,), error=unreachable)
     try:
-        found += contents.check_integrity(scheduler, is_deep=is_deep)
-        found += contents.check_schedules(scheduler, command=command)
-        found += clocks.check_clock(scheduler, command=command)
-        states = scheduler.engines()
-        found += engines.check_engines(scheduler, states, command=command)
-        found += engines.check_runs(scheduler, states, command=command)
-        found += engines.check_supervisors(scheduler)
-        found += others.check_others(scheduler, states)
-        found += contents.check_lock(scheduler)
+        for check in _checks(scheduler, command=command, is_deep=is_deep):
+            try:
+                found += check()
+            except Unreadable as unreadable:
+                # The other checks can be made all the same.
+                found.append(problem("schedules", unreadable.message, hint=unreadable.hint))
     except NotFound as missing:
         return Checkup(
             findings=(problem("database", missing.message, hint=missing.hint),), error=missing
         )
-    except InvalidInput as unreadable:
-        hint = "look what --deep finds; a backup from before is put back by: edgecron restore FILE"
-        found.append(problem("schedules", f"one of them: {unreadable.message}", hint=hint))
     except DatabaseUnusable as unusable:
         found.append(problem("database", unusable.message, hint=unusable.hint))
         error = unusable
@@ -76,3 +71,20 @@ def check_all(
     found += places.check_crashes(folder)
     found.sort(key=lambda finding: _ORDER.index(finding.check))
     return Checkup(findings=tuple(found), error=error)
+
+
+def _checks(
+    scheduler: Scheduler, *, command: Callable[[str], str], is_deep: bool
+) -> tuple[Callable[[], list[Finding]], ...]:
+    """The checks that read the database."""
+    states = cache(scheduler.engines)
+    return (
+        lambda: contents.check_integrity(scheduler, is_deep=is_deep),
+        lambda: contents.check_schedules(scheduler, command=command),
+        lambda: clocks.check_clock(scheduler, command=command),
+        lambda: engines.check_engines(scheduler, states(), command=command),
+        lambda: engines.check_runs(scheduler, states(), command=command),
+        lambda: engines.check_supervisors(scheduler),
+        lambda: others.check_others(scheduler, states()),
+        lambda: contents.check_lock(scheduler),
+    )

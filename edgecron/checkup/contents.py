@@ -42,8 +42,8 @@ def check_lock(scheduler: Scheduler) -> list[Finding]:
 
 
 def check_schedules(scheduler: Scheduler, *, command: Callable[[str], str]) -> list[Finding]:
-    """The schedules that do not fire because their triggers can't be read any more."""
-    schedules = scheduler.schedules()
+    """The schedules that can't be read, or do not fire because their triggers can't be."""
+    schedules, unreadable = scheduler.store.find_each_schedule()
     broken = [
         problem(
             "schedules",
@@ -55,5 +55,9 @@ def check_schedules(scheduler: Scheduler, *, command: Callable[[str], str]) -> l
         )
         for schedule in schedules
         if schedule.trigger_error is not None
+    ]
+    broken += [
+        problem("schedules", f"number {number}: {error.message}", hint=error.hint)
+        for number, error in unreadable
     ]
     return broken or [well("schedules", f"{len(schedules)}, all readable")]

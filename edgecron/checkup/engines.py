@@ -30,7 +30,7 @@ def check_engines(
     found = [_judge(state, states, command=command) for state in states]
     waiting = Counter(
         schedule.spec.queue
-        for schedule in scheduler.schedules()
+        for schedule in scheduler.store.find_each_schedule()[0]
         if schedule.next_run_at is not None
         or (schedule.enabled and "on boot" in schedule.spec.triggers)
     )

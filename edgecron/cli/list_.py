@@ -72,7 +72,7 @@ def _put_table(cli: Session, scheduler: Scheduler, standings: list[Standing]) ->
         )
         next_style = style if style in ("yellow", "red", "dim") else None
         styles.append(
-            (style, "bold", "dim", next_style, STATUS_STYLES[last] if last else "dim", None)
+            (style, "bold", "dim", next_style, STATUS_STYLES.get(last or "", "dim"), None)
         )
     for line in table(
         ("", "NAME", "WHEN", "NEXT", "LAST", "RUNS"),

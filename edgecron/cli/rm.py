@@ -9,8 +9,8 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 from typing import TYPE_CHECKING
 
-from edgecron.cli.pause import need_all
 from edgecron.cli.session import Session
+from edgecron.errors import Unreadable
 
 if TYPE_CHECKING:
     from edgecron.model import Schedule
@@ -24,8 +24,15 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def run(cli: Session, args: Namespace) -> int:
     scheduler = cli.scheduler(must_exist=True)
-    need_all(cli, args.names)
-    removed = [scheduler.remove(name) for name in dict.fromkeys(args.names)]
+    _need_all(cli, args.names)
+    removed = []
+    for name in dict.fromkeys(args.names):
+        try:
+            removed.append(scheduler.remove(name))
+        except Unreadable as error:
+            if not scheduler.remove_unreadable(name):
+                raise
+            cli.warn(f"removed {name} unread: {error.message}")
     for schedule in removed:
         left = ", ".join(scheduler.find_dependents(schedule.name))
         if left:
@@ -41,6 +48,15 @@ def run(cli: Session, args: Namespace) -> int:
         cli.put(f"removed {schedule.name}; its history stays: {history}")
     _advise_of_return(cli, removed)
     return 0
+
+
+def _need_all(cli: Session, names: list[str]) -> None:
+    """Raise NotFound for the first name that no schedule has, before any is removed."""
+    for name in names:
+        try:
+            cli.scheduler().schedule(name)
+        except Unreadable:
+            continue  # It is there.
 
 
 def _advise_of_return(cli: Session, removed: list[Schedule]) -> None:

@@ -9,6 +9,7 @@ from edgecron.clock import Clock
 from edgecron.engine.catalogue import Catalogue
 from edgecron.engine.events import EventKind
 from edgecron.engine.telling import Teller
+from edgecron.errors import SENSELESS, Unreadable
 from edgecron.hold import Hold
 from edgecron.model import Cause
 from edgecron.planning import Due, Fire
@@ -132,9 +133,26 @@ class Firing:
     def _claim_due(self, decisions: list[Decision]) -> ClaimBatch:
         if not decisions:
             return ClaimBatch()
-        return self._claim(
-            lambda seat, now_ms: self._store.claim_due(decisions, seat=seat, now_ms=now_ms)
-        )
+        try:
+            return self._claim(
+                lambda seat, now_ms: self._store.claim_due(decisions, seat=seat, now_ms=now_ms)
+            )
+        except Unreadable as error:
+            return self._claim_alone(decisions, error)
+
+    def _claim_alone(self, decisions: list[Decision], error: Unreadable) -> ClaimBatch:
+        """Claim one after the other where one of them holds what no edgecron writes."""
+        if len(decisions) > 1:
+            batches = [self._claim_due([decision]) for decision in decisions]
+            return ClaimBatch(
+                granted=tuple(one for batch in batches for one in batch.granted),
+                decided=tuple(one for batch in batches for one in batch.decided),
+                advanced=sum(batch.advanced for batch in batches),
+                has_replaced=any(batch.has_replaced for batch in batches),
+            )
+        [decision] = decisions
+        self._break(decision.plan.due, decision.spec.name, error.message)
+        return ClaimBatch()
 
     def _fill(self, hold: Hold) -> ClaimBatch:
         """Give free places to what is queued."""
@@ -154,7 +172,12 @@ class Firing:
             if entry.spec is None or entry.timing is None:
                 self._break(one, entry.name, entry.error or "")
                 continue
-            plan = plan_fire(entry.timing, one, now_ms=now_ms)
+            try:
+                plan = plan_fire(entry.timing, one, now_ms=now_ms)
+            except SENSELESS as error:
+                # The others must not wait for a time that is out of all bounds.
+                self._break(one, entry.name, f"its stored times can't be read: {error!r}")
+                continue
             decisions.append(Decision(plan=plan, spec=entry.spec))
         return decisions
 

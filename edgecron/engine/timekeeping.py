@@ -14,6 +14,7 @@ from edgecron.correcting import KeptTimes, Retimed, plan_rebase, plan_repair, pl
 from edgecron.engine.catalogue import Catalogue
 from edgecron.engine.events import EventKind
 from edgecron.engine.telling import Teller
+from edgecron.errors import SENSELESS
 from edgecron.hold import Hold
 from edgecron.planning import Timing
 from edgecron.store.contract import ClockMarks, Store
@@ -336,7 +337,11 @@ class Timekeeping:
                     error = entry.error if entry else None
                     self._break(kept, error or f"its revision {kept.revision} is not on record")
                     continue
-            change = plan(timing, kept)
+            try:
+                change = plan(timing, kept)
+            except SENSELESS as error:
+                self._break(kept, f"its stored times can't be read: {error!r}")
+                continue
             if change is not None:
                 changes.append(change)
         return changes

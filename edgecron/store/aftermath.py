@@ -22,7 +22,7 @@ from edgecron.store.ledger import Ledger
 from edgecron.store.needs import wake_for_success
 from edgecron.store.revisions import find_compiled
 from edgecron.store.rows import spec_of
-from edgecron.timetext import format_duration_ms
+from edgecron.timetext import MAX_DURATION_MS, format_duration_ms
 
 # What `after NAME:WHAT` follows.
 _ENDS = {
@@ -287,7 +287,7 @@ def _set_after_end(database: Database, row: _EndedRow, after_end_ms: int) -> Non
            WHERE s.id = :id""",
         {"id": row.schedule_id},
     )
-    at_ms = row.finished_ms + after_end_ms
+    at_ms = row.finished_ms + min(after_end_ms, MAX_DURATION_MS)
     plan_ms = max(at_ms, decided_until_ms + 1)
     jitter_ms = round(jitter_s * 1000)
     database.change(

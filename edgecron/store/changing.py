@@ -153,6 +153,21 @@ def remove_schedule(
     return True
 
 
+def remove_unreadable(database: Database, name: str, *, now_ms: int) -> bool:
+    """Remove a schedule without a look at what it says; False where there is none of that name."""
+    with database.transaction():
+        removed = database.returning(
+            """UPDATE schedules SET enabled = 0, paused_until = NULL, next_plan_at = NULL,
+                   next_run_at = NULL, next_source = NULL, deleted_at = :now
+               WHERE name = :name AND deleted_at IS NULL RETURNING id""",
+            {"name": name, "now": now_ms},
+        )
+        if removed is None:
+            return False
+        cancel_removed(database, removed[0], now_ms=now_ms)
+    return True
+
+
 def set_group_limit(database: Database, name: str, max_running: int | None) -> None:
     """How many runs of a group there may be at once; None is no limit. Makes the group if new."""
     with database.transaction():

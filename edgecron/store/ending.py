@@ -16,6 +16,7 @@ from edgecron.store.contract import ClaimBatch, Decided, Ended, RunningRow, Seat
 from edgecron.store.needs import is_any_waiting
 from edgecron.store.outputs import insert_output, pack_output
 from edgecron.store.queued import fill
+from edgecron.store.rows import ok_codes_of
 
 _END = """UPDATE executions SET status = :status, exit_code = :exit_code,
         reason = iif(:reason = 'request' AND flags = json_array(:mark), 'replaced', :reason),
@@ -90,7 +91,7 @@ def find_running(database: Database) -> list[RunningRow]:
             supervisor_id=row[5],
             schedule=row[6],
             kind=row[7],
-            ok_codes=tuple(json.loads(row[8])),
+            ok_codes=ok_codes_of(row[8]),
             kill_grace_s=row[9],
             started_ms=row[10],
         )

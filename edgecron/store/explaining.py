@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any, NamedTuple
 
 from edgecron.model import Execution
 from edgecron.store.connection import Database
+from edgecron.store.revisions import columns_of
 from edgecron.store.rows import EXECUTION_COLUMNS, execution_of
 from edgecron.timetext import from_ms as from_instant
 
@@ -74,4 +74,4 @@ def find_revision(database: Database, schedule_id: int, *, at_ms: int) -> Stored
     row = database.row(
         f"{select} AND at <= :at ORDER BY revision DESC LIMIT 1", {"id": schedule_id, "at": at_ms}
     ) or database.row(f"{select} ORDER BY revision LIMIT 1", {"id": schedule_id})
-    return None if row is None else StoredRevision(row[0], row[1], json.loads(row[2]))
+    return None if row is None else StoredRevision(row[0], row[1], columns_of(row[2]))

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from contextlib import AbstractContextManager
 
+    from edgecron.errors import Unreadable
     from edgecron.model import EngineInfo, Execution, Output, Schedule, Status
     from edgecron.planning import Fire, Missed, NextFire
     from edgecron.standing import Standing
@@ -177,6 +178,12 @@ class ForPeople(OpenStore):
 
     def find_schedules(self) -> list[Schedule]:
         return schedules.find_schedules(self._database)
+
+    def find_each_schedule(self) -> tuple[list[Schedule], list[tuple[int, Unreadable]]]:
+        return schedules.find_each_schedule(self._database)
+
+    def remove_unreadable(self, name: str, *, now_ms: int) -> bool:
+        return changing.remove_unreadable(self._database, name, now_ms=now_ms)
 
     def is_decided_early(self, schedule: Schedule, *, now_ms: int) -> bool:
         """Whether what it has decided last was decided before its time came."""

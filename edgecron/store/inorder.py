@@ -11,13 +11,16 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from heapq import merge
+from typing import Any
 
 from edgecron.admission import Occupancy, is_full
+from edgecron.errors import SENSELESS
 from edgecron.model import Cause, Overlap
 from edgecron.store.connection import Database
 from edgecron.store.contract import QueuedRow
 from edgecron.store.ledger import Ledger, ScopeKey
 from edgecron.store.rows import needs_of
+from edgecron.store.sense import unreadable
 
 _FIRST_PAGE = 32  # few places are free, as a rule
 _MORE = 4  # than are free, in the first page
@@ -183,8 +186,12 @@ def _find_page(
             **blocked.params(),
         },
     )
-    return [
-        QueuedRow(
+    return [_queued_row(row) for row in rows]
+
+
+def _queued_row(row: tuple[Any, ...]) -> QueuedRow:
+    try:
+        return QueuedRow(
             execution_id=row[0],
             schedule_id=row[1],
             revision=row[2],
@@ -193,12 +200,19 @@ def _find_page(
             cause=Cause(row[5]),
             priority=row[6],
             due_ms=row[7],
-            overlap=Overlap(row[8]),
+            overlap=_overlap_of(row[8]),
             max_running=row[9],
             group=row[10],
             needs=needs_of(row[11]),
             needs_deadline_s=row[12],
             is_backfill=bool(row[13]),
         )
-        for row in rows
-    ]
+    except SENSELESS as error:
+        raise unreadable(f"run {row[0]}", error) from error
+
+
+def _overlap_of(stored: str) -> Overlap:
+    try:
+        return Overlap(stored)
+    except ValueError:
+        return Overlap.SKIP  # Once it has its place, that its schedule can't be read ends it.

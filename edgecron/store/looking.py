@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 
+from edgecron.errors import Unreadable
 from edgecron.hold import Hold
 from edgecron.planning import Due
 from edgecron.store.connection import Database
@@ -26,15 +27,18 @@ def find_due(
     """Schedules whose next fire may start, earliest first, at most `limit` per queue."""
     found: list[Due] = []
     for queue in queues:
-        rows = database.rows(
-            f"""SELECT id, revision, next_plan_at, next_run_at, decided_until, paused_until,
+        sql = f"""SELECT id, revision, next_plan_at, next_run_at, decided_until, paused_until,
                    planned_count, next_source
                FROM schedules
                WHERE queue = :queue AND next_run_at IS NOT NULL AND next_run_at <= :now
                    {_HELD[hold]}
-               ORDER BY next_run_at LIMIT :limit""",
-            {"queue": queue, "now": now_ms, "limit": limit},
-        )
+               ORDER BY next_run_at LIMIT :limit"""
+        params = {"queue": queue, "now": now_ms, "limit": limit}
+        try:
+            rows = database.rows(sql, params)
+        except Unreadable:
+            # It is the one text of these; of which trigger the time is, is known without it too.
+            rows = database.rows(sql.replace("next_source", "NULL"), params)
         found.extend(
             Due(
                 schedule_id=row[0],

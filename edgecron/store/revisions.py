@@ -6,6 +6,7 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
+from edgecron.errors import Unreadable
 from edgecron.store.connection import Database
 from edgecron.store.contract import StoredSchedule
 from edgecron.store.rows import spec_of
@@ -18,7 +19,7 @@ def load_schedules(database: Database, wanted: Sequence[tuple[int, int]]) -> lis
             id=schedule_id,
             revision=revision,
             spec=spec_of(columns, scopes),
-            compiled=columns["compiled"],
+            compiled=str(columns.get("compiled")),
         )
         for schedule_id, revision, columns, scopes in find_compiled(database, wanted)
     ]
@@ -27,10 +28,26 @@ def load_schedules(database: Database, wanted: Sequence[tuple[int, int]]) -> lis
 def find_compiled(
     database: Database, wanted: Sequence[tuple[int, int]]
 ) -> list[tuple[int, int, dict[str, Any], tuple[tuple[str, str], ...]]]:
-    """(id, revision, spec columns, scopes) for these (id, revision) pairs, from the snapshots."""
+    """(id, revision, spec columns, scopes) for these (id, revision) pairs, from the snapshots.
+
+    No columns of what can't be read: `spec_of` then says that of it, and of no other.
+    """
     if not wanted:
         return []
-    rows = database.rows(
+    try:
+        rows = _find_snapshots(database, wanted)
+    except Unreadable:
+        if len(wanted) == 1:
+            return [(*wanted[0], {}, ())]
+        return [found for one in wanted for found in find_compiled(database, [one])]
+    return [
+        (row[0], row[1], columns_of(row[2]), tuple((k, i) for k, i in json.loads(row[3])))
+        for row in rows
+    ]
+
+
+def _find_snapshots(database: Database, wanted: Sequence[tuple[int, int]]) -> list[tuple[Any, ...]]:
+    return database.rows(
         """SELECT r.schedule_id, r.revision, r.snapshot, (
                SELECT json_group_array(json_array(scope_kind, scope_id)) FROM schedule_scopes AS c
                WHERE c.schedule_id = r.schedule_id)
@@ -38,10 +55,15 @@ def find_compiled(
                ON r.schedule_id = w.value ->> 0 AND r.revision = w.value ->> 1""",
         {"wanted": json.dumps(list(wanted))},
     )
-    return [
-        (row[0], row[1], json.loads(row[2]), tuple((k, i) for k, i in json.loads(row[3])))
-        for row in rows
-    ]
+
+
+def columns_of(snapshot: str) -> dict[str, Any]:
+    """The columns that a snapshot keeps; none of one that is no such thing."""
+    try:
+        found = json.loads(snapshot)
+    except (ValueError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}
 
 
 def find_origins(database: Database) -> dict[str, str]:

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from edgecron.errors import InvalidInput
+from edgecron.errors import SENSELESS
 from edgecron.model import (
     CatchUp,
     Cause,
@@ -22,6 +22,7 @@ from edgecron.model import (
     ScheduleSpec,
     Status,
 )
+from edgecron.store.sense import texts_of, unreadable
 from edgecron.timetext import from_ms, to_ms
 
 # The columns that a person's words decide. Their values, as JSON, are also a revision's snapshot.
@@ -105,14 +106,12 @@ def spec_columns(
 
 
 def spec_of(columns: Columns, scopes: tuple[tuple[str, str], ...]) -> ScheduleSpec:
-    """The specification that `spec_columns` laid out; InvalidInput where it can't be read."""
+    """The specification that `spec_columns` laid out; Unreadable where it makes no sense."""
     try:
         return _spec_of(columns, scopes)
-    except InvalidInput:
-        raise
-    except (KeyError, TypeError, ValueError) as error:
-        # A later version wrote it, or somebody's hand.
-        raise InvalidInput(f"what is stored of it can't be read: {error!r}") from error
+    except SENSELESS as error:
+        name = columns.get("name")
+        raise unreadable("schedule", error, name=name) from error
 
 
 def _spec_of(columns: Columns, scopes: tuple[tuple[str, str], ...]) -> ScheduleSpec:
@@ -120,13 +119,13 @@ def _spec_of(columns: Columns, scopes: tuple[tuple[str, str], ...]) -> ScheduleS
     job_text: str = columns["job"]
     return ScheduleSpec(
         name=columns["name"],
-        triggers=tuple(json.loads(columns["triggers"])),
+        triggers=texts_of(json.loads(columns["triggers"])),
         job=Job(
             kind=kind,
-            argv=tuple(json.loads(job_text)) if kind is JobKind.COMMAND else (job_text,),
+            argv=texts_of(json.loads(job_text)) if kind is JobKind.COMMAND else (job_text,),
             payload=columns["payload"],
             stdin=columns["stdin"],
-            env=json.loads(columns["env"]),
+            env=_env_of(json.loads(columns["env"])),
             env_file=columns["env_file"],
             cwd=columns["cwd"],
             user=columns["user"],
@@ -144,10 +143,18 @@ def _spec_of(columns: Columns, scopes: tuple[tuple[str, str], ...]) -> ScheduleS
 
 
 def schedule_of(columns: Columns, scopes: tuple[tuple[str, str], ...]) -> Schedule:
-    """A schedule from SPEC_COLUMNS, KEPT_COLUMNS and the limit of its group."""
+    """A schedule from SPEC_COLUMNS, KEPT_COLUMNS and the limit of its group, or Unreadable."""
+    spec = spec_of(columns, scopes)
+    try:
+        return _schedule_of(columns, spec)
+    except SENSELESS as error:
+        raise unreadable("schedule", error, name=spec.name) from error
+
+
+def _schedule_of(columns: Columns, spec: ScheduleSpec) -> Schedule:
     return Schedule(
         id=columns["id"],
-        spec=spec_of(columns, scopes),
+        spec=spec,
         enabled=bool(columns["enabled"]),
         paused_until=_instant(columns["paused_until"]),
         revision=columns["revision"],
@@ -172,7 +179,14 @@ def schedule_of(columns: Columns, scopes: tuple[tuple[str, str], ...]) -> Schedu
 
 
 def execution_of(row: tuple[Any, ...]) -> Execution:
-    """An execution from EXECUTION_COLUMNS followed by its schedule's name."""
+    """An execution from EXECUTION_COLUMNS followed by its schedule's name, or Unreadable."""
+    try:
+        return _execution_of(row)
+    except SENSELESS as error:
+        raise unreadable(f"run {row[0]}", error) from error
+
+
+def _execution_of(row: tuple[Any, ...]) -> Execution:
     columns = dict(zip((*EXECUTION_COLUMNS, "schedule"), row, strict=True))
     for name in (
         "plan_at", "due_at", "wait_until", "queued_at", "claimed_at", "cancel_requested_at",
@@ -187,7 +201,14 @@ def execution_of(row: tuple[Any, ...]) -> Execution:
 
 
 def engine_of(row: tuple[Any, ...]) -> EngineInfo:
-    """An engine, from its columns in the order of EngineInfo."""
+    """An engine, from its columns in the order of EngineInfo, or Unreadable."""
+    try:
+        return _engine_of(row)
+    except SENSELESS as error:
+        raise unreadable(f"engine {row[0]}", error) from error
+
+
+def _engine_of(row: tuple[Any, ...]) -> EngineInfo:
     return EngineInfo(
         id=row[0],
         key=row[1],
@@ -205,10 +226,21 @@ def needs_of(column: str) -> tuple[str, ...]:
     """The texts of what a schedule needs; of what is no list of texts, as it stands there."""
     if column == "[]":
         return ()
-    needs = json.loads(column)
+    try:
+        needs = json.loads(column)
+    except (ValueError, RecursionError):
+        return (column[:200],)
     if not isinstance(needs, list):
         return (column,)
     return tuple(one if isinstance(one, str) else _dump(one) for one in needs)
+
+
+def ok_codes_of(column: str) -> tuple[int, ...]:
+    """The exit codes that are no failure; 0 where that can't be read, as where nothing is said."""
+    try:
+        return tuple(int(code) for code in json.loads(column))
+    except SENSELESS:
+        return (0,)
 
 
 def _policies_of(columns: Columns) -> Policies:
@@ -224,12 +256,19 @@ def _policies_of(columns: Columns) -> Policies:
         retry_factor=columns["retry_factor"],
         retry_max_delay_s=columns["retry_max_delay_s"],
         on_interrupt=OnInterrupt(columns["on_interrupt"]),
-        ok_codes=tuple(json.loads(columns["ok_codes"])),
+        ok_codes=tuple(int(code) for code in json.loads(columns["ok_codes"])),
         priority=columns["priority"],
         jitter_s=columns["jitter_s"],
         needs=needs_of(columns["needs"]),
         needs_deadline_s=columns["needs_deadline_s"],
     )
+
+
+def _env_of(stored: object) -> dict[str, str]:
+    if not isinstance(stored, dict):
+        raise TypeError("expected an object of variables")
+    texts_of(list(stored.values()))
+    return stored
 
 
 def _instant(instant_ms: int | None) -> Any:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from heapq import merge
 from typing import Any
 
+from edgecron.errors import Unreadable
 from edgecron.model import Schedule
 from edgecron.store.connection import Database
 from edgecron.store.rows import KEPT_COLUMNS, SPEC_COLUMNS, schedule_of
@@ -38,6 +39,24 @@ def find_schedule(database: Database, name: str) -> Schedule | None:
 def find_schedules(database: Database) -> list[Schedule]:
     """Every schedule, by name."""
     return _find(database, " WHERE deleted_at IS NULL ORDER BY name", {})
+
+
+def find_each_schedule(
+    database: Database,
+) -> tuple[list[Schedule], list[tuple[int, Unreadable]]]:
+    """Every schedule that can be read, by name; and (id, why) of every one that can't."""
+    try:
+        return find_schedules(database), []
+    except Unreadable:
+        pass
+    found: list[Schedule] = []
+    unreadable: list[tuple[int, Unreadable]] = []
+    for (schedule_id,) in database.rows("SELECT id FROM schedules WHERE deleted_at IS NULL"):
+        try:
+            found += _find(database, " WHERE id = :id", {"id": schedule_id})
+        except Unreadable as error:
+            unreadable.append((schedule_id, error))
+    return sorted(found, key=lambda schedule: schedule.name), unreadable
 
 
 def coming_schedules(database: Database) -> Iterator[Schedule]:

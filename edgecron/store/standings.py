@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
+from edgecron.errors import SENSELESS
 from edgecron.standing import Standing
 from edgecron.store.connection import Database
+from edgecron.store.sense import texts_of, unreadable
 from edgecron.timetext import from_ms
 
 
@@ -24,10 +27,14 @@ def find_standings(database: Database) -> list[Standing]:
                last_run_at, run_count, planned_count, max_runs, until_at
            FROM schedules WHERE deleted_at IS NULL ORDER BY name"""
     )
-    return [
-        Standing(
+    return [_standing_of(row) for row in rows]
+
+
+def _standing_of(row: tuple[Any, ...]) -> Standing:
+    try:
+        return Standing(
             name=row[0],
-            triggers=tuple(json.loads(row[1])),
+            triggers=texts_of(json.loads(row[1])),
             enabled=bool(row[2]),
             paused_until=None if row[3] is None else from_ms(row[3]),
             next_run_at=None if row[4] is None else from_ms(row[4]),
@@ -39,5 +46,5 @@ def find_standings(database: Database) -> list[Standing]:
             max_runs=row[10],
             until_at=None if row[11] is None else from_ms(row[11]),
         )
-        for row in rows
-    ]
+    except SENSELESS as error:
+        raise unreadable("schedule", error, name=row[0]) from error

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from functools import lru_cache
 
-from edgecron.errors import EdgecronError, InvalidTrigger, UnknownTimezone
+from edgecron.errors import SENSELESS, InvalidTrigger, UnknownTimezone
 from edgecron.timetext import MAX_DURATION_MS
 from edgecron.triggers.base import EARLIEST_MS, LATEST_MS, Trigger, TriggerKind
 from edgecron.triggers.crontrigger import CronTrigger
@@ -30,7 +30,7 @@ def load_trigger(compiled_text: str) -> Trigger:
 
     try:
         obj = json.loads(compiled_text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise _damaged(str(error)) from None
     return from_json(obj)
 
@@ -56,7 +56,7 @@ def from_json(obj: object) -> Trigger:
         raise
     except KeyError as error:
         raise _damaged(f"{error} is missing") from None
-    except (EdgecronError, TypeError, ValueError) as error:
+    except SENSELESS as error:
         raise _damaged(str(error)) from None
 
 

@@ -6,10 +6,10 @@ import zlib
 from pathlib import Path
 from typing import Any
 
-import apsw
 import pytest
 from store_bench import Bench, outcome_of
 
+from edgecron.errors import Unreadable
 from edgecron.model import CatchUp, Output, OutputChunk, Status, Stream
 from edgecron.store.connection import Database
 from support.specs import make_spec
@@ -41,7 +41,7 @@ def test_an_ended_run_never_changes(bench: Bench, raw: Database, change: str) ->
     bench.clock.advance_ms(MINUTE)
     bench.end(*bench.fire().granted)
 
-    with pytest.raises(apsw.ConstraintError, match="terminal"), raw.transaction():
+    with pytest.raises(Unreadable, match="terminal"), raw.transaction():
         raw.change(f"UPDATE executions SET {change}")
 
     assert bench.statuses() == ["success"]
@@ -73,7 +73,7 @@ def test_a_skipped_row_may_grow_and_nothing_else(
         with raw.transaction():
             assert raw.change(f"UPDATE executions SET {change}") == 1
     else:
-        with pytest.raises(apsw.ConstraintError), raw.transaction():
+        with pytest.raises(Unreadable), raw.transaction():
             raw.change(f"UPDATE executions SET {change}")
 
 
@@ -86,7 +86,7 @@ def test_a_skipped_row_without_a_count_never_changes(bench: Bench, raw: Database
                VALUES (1, 1, 1, 'schedule', 1, 'command', 'skipped', 'condition', 1)"""
         )
 
-    with pytest.raises(apsw.ConstraintError, match="terminal"), raw.transaction():
+    with pytest.raises(Unreadable, match="terminal"), raw.transaction():
         raw.change("UPDATE executions SET error_msg = 'x'")
 
 
@@ -128,7 +128,7 @@ def test_a_row_whose_columns_do_not_fit_its_status_is_refused(
     }  # fmt: skip
     row = base | columns
 
-    with pytest.raises(apsw.ConstraintError), raw.transaction():
+    with pytest.raises(Unreadable), raw.transaction():
         raw.change(
             f"INSERT INTO executions ({', '.join(row)})"
             f" VALUES ({', '.join(':' + name for name in row)})",
@@ -154,7 +154,7 @@ def test_a_schedule_that_contradicts_itself_is_refused(
 ) -> None:
     bench.add()
 
-    with pytest.raises(apsw.ConstraintError), raw.transaction():
+    with pytest.raises(Unreadable), raw.transaction():
         raw.change(f"UPDATE schedules SET {change}")
 
 

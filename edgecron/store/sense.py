@@ -1,0 +1,37 @@
+"""Stored values that make no sense: what is said of them, so that the others go on."""
+
+from __future__ import annotations
+
+from edgecron.errors import EdgecronError, InvalidInput, Unreadable
+from edgecron.store.translating import RESTORE
+from edgecron.validity import check_name
+
+_MOST_SHOWN = 200
+
+
+def unreadable(what: str, error: Exception, *, name: object = None) -> Unreadable:
+    """The error for stored values of this; of a schedule, where its `name` is known."""
+    reason = error.message if isinstance(error, EdgecronError) else repr(error)
+    if len(reason) > _MOST_SHOWN:
+        reason = f"{reason[:_MOST_SHOWN]}..."
+    hint = RESTORE
+    if isinstance(name, str):
+        what = f"{what} {name[:60]!r}"
+        if _is_name(name):
+            hint = f"edgecron rm {name} removes it; {RESTORE}"
+    return Unreadable(f"what is stored of {what} can't be read: {reason}", hint=hint)
+
+
+def texts_of(stored: object) -> tuple[str, ...]:
+    """A JSON array of texts. Raises TypeError for anything else."""
+    if not isinstance(stored, list) or not all(isinstance(text, str) for text in stored):
+        raise TypeError("expected an array of texts")
+    return tuple(stored)
+
+
+def _is_name(text: str) -> bool:
+    try:
+        check_name(text, what="schedule name")
+    except InvalidInput:
+        return False
+    return True

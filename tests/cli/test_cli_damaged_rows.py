@@ -1,0 +1,145 @@
+"""A row that holds what no edgecron writes: named with the way out, and the rest can be used."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import apsw
+import pytest
+
+from support.cli import Edgecron
+
+pytestmark = pytest.mark.failure(52)
+
+HUGE = 2**62
+NOT_UTF_8 = "CAST(x'5bc328ff5d' AS TEXT)"
+# The rest of the row is well, and so is its name.
+NONSENSE = [
+    *(f"triggers = '{text}'" for text in ("[1, {}]", "{", "null")),
+    *(f"kind = 'command', job = '{text}'" for text in ("[1]", "[]", "{}")),
+    *(f"env = '{text}'" for text in ("[1]", '{"A": null}')),
+    "triggers = printf('%.*c', 50000, '[')",
+    *(f"{name} = 'rocket'" for name in ("kind", "overlap", "last_status")),
+    *(f"next_run_at = {instant}, next_plan_at = 1" for instant in (HUGE, 253402300800000)),
+    *(f"next_run_at = {instant}, next_plan_at = {instant}" for instant in (-HUGE, -(2**63))),
+    *(f"{name} = {HUGE}" for name in ("decided_until", "last_run_at", "created_at", "until_at")),
+    "grace_s = 9e999",
+    "description = printf('%.*c', 5000000, 'x')",
+    f"description = {NOT_UTF_8}",
+]
+
+
+def change(database: Path, sql: str) -> None:
+    connection = apsw.Connection(str(database))
+    connection.execute("PRAGMA ignore_check_constraints = ON; PRAGMA foreign_keys = OFF")
+    connection.execute(sql)
+    connection.close()
+
+
+@pytest.fixture
+def both(edgecron: Edgecron, backup: str) -> tuple[str, str]:
+    """Two schedules; the first is about to be damaged."""
+    edgecron("add", "other", "--every", "1h", "--", "true")
+    return backup, "other"
+
+
+@pytest.mark.parametrize("columns", NONSENSE, ids=lambda columns: columns[:40])
+def test_a_schedule_that_can_not_be_read_is_named_and_can_be_removed(
+    edgecron: Edgecron, database: Path, both: tuple[str, str], columns: str
+) -> None:
+    bad, good = both
+    change(database, f"UPDATE schedules SET {columns} WHERE name = '{bad}'")
+
+    said = {verb: edgecron(verb, bad) for verb in ("show", "run")}
+    said["list"] = edgecron("list")
+    of_other = edgecron("run", good)
+    doctor = edgecron("doctor", "--json")
+    removed = edgecron("rm", bad)
+    after = edgecron("list", "--json"), edgecron("doctor", "--json")
+
+    assert (said["show"].code, said["run"].code) == (5, 5)
+    assert said["list"].code in (0, 5)
+    for one in said.values():
+        assert one.code == 0 or (one.err.count("\n"), "edgecron restore FILE" in one.err) == (
+            1,
+            True,
+        )
+    assert f"edgecron rm {bad} removes it" in said["show"].err or NOT_UTF_8 in columns
+    assert of_other.code == 0
+    [finding] = [one for one in doctor.json if one["check"] == "schedules"]
+    assert (doctor.code, finding["status"]) == (1, "problem")
+    assert finding["message"].startswith("number 1: ")
+    assert "engines" in {one["check"] for one in doctor.json}, "the other checks are made too"
+    assert removed.code == 0
+    assert "unread" in removed.err
+    assert [one["name"] for one in after[0].json] == [good]
+    assert {one["status"] for one in after[1].json if one["check"] == "schedules"} == {"ok"}
+
+
+@pytest.mark.parametrize(
+    "columns", ["kind = 'command', job = '[1]'", "triggers = '[1]'", f"stdin = {NOT_UTF_8}"]
+)
+def test_no_verb_fails_of_a_schedule_in_other_words(
+    edgecron: Edgecron, database: Path, both: tuple[str, str], columns: str
+) -> None:
+    bad, _ = both
+    change(database, f"UPDATE schedules SET {columns} WHERE name = '{bad}'")
+
+    for words in (
+        *((verb,) for verb in ("next", "stats", "export", "status", "history", "prune")),
+        *((verb, bad) for verb in ("pause", "resume", "next", "why", "logs", "history")),
+        ("edit", bad, "--every", "2h"), ("reschedule", bad, "in 2h"), ("run", bad, "--wait"),
+        ("backfill", bad, "2026-11-19", "2026-11-20"), ("list", "--json"),
+    ):  # fmt: skip
+        said = edgecron(*words)
+        assert said.code in (0, 3, 5, 125), words
+        assert said.err.count("\n") <= 1
+        assert "Traceback" not in said.err
+
+
+@pytest.mark.parametrize("name", ["a\x1b[2Jb\u202ec", "n" * 2_000_000, "a\0b", ""])
+def test_a_name_that_none_may_have_reaches_no_terminal(
+    edgecron: Edgecron, database: Path, both: tuple[str, str], name: str
+) -> None:
+    connection = apsw.Connection(str(database))
+    connection.execute("PRAGMA ignore_check_constraints = ON")
+    connection.execute("UPDATE schedules SET name = ? WHERE name = ?", (name, both[0]))
+    connection.close()
+
+    for verb in ("list", "show", "next", "stats", "export", "status", "doctor", "history"):
+        said = edgecron(verb) if verb != "show" else edgecron(verb, both[1])
+        text = said.out + said.err
+        assert said.code in (0, 1, 5), verb
+        assert "\x1b[2J" not in text
+        assert "\u202e" not in text
+        assert verb in ("list", "next", "history", "status") or len(text) < 4000
+
+
+@pytest.mark.parametrize(
+    "columns",
+    [
+        *(f"{name} = 'rocket'" for name in ("status", "reason", "cause")),
+        *(f"plan_at = {instant}" for instant in (HUGE, -HUGE, -(2**63))),
+        *(f"finished_at = {instant}" for instant in (HUGE, -(2**63))),
+        "flags = '{'",
+        f"error_msg = {NOT_UTF_8}",
+    ],
+)
+def test_a_run_that_can_not_be_read_is_named(
+    edgecron: Edgecron, database: Path, backup: str, columns: str
+) -> None:
+    edgecron("run", backup)
+    edgecron("cancel", "1")
+    change(database, "DROP TRIGGER executions_final")
+    change(database, f"UPDATE executions SET {columns} WHERE id = 1")
+
+    said = {verb: edgecron(*verb.split()) for verb in ("history", f"history {backup}", "logs 1")}
+    others = edgecron("run", backup), edgecron("list"), edgecron("show", backup)
+
+    for verb, one in said.items():
+        assert one.code == 5, verb
+        assert one.err.count("\n") == 1
+        assert "can't be read" in one.err
+        assert "restore" in one.err
+    assert others[0].code == others[1].code == 0
+    assert others[2].code in (0, 5)

@@ -1,0 +1,149 @@
+"""A schedule whose row holds what no edgecron writes: it says so, and the others run."""
+
+from __future__ import annotations
+
+import apsw
+import pytest
+
+from edgecron.engine.events import EventKind
+from support.story import Story
+
+pytestmark = [pytest.mark.failure(52), pytest.mark.failure(66)]
+
+HUGE, DEEP = 2**62, "[" * 50_000 + "]" * 50_000
+AT = '[{"kind":"at","text":"at","timezone":null,"at_ms":4611686018427387904}]'
+EVERY = '[{"kind":"every","text":"every 1m","timezone":null,"interval_ms":1e400,"anchor_ms":1e400}]'
+NOT_UTF_8 = "CAST(x'5bc328ff5d' AS TEXT)"
+
+# What lies in the snapshot that engines read, by its column.
+WORDS: list[tuple[str, object]] = [
+    *(("triggers", text) for text in ("[1, {}]", "{", "null")),
+    *(("compiled", text) for text in ("{", DEEP, "[null]", AT, EVERY, '[{"kind":"cron"}]')),
+    *(("job", text) for text in ("[1]", "[]", "{}", DEEP)),
+    *(("env", text) for text in ("[1]", '{"A": null}', DEEP)),
+    *(("ok_codes", text) for text in ("{", "[1e999]", '["a"]')),
+    *((name, "rocket") for name in ("kind", "overlap", "catch_up", "on_interrupt")),
+    *(("name", text) for text in ("", "a\0b", "n" * 1_000_000)),
+    *(("timezone", text) for text in ("No/Where", "../../etc/passwd")),
+    *((name, 9e999) for name in ("grace_s", "jitter_s", "retry_delay_s", "timeout_s")),
+    *(("from_at", instant) for instant in (HUGE, -HUGE, -(2**63))),
+    ("until_at", HUGE),
+    ("max_runs", -1),
+    ("group_name", "\x1b[2J"),
+]
+# What lies in its row, as SQL.
+COLUMNS = [
+    *(f"next_plan_at = {instant}" for instant in (HUGE, -HUGE)),
+    *(f"next_run_at = {instant}, next_plan_at = {instant}" for instant in (-HUGE, 253402300800000)),
+    *(f"decided_until = {instant}" for instant in (HUGE, -HUGE)),
+    f"paused_until = {-HUGE}",
+    f"planned_count = {2**63 - 1}",
+    "planned_count = -9",
+    f"revision = {HUGE}",
+    f"max_running = {-HUGE}",
+    f"after_end_ms = {2**63 - 1}",
+    "overlap = 'rocket'",
+    "needs = '{'",
+    "trigger_error = 'is set', boot_decided = ''",
+    *(
+        f"{name} = {NOT_UTF_8}"
+        for name in ("name", "next_source", "overlap", "queue", "triggers", "trigger_error")
+    ),
+]
+
+
+def change(story: Story, sql: str, *params: object) -> None:
+    """As somebody does who switches the checks off."""
+    connection = apsw.Connection(str(story.world.path))
+    connection.execute("PRAGMA ignore_check_constraints = ON; PRAGMA foreign_keys = OFF")
+    connection.execute(sql, params)
+    connection.close()
+
+
+@pytest.fixture
+def damaged(story: Story) -> Story:
+    """A world in which one schedule is about to be damaged."""
+    story.add("bad", "every 1m")
+    story.add("good", "every 1m")
+    story.add("follower", "after good")
+    story.add("beside", "after good")
+    story.after_s(1)
+    return story
+
+
+def assert_others_run(story: Story) -> None:
+    for _ in range(3):
+        story.after_s(60)
+        story.after_s(1)
+    assert story.bodies("good") == 3
+    assert story.bodies("follower") == 3
+    kinds = [event.kind for event in story.world.events]
+    assert EventKind.DATABASE_TROUBLE not in kinds
+
+
+@pytest.mark.parametrize(("column", "value"), WORDS, ids=lambda value: f"{value!s:.20}")
+def test_what_a_schedule_says_can_be_nonsense(damaged: Story, column: str, value: object) -> None:
+    change(
+        damaged,
+        f"UPDATE schedule_revisions SET snapshot = json_set(snapshot, '$.{column}', ?)"
+        " WHERE schedule_id = 1",
+        value,
+    )
+
+    assert_others_run(damaged)
+
+
+@pytest.mark.parametrize("columns", COLUMNS)
+def test_what_is_kept_of_a_schedule_can_be_nonsense(damaged: Story, columns: str) -> None:
+    change(damaged, f"UPDATE schedules SET {columns} WHERE id = 1")
+
+    assert_others_run(damaged)
+
+
+@pytest.mark.parametrize("snapshot", ["'[]'", "'{'", "'{}'", "'null'", NOT_UTF_8])
+def test_a_schedule_without_its_words_says_so(damaged: Story, snapshot: str) -> None:
+    change(damaged, f"UPDATE schedule_revisions SET snapshot = {snapshot} WHERE schedule_id = 1")
+
+    assert_others_run(damaged)
+    told = [one for one in damaged.world.events if one.kind is EventKind.BROKEN]
+    assert len(told) == 1, "once, and not at each of its times"
+    assert damaged.scheduler.schedule("bad").trigger_error == told[0].details["error"]
+    assert damaged.scheduler.schedule("bad").next_run_at is None
+
+
+@pytest.mark.parametrize("snapshot", ["'{'", "'{}'", NOT_UTF_8])
+def test_a_follower_without_its_words_does_not_hold_up_the_others(
+    damaged: Story, snapshot: str
+) -> None:
+    change(damaged, f"UPDATE schedule_revisions SET snapshot = {snapshot} WHERE schedule_id = 4")
+
+    assert_others_run(damaged)
+    assert damaged.scheduler.schedule("beside").trigger_error is not None
+
+
+@pytest.mark.parametrize("columns", ["overlap = 'rocket'", "needs = '{'", "ok_codes = '{'"])
+def test_a_run_of_a_damaged_schedule_does_not_hold_up_the_others(
+    damaged: Story, columns: str
+) -> None:
+    damaged.scheduler.run_now("bad")
+    change(damaged, f"UPDATE schedules SET {columns} WHERE id = 1")
+
+    assert_others_run(damaged)
+    assert [str(run.status) for run in damaged.runs("good")[:1]] == ["success"]
+
+
+def test_what_ran_of_a_damaged_schedule_is_taken_over_like_the_rest(story: Story) -> None:
+    story.add("bad", "every 1m", lasts_s=90)
+    story.add("good", "every 1m", lasts_s=90)
+    story.after_s(60)
+
+    change(story, "UPDATE schedules SET ok_codes = '{', needs = '{', overlap = 'x' WHERE id = 1")
+    story.world.kill_engine(story.key)
+    story.key = story.world.start_engine()
+    story.after_s(100)
+
+    [first, *_] = story.runs("good")
+    connection = apsw.Connection(str(story.world.path))
+    [(ended,)] = connection.execute("SELECT status FROM executions WHERE id = 1").fetchall()
+    connection.close()
+    assert (str(first.status), ended) == ("success", "success")
