@@ -46,6 +46,15 @@ class Life:
         default_factory=list
     )  # when a person changed anything, or a pause ended
     was_held: bool = False
+    is_there: bool = True  # not removed
+
+    @property
+    def is_lone(self) -> bool:
+        """Whether no two runs of it may ever overlap, whatever its policies were."""
+        return all(
+            spec.policies.overlap is not Overlap.ALLOW and spec.policies.max_running in (None, 1)
+            for spec in self.specs.values()
+        )
 
     def plans(self, anchor_ms: int) -> set[int]:
         """Every plan time of this life: grids that all contain the anchor, era by era."""
@@ -200,26 +209,20 @@ def wish(
     from_ms_: int | None = None,
     until_ms: int | None = None,
     max_runs: int | None = None,
+    is_deaf: bool = False,
     **policies: object,
 ) -> ScheduleSpec:
-    """A schedule in one line."""
+    """A schedule in one line. A deaf job does not hear TERM."""
+    argv = ("job", str(lasts_s), str(code), *(("deaf",) if is_deaf else ()))
     return ScheduleSpec(
         name=name,
         triggers=(*triggers_of(periods_s, anchor_ms=anchor_ms), *triggers),
-        job=Job(kind=JobKind.COMMAND, argv=("job", str(lasts_s), str(code))),
+        job=Job(kind=JobKind.COMMAND, argv=argv),
         scopes=scopes,
         from_at=None if from_ms_ is None else from_ms(from_ms_),
         until_at=None if until_ms is None else from_ms(until_ms),
         max_runs=max_runs,
         policies=Policies(**policies),  # type: ignore[arg-type]
-    )
-
-
-def is_lone(life: Life) -> bool:
-    """Whether no two runs of it may ever overlap, whatever its policies were."""
-    return all(
-        spec.policies.overlap is not Overlap.ALLOW and spec.policies.max_running in (None, 1)
-        for spec in life.specs.values()
     )
 
 

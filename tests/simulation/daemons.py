@@ -1,0 +1,251 @@
+"""Engines of a virtual machine: the real engine and its loop, asleep by the virtual clock."""
+
+from __future__ import annotations
+
+import os
+import select
+from collections.abc import Iterable, Sequence
+from itertools import count
+from typing import Any
+
+from edgecron.engine.adoption import Adoption, adopt_supervisor
+from edgecron.engine.core import Engine
+from edgecron.engine.events import Event, EventKind
+from edgecron.engine.liveness import KernelLiveness
+from edgecron.engine.loop import Loop
+from edgecron.engine.place import EnginePlace
+from edgecron.engine.sleep import SAFETY_MS
+from edgecron.engine.wake import ring_engines
+from edgecron.errors import EdgecronError
+from edgecron.model import COMMAND_QUEUE, EngineInfo, OnShutdown
+from edgecron.retention import UNLIMITED, Retention
+from edgecron.runners.command import CommandRunner
+from edgecron.store import SqliteStore, open_store
+from edgecron.store.contract import RunningRow
+from edgecron.supervisor.verdicts import Interrupted
+from edgecron.trust import CLOCK_WAIT_MS
+from simulation.links import Link
+from simulation.machine import Machine
+
+ENVIRONMENT = {"PATH": "/bin", "HOME": "/"}
+BUSY_WAIT_S = 0.005  # five naps of a virtual process, each of which lets others move
+
+
+class Liveness(KernelLiveness):
+    """The real one over real locks and journals; commands are virtual."""
+
+    def __init__(self, machine: Machine) -> None:
+        super().__init__(machine.state_dir, boot_id=machine.clock.boot_id())
+        self._machine = machine
+
+    def end_what_is_left(self, verdict: Interrupted) -> None:
+        for body in list(self._machine.live_bodies.values()):
+            if body.pid == verdict.pid:
+                self._machine.cut_short(body)
+
+
+class Daemon:
+    """One engine process, from its start to its end."""
+
+    def __init__(
+        self,
+        machine: Machine,
+        *,
+        max_running: int = 8,
+        burst: int | None = None,
+        on_shutdown: OnShutdown = OnShutdown.LEAVE,
+        clock_wait_ms: int | None = CLOCK_WAIT_MS,
+        retention: Retention = UNLIMITED,
+    ) -> None:
+        self.machine = machine
+        self.max_running = max_running
+        self.burst = burst
+        self.on_shutdown = on_shutdown
+        self.clock_wait_ms = clock_wait_ms
+        self.retention = retention
+        self.events: list[Event] = []
+        self.engine: Engine | None = None
+        self.loop: Loop | None = None
+        self.is_well = False  # it has stepped, and sleeps
+        self.passes = 0
+        self.failure: EdgecronError | None = None
+        self.links: list[Link] = []
+        self._key = ""
+        self._bell = select.poll()
+        self._place: EnginePlace | None = None
+        self._store: SqliteStore | None = None
+        self.stepper = machine.add("engine", self._live)
+
+    @property
+    def is_alive(self) -> bool:
+        return not self.stepper.is_done
+
+    def stop(self) -> None:
+        """SIGTERM: by the policy that it was started with."""
+        if self.loop is not None:
+            self.loop.stop()
+        else:
+            self.machine.kill(self.stepper)
+
+    def is_readable(self, fd: int) -> bool:
+        assert self._place is not None
+        if fd == self._place.doorbell.fileno():
+            return bool(self._bell.poll(0))
+        for link in self.links:
+            if link.fileno() == fd:
+                socket = link.socket
+                return bool(socket.to_engine) or not socket.is_open_at_supervisor
+        return False
+
+    def report(self, event: Event) -> None:
+        self.events.append(event)
+        if event.kind is EventKind.DATABASE_TROUBLE:
+            self.is_well = False
+
+    def _live(self) -> None:
+        machine = self.machine
+        is_graceful = False
+        try:
+            runner = self._start_runner()
+            key = os.urandom(8).hex()
+            self._place = EnginePlace(machine.state_dir, key)
+            machine.engine_keys.add(key)
+            self._key = key
+            self._bell.register(self._place.doorbell.fileno(), select.POLLIN)
+            self._store = open_store(
+                machine.path, now_ms=machine.clock.now_ms(), busy_wait_s=BUSY_WAIT_S
+            )
+            self.engine = self._make_engine(key, runner)
+            sleeper = Sleeper(self)
+            self.loop = Loop(
+                self.engine,
+                clock=machine.clock,
+                sleeper=sleeper,
+                doorbell=self._place.doorbell,
+                report=self.report,
+                on_shutdown=self.on_shutdown,
+                keep_state=self._place.keep,
+            )
+            watch: Any = PeerWatch(self)
+            self.loop._watch = sleeper.watch = watch
+            self.loop.run()
+            self.loop.close()
+            self.engine.close()
+            is_graceful = True
+        except EdgecronError as error:
+            self.failure = error
+            machine.note(f"{self.stepper.name} gives up: {error}")
+            is_graceful = not self.stepper.is_killed
+        finally:
+            self._let_go(is_graceful=is_graceful)
+
+    def _make_engine(self, key: str, first: CommandRunner) -> Engine:
+        machine = self.machine
+        firsts = [first]
+        assert self._store is not None
+        return Engine(
+            store=self._store,
+            clock=machine.clock,
+            start_runner=lambda: firsts.pop() if firsts else self._start_runner(),
+            liveness=Liveness(machine),
+            key=key,
+            pid=int(self.stepper.name.removeprefix("engine")),
+            queues=(COMMAND_QUEUE,),
+            max_running=self.max_running,
+            burst=self.burst,
+            clock_wait_ms=self.clock_wait_ms,
+            retention=self.retention,
+            report=self.report,
+            ring_peers=lambda: ring_engines(machine.state_dir, but=key),
+            adopt=self._adopt,
+        )
+
+    def _start_runner(self) -> CommandRunner:
+        link = self.machine.start_supervisor()
+        self.links.append(link)
+        return CommandRunner(link, clock=self.machine.clock, environ=ENVIRONMENT)
+
+    def _adopt(self, supervisor_id: str, rows: Sequence[RunningRow]) -> Adoption | None:
+        machine = self.machine
+        adoption = adopt_supervisor(machine.state_dir, supervisor_id, rows, clock=machine.clock)
+        if adoption is not None and adoption.runner is not None:
+            runner: Any = adoption.runner
+            self.links.append(runner._link)
+            machine.faults["adoption"] += 1
+        return adoption
+
+    def _let_go(self, *, is_graceful: bool) -> None:
+        """What the kernel does at the end of a process; a graceful one cleans up before."""
+        self.machine.engine_keys.discard(self._key)
+        if self._store is not None:
+            self._store.close()
+        if self._place is not None:
+            if is_graceful:
+                self._place.close()
+            else:
+                for fd in (*self._place._lock_fds, self._place.doorbell.fileno()):
+                    os.close(fd)
+        for link in self.links:
+            link.socket.is_open_at_engine = False
+
+
+class Sleeper:
+    """The face of the kernel's timer, which hears of a clock that is set."""
+
+    def __init__(self, daemon: Daemon) -> None:
+        self._daemon = daemon
+        self.watch: PeerWatch | None = None
+
+    def wait(self, fds: Iterable[int], *, until_ms: int | None) -> set[int]:
+        daemon, machine = self._daemon, self._daemon.machine
+        clock, waited = machine.clock, list(fds)
+        set_count, safe_ms = machine.set_count, clock.monotonic_ms() + SAFETY_MS
+
+        def ready() -> set[int]:
+            watch = self.watch
+            return {fd for fd in waited if daemon.is_readable(fd) or (watch and watch.has_told(fd))}
+
+        def wake_in_ms() -> int:
+            waits = [safe_ms - clock.monotonic_ms()]
+            return min(waits if until_ms is None else [*waits, until_ms - clock.now_ms()])
+
+        trouble = [
+            event for event in daemon.events[-1:] if event.kind is EventKind.DATABASE_TROUBLE
+        ]
+        daemon.is_well = not trouble
+        daemon.passes += 1
+        machine.sleep(
+            lambda: machine.set_count != set_count or wake_in_ms() <= 0 or bool(ready()),
+            wake_in_ms,
+        )
+        daemon.is_well = False
+        return ready()
+
+    def close(self) -> None:
+        """There is no timer."""
+
+
+class PeerWatch:
+    """The face of the real one: a number for each peer, ready once that has ended."""
+
+    def __init__(self, daemon: Daemon) -> None:
+        self._daemon = daemon
+        self._numbers = count(2_000_000)
+        self._fds: dict[str, int] = {}
+
+    def watch(self, peers: Iterable[EngineInfo]) -> list[int]:
+        keys = [peer.key for peer in peers]
+        self._fds = {key: self._fds.get(key) or next(self._numbers) for key in keys}
+        return [fd for fd in self._fds.values() if fd > 0]
+
+    def has_told(self, fd: int) -> bool:
+        alive = self._daemon.machine.engine_keys
+        return any(known == fd and key not in alive for key, known in self._fds.items())
+
+    def forget(self, fd: int) -> None:
+        for key, known in self._fds.items():
+            if known == fd:
+                self._fds[key] = -1
+
+    def close(self) -> None:
+        self._fds = {}

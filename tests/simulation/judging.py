@@ -1,0 +1,255 @@
+"""The judge of a virtual machine: what must hold whenever a database is looked at, and at the end.
+
+It reads by a connection of its own, in the middle of whatever the processes are doing, and shares
+no code with edgecron. TABLE says when each invariant of the catalogue is checked, and how.
+"""
+
+from __future__ import annotations
+
+import stat
+from collections import Counter, defaultdict
+from typing import Any
+
+from edgecron.supervisor.records import EndCause
+from simulation.accounts import (
+    check_after,
+    check_attempts,
+    check_coverage,
+    check_intervals,
+    is_of_events,
+)
+from simulation.invariants import fire_of
+from simulation.machine import Machine
+from simulation.witness import ACTIVE, Asked, Row, Witness
+
+ALWAYS, END = "each recovery", "end"
+TABLE = {
+    1: (ALWAYS, "successes of each fire are counted, those that retention removed with them"),
+    2: (ALWAYS, "rows are counted by fire and attempt"),
+    3: (ALWAYS, "at the start of each command: a token starts once, a row has one token that did"),
+    4: (ALWAYS, "commands are counted by fire and attempt; attempts follow causes (12)"),
+    5: (ALWAYS, "each command that ran has its row"),
+    6: (ALWAYS, "status, exit code, start and duration of a row are those of its command"),
+    7: (ALWAYS, "no command began beside another one of its schedule and scope, but under allow"),
+    8: (ALWAYS, "rows are compared with what they were at the check before"),
+    9: (ALWAYS, "attempts of a fire are 1, 2, ... in the order of their rows"),
+    10: (ALWAYS, "a row that has gone had ended, and retention was at work since"),
+    11: (ALWAYS, "within a revision, while the clock is not set by far"),
+    12: (ALWAYS, "as often as the schedule said when the fire began, and where it must"),
+    13: (ALWAYS, "each row without a success, that is not active, has a reason"),
+    14: (END, "nothing is queued or running when all schedules are removed and time has passed"),
+    15: (ALWAYS, "up to `decided_until`, by plain arithmetic; at the end up to the removal"),
+    16: (END, "a minute after the last fault nothing due is undecided and no run is an orphan"),
+    17: (ALWAYS, "no command began before its due time, by any time the clock had shown"),
+    18: (END, "in the calm at the end each plan time is decided within two seconds"),
+    19: (END, "modes of the database, its log, its state folder, and all in there"),
+    20: (END, "engines that are told to wait or to stop leave no command behind"),
+    21: (ALWAYS, "integrity_check and foreign_key_check; at the end with each index"),
+    22: (END, "doctor finds no problem but that no engine lives"),
+}
+_NEVER = 1 << 62
+
+
+class Judge(Witness):
+    """Holds what the witness sees against the invariants."""
+
+    def __init__(self, machine: Machine, asked: Asked, *, is_exact: bool = True) -> None:
+        """Not exact where the clock is set by far: times may then be decided anew."""
+        super().__init__(machine, asked)
+        self.is_exact = is_exact
+        self.checks = 0
+        self._next: dict[tuple[int, int], int] = {}
+        self._fires: dict[Any, dict[int, int]] = defaultdict(dict)  # ids by attempt
+        self._successes: dict[Any, int] = {}  # ids, by fire
+        self._filled: dict[Any, int] = {}  # ids, by plan time: at it or by a backfill
+        self._by_key: dict[str, Any] = {}  # fires, by the idempotency keys of their commands
+        self._started: dict[int, str] = {}  # tokens, by id
+        self._seen_bodies = 0
+
+    def check(self) -> None:
+        """Raise AssertionError, naming the invariant, where one does not hold now."""
+        self.checks += 1
+        with self.database:  # one state, whoever writes meanwhile
+            self.read_rows(is_whole=self.checks % 8 == 1)
+            self.read_lives()
+            self._check_file()
+            self._check_next_times()
+        changed, self.changed = self.changed, set()
+        for id_ in changed:
+            self._check_row(self.rows[id_])
+        self._check_bodies(changed)
+        self._check_fires(changed)
+        by_life: dict[int, list[Row]] = defaultdict(list)
+        for row in self.rows.values():
+            by_life[row["schedule_id"]].append(row)
+        for life in self.lives.values():
+            mine = by_life[life.schedule_id]
+            if any(text.startswith("after ") for text in life.spec.triggers):
+                check_after(self.asked.anchor_ms, life, mine, list(self.rows.values()))
+            if self.is_exact:
+                check_coverage(self.asked.anchor_ms, life, mine)
+                check_intervals(life, mine)
+
+    def check_quiet(self) -> Counter[str]:
+        """At the end: all schedules are removed, and time has passed. How many ended how."""
+        self.checks += 8 - self.checks % 8  # the next one looks at everything
+        self.check()
+        for row in self.rows.values():
+            assert row["status"] not in ACTIVE, f"I14 {row}"
+        assert self.database.execute("PRAGMA integrity_check").fetchall() == [("ok",)], "I21"
+        self._check_modes()
+        return Counter(row["status"] for row in self.rows.values())
+
+    def count_active(self) -> int:
+        """How many runs wait or run now."""
+        [(count,)] = self.database.execute(
+            "SELECT count(*) FROM executions WHERE status IN ('queued', 'running')"
+        ).fetchall()
+        return int(count)
+
+    def check_recovered(self) -> None:
+        """A minute after the last fault: full service, and nobody's runs."""
+        overdue = self.database.execute(
+            """SELECT name, next_run_at FROM schedules WHERE next_run_at <= :late""",
+            {"late": self.machine.clock.now_ms() - 2_000},
+        ).fetchall()
+        assert not overdue, f"I16 undecided: {overdue}"
+        orphans = self.database.execute(
+            """SELECT e.id, e.supervisor_id FROM executions AS e WHERE e.status = 'running'
+               AND NOT EXISTS (SELECT 1 FROM engines AS n
+                   WHERE n.id = e.engine_id AND n.stopped_at IS NULL)"""
+        ).fetchall()
+        assert not orphans, f"I16 orphans: {orphans}"
+        for id_, supervisor in self.database.execute(
+            "SELECT id, supervisor_id FROM executions WHERE status = 'running'"
+        ).fetchall():
+            assert supervisor in self.machine.supervisors, f"I16 {id_} runs under nobody"
+
+    def check_punctual(self, *, since_ms: int) -> int:
+        """I18: what came due in a calm was decided at once; how many fires those were."""
+        self.check()
+        calm = [
+            row
+            for row in self.rows.values()
+            if row["cause"] == "schedule"
+            and row["due_at"] >= since_ms
+            and row["attempt"] == 1
+            # A range says when it began; by jitter its first may come due with its last.
+            and row["missed_count"] is None
+        ]
+        for row in calm:
+            stamps = [row[name] for name in ("queued_at", "claimed_at", "finished_at")]
+            decided_ms = min(ms for ms in stamps if ms is not None)
+            # What replaces another one that waits has its place in the line, and its due time.
+            told = self.lives[row["schedule_id"]].specs[row["revision"]]
+            due_ms = max(row["due_at"], row["plan_at"] + round(told.policies.jitter_s * 1000))
+            assert decided_ms <= due_ms + 2_000, f"I18 {row}"
+        return len(calm)
+
+    # What must hold.
+
+    def _check_file(self) -> None:
+        if self.checks % 8 == 1:
+            assert self.database.execute("PRAGMA quick_check").fetchall() == [("ok",)], "I21"
+        assert self.database.execute("PRAGMA foreign_key_check").fetchall() == [], "I21"
+
+    def _check_next_times(self) -> None:
+        if not self.is_exact:
+            return
+        for id_, revision, next_ms in self.database.execute(
+            "SELECT id, revision, next_plan_at FROM schedules WHERE next_plan_at IS NOT NULL"
+        ):
+            if is_of_events(self.lives[id_]):
+                continue
+            before = self._next.get((id_, revision))
+            assert before is None or next_ms >= before, f"I11 {self.lives[id_].spec.name}"
+            self._next[id_, revision] = next_ms
+
+    def _check_row(self, row: Row) -> None:
+        fire, id_ = fire_of(row), row["id"]
+        row["name"] = self.lives[row["schedule_id"]].spec.name
+        assert self._fires[fire].setdefault(row["attempt"], id_) == id_, f"I2 {row}"
+        if row["status"] == "success":
+            assert self._successes.setdefault(fire, id_) == id_, f"I1 {row}"
+            assert row["lease_token"] in self.machine.bodies, f"I6 {row}"
+            if row["fire_key"] == "" or row["fire_key"].startswith("backfill:"):
+                # Of what retention has removed nobody knows that it had succeeded.
+                is_one = self._filled.setdefault(fire[:4], id_) == id_
+                assert is_one or self.gone, f"backfilled twice: {row}"
+        if row["status"] == "failed" and row["reason"] != "spawn":
+            assert row["lease_token"] in self.machine.bodies, f"I6 {row}"
+        assert row["attempt"] <= row["max_attempts"], f"I12 {row}"
+        assert row["status"] in ("success", *ACTIVE) or row["reason"], f"I13 {row}"
+
+    def _check_fires(self, changed: set[int]) -> None:
+        """Attempts, of the fires of which a row has changed."""
+        by_life: dict[int, list[Row]] = defaultdict(list)
+        for fire in {fire_of(self.rows[id_]) for id_ in changed}:
+            by_life[fire[0]] += [self.rows[id_] for id_ in self._fires[fire].values()]
+        for schedule_id, rows in by_life.items():
+            life = self.lives[schedule_id]
+            check_attempts(life, rows, settled_ms=_NEVER - 1 if life.is_there else 0)
+
+    def _check_bodies(self, changed: set[int]) -> None:
+        """Commands that are new, or whose row has changed."""
+        bodies = list(self.machine.bodies.values())
+        for body in bodies[self._seen_bodies :]:
+            row = self.rows.get(body.execution_id)
+            assert row is not None, f"I5 {body}"
+            assert self._started.setdefault(row["id"], body.token) == body.token, f"I3 {row} {body}"
+            fire = fire_of(row)
+            assert self._by_key.setdefault(body.fire, fire) == fire, f"I4 {body}"
+            assert body.highest_ms >= row["due_at"], f"I17 {row} {body}"
+            if row["cause"] == "schedule" and row["name"] not in self.asked.moved:
+                assert body.highest_ms >= row["plan_at"], f"I17 {row} {body}"
+            if body.beside and self._is_lone(row):
+                self._check_alone(row, body)
+        ids = changed | {body.execution_id for body in bodies[self._seen_bodies :]}
+        self._seen_bodies = len(bodies)
+        for id_ in ids:
+            row = self.rows[id_]
+            token = self._started.get(id_)
+            if token is not None:
+                assert row["status"] not in ("queued", "skipped"), f"I5 {row} {token}"
+                if row["status"] != "running":
+                    self._check_end(row, self.machine.bodies[token])
+
+    def _check_end(self, row: Row, body: Any) -> None:
+        """I6: what the row says of its end is what the command itself knows."""
+        assert row["lease_token"] == body.token, f"I6 {row} {body}"
+        if row["status"] == "interrupted":
+            return  # Whatever became of it: nobody could know.
+        assert body.ends_at_ms <= self.machine.true_ms, f"I6 it still runs: {row} {body}"
+        assert not body.is_cut_short, f"I6 {row} {body}"
+        # By a clock that was set back between the claim and the start, it started with its claim.
+        started_ms = max(body.started_ms, row["claimed_at"])
+        assert row["started_at"] == started_ms, f"I6 {row} {body}"
+        assert row["duration_ms"] == body.ends_at_ms - body.began_at_ms, f"I6 {row} {body}"
+        if row["status"] == "cancelled":
+            expected = (EndCause.CANCELLED, EndCause.STOPPED)
+            assert body.end_cause in expected, f"I6 {row} {body}"
+        elif row["reason"] == "timeout":
+            assert body.end_cause is EndCause.TIMEOUT, f"I6 {row} {body}"
+        else:
+            assert body.end_cause is None, f"I6 {row} {body}"
+            assert row["exit_code"] == body.exit_code, f"I6 {row} {body}"
+            assert (row["status"] == "success") == (body.exit_code == 0), f"I6 {row} {body}"
+
+    def _is_lone(self, row: Row) -> bool:
+        return self.lives[row["schedule_id"]].is_lone
+
+    def _check_alone(self, row: Row, body: Any) -> None:
+        """I7. A schedule that was removed and made anew is another one."""
+        for token in body.beside:
+            other = self.rows[self.machine.bodies[token].execution_id]
+            assert other["schedule_id"] != row["schedule_id"], f"I7 {body} beside {other}"
+
+    def _check_modes(self) -> None:
+        path = self.machine.path
+        files = [path, *path.parent.glob(f"{path.name}-*"), *self.machine.state_dir.iterdir()]
+        for one in files:
+            mode = one.lstat().st_mode
+            wanted = 0o700 if stat.S_ISDIR(mode) else 0o600
+            assert stat.S_IMODE(mode) == wanted, f"I19 {one} {mode:o}"
+        folder = self.machine.state_dir.stat().st_mode
+        assert stat.S_IMODE(folder) == 0o700, f"I19 {folder:o}"

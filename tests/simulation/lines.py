@@ -1,0 +1,178 @@
+"""People at the command lines of a virtual machine: each verb is a process, killed like any other.
+
+What they ask for is put down; whether they got it is for the judge to read from the database.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+
+from edgecron.api import Scheduler
+from edgecron.documents.document import Document, Wanted
+from edgecron.errors import EdgecronError
+from edgecron.model import ScheduleSpec, Status
+from edgecron.retention import Retention
+from edgecron.store import SqliteStore, open_store
+from edgecron.timetext import from_ms, to_ms
+from simulation.daemons import BUSY_WAIT_S
+from simulation.machine import Machine
+from simulation.people import triggers_of
+from simulation.steppers import Stepper
+from simulation.witness import Asked
+
+ACTIVE = (Status.QUEUED, Status.RUNNING)
+
+
+class CommandLine(Scheduler):
+    """The embedding face as a verb has it, whose patience with locks is virtual."""
+
+    @property
+    def store(self) -> SqliteStore:
+        if self._open_store is None:
+            self._open_store = open_store(
+                self.path, now_ms=self._clock.now_ms(), busy_wait_s=BUSY_WAIT_S
+            )
+        return self._open_store
+
+
+class People:
+    """Who asks. Nobody edits by a clock that shows the past, and while somebody edits nobody sets
+    the clock back: what is then decided already is nobody's expectation."""
+
+    def __init__(self, machine: Machine, asked: Asked) -> None:
+        self.machine = machine
+        self.asked = asked
+        self.outcomes: Counter[str] = Counter()
+        self.busy: list[Stepper] = []
+
+    @property
+    def is_busy(self) -> bool:
+        self.busy = [one for one in self.busy if not one.is_done]
+        return bool(self.busy)
+
+    def is_behind(self) -> bool:
+        return self.machine.clock.now_ms() < self.machine.highest_ms
+
+    def begin(self, verb: str, act: Callable[[Scheduler], object]) -> Stepper:
+        """Somebody presses the return key."""
+        machine = self.machine
+        self.outcomes[verb] += 1
+
+        def work() -> None:
+            scheduler = CommandLine(Path(machine.path), clock=machine.clock)
+            try:
+                act(scheduler)
+            except EdgecronError as error:
+                self.outcomes[f"{type(error).__name__}"] += 1
+            finally:
+                scheduler.close()
+
+        stepper = machine.add(f"{verb}-", work)
+        self.busy.append(stepper)
+        return stepper
+
+    def do(self, verb: str, act: Callable[[Scheduler], object]) -> None:
+        """The same, and nothing else meanwhile: before anything is to go wrong."""
+        stepper = self.begin(verb, act)
+        while not stepper.is_done:
+            self.machine.resume(stepper)
+
+    # What they ask for.
+
+    def add_all(self, specs: Sequence[ScheduleSpec]) -> None:
+        for spec in specs:
+            self.asked.note(spec)
+        self.do("add", lambda scheduler: scheduler.add_all(specs))
+
+    def add(self, spec: ScheduleSpec) -> None:
+        self.asked.note(spec)
+        self.begin("add", lambda scheduler: scheduler.add(spec))
+
+    def remove(self, name: str) -> None:
+        self.begin("rm", lambda scheduler: scheduler.remove(name))
+
+    def replace(self, spec: ScheduleSpec) -> None:
+        """By `rm` and `add`, and whoever is killed between them has removed it."""
+        self.asked.note(spec)
+
+        def act(scheduler: Scheduler) -> None:
+            scheduler.remove(spec.name)
+            scheduler.add(spec)
+
+        self.begin("rm-add", act)
+
+    def run(self, name: str) -> None:
+        self.begin("run", lambda scheduler: scheduler.run_now(name))
+
+    def pause(self, name: str, *, for_ms: int | None = None) -> None:
+        until = None if for_ms is None else from_ms(self.machine.clock.now_ms() + for_ms)
+        if until is not None:
+            self.asked.touched_ms[name].append(to_ms(until))
+        self.begin("pause", lambda scheduler: scheduler.pause(name, until=until))
+
+    def resume(self, name: str) -> None:
+        self.begin("resume", lambda scheduler: scheduler.resume(name))
+
+    def edit(self, name: str, change: Callable[[ScheduleSpec], ScheduleSpec]) -> None:
+        def changed(spec: ScheduleSpec) -> ScheduleSpec:
+            now = change(spec)
+            self.asked.note(now)
+            return now
+
+        self.begin("edit", lambda scheduler: scheduler.edit(name, changed))
+
+    def set_periods(self, name: str, periods_s: Sequence[int]) -> None:
+        texts = triggers_of(periods_s, anchor_ms=self.asked.anchor_ms)
+        self.edit(name, lambda spec: replace(spec, triggers=texts))
+
+    def set_policies(self, name: str, **changes: object) -> None:
+        self.edit(
+            name,
+            lambda spec: replace(spec, policies=replace(spec.policies, **changes)),  # type: ignore[arg-type]
+        )
+
+    def apply(self, names: Sequence[str], *, priority: int) -> None:
+        """Change several at once, by a document: all or nothing."""
+
+        def act(scheduler: Scheduler) -> None:
+            wanted = []
+            for name in names:
+                spec = scheduler.schedule(name).spec
+                spec = replace(spec, policies=replace(spec.policies, priority=priority))
+                self.asked.note(spec)
+                wanted.append(Wanted(spec=spec))
+            document = Document(wanted=tuple(wanted), text="")
+            steps = scheduler.plan_document(document, origin="sim")
+            scheduler.apply(steps, origin="sim")
+
+        self.begin("apply", act)
+
+    def reschedule(self, name: str, *, in_ms: int) -> None:
+        at = from_ms(self.machine.clock.now_ms() + in_ms)
+        self.asked.moved.add(name)
+        self.begin("reschedule", lambda scheduler: scheduler.reschedule(name, at))
+
+    def backfill(self, name: str, *, last_s: int, priority: int | None = None) -> None:
+        def act(scheduler: Scheduler) -> None:
+            now = scheduler.now()
+            since = max(from_ms(self.asked.anchor_ms), now - timedelta(seconds=last_s))
+            scheduler.backfill(name, since, now, priority=priority)
+
+        self.begin("backfill", act)
+
+    def cancel(self, number: int) -> None:
+        """End one of the runs that are active, or withdraw it."""
+
+        def act(scheduler: Scheduler) -> None:
+            active = [run for run in scheduler.history(limit=100) if run.status in ACTIVE]
+            if active:
+                scheduler.cancel(active[number % len(active)].id)
+
+        self.begin("cancel", act)
+
+    def prune(self, retention: Retention) -> None:
+        self.begin("prune", lambda scheduler: scheduler.prune(retention=retention))

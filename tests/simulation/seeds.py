@@ -1,0 +1,76 @@
+"""A life for each seed: which one, on which folder, and what is told when it goes wrong."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from random import Random
+
+from edgecron.model import ScheduleSpec
+from simulation.casts import START_MS, company, crowd
+from simulation.lives import Figures, Life, maltreated
+from simulation.machine import Machine
+from simulation.points import watching
+
+_MEMORY = Path("/dev/shm")
+_LIFE_MS = 500_000
+Cast = Callable[[Random], list[ScheduleSpec]]
+_CASTS: tuple[Cast, ...] = (crowd, crowd, company)
+
+
+class Violation(AssertionError):
+    """An invariant did not hold in the life of a seed."""
+
+    def __init__(self, seed: int, why: str, trail: list[str]) -> None:
+        super().__init__(f"seed {seed}: {why}")
+        self.seed = seed
+        self.why = why
+        self.trail = trail
+
+    def __reduce__(self) -> tuple[type[Violation], tuple[int, str, list[str]]]:
+        return Violation, (self.seed, self.why, self.trail)
+
+
+def live(
+    seed: int, folder: Path, *, for_ms: int = _LIFE_MS, cast: Cast | None = None
+) -> tuple[Figures, Machine]:
+    """The life of a seed, in an empty folder 0700, with what it has done. Raises Violation.
+
+    With a `cast` of its own, else one that the seed chooses.
+    """
+    before_s = time.process_time()
+    dice = Random(f"{seed} cast")
+    specs = (cast or dice.choice(_CASTS))(dice)
+    machine = Machine(folder, seed=seed, start_ms=START_MS)
+    try:
+        with watching(machine):
+            life = Life(machine, specs)
+            try:
+                maltreated(life, for_ms=for_ms)
+                life.finish()
+            finally:
+                life.close()
+    except AssertionError as error:
+        raise Violation(seed, str(error), machine.trail) from error
+    return life.figures(took_s=time.process_time() - before_s), machine
+
+
+def live_once(seed: int, *, for_ms: int = _LIFE_MS, cast: Cast | None = None) -> Figures:
+    """The same, in a folder in memory that is removed afterwards."""
+    with folder_in_memory() as folder:
+        return live(seed, folder, for_ms=for_ms, cast=cast)[0]
+
+
+@contextmanager
+def folder_in_memory() -> Iterator[Path]:
+    """An empty folder 0700, in memory where that is possible, removed at the end."""
+    where = _MEMORY if _MEMORY.is_dir() else None
+    folder = Path(tempfile.mkdtemp(prefix="edgecron-simulation-", dir=where))
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder)

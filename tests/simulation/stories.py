@@ -1,0 +1,192 @@
+"""The core stories, each short enough that something can happen at every single point of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from edgecron.model import CatchUp, OnInterrupt, OnShutdown, Overlap, ScheduleSpec
+from simulation.casts import START_MS
+from simulation.lives import Life
+from simulation.machine import Machine
+from simulation.people import wish
+from simulation.points import Hit, watching
+from simulation.seeds import Violation, folder_in_memory
+
+
+@dataclass(frozen=True, kw_only=True)
+class Story:
+    """Schedules, and what happens to them; `engines` is how many there are."""
+
+    specs: tuple[ScheduleSpec, ...]
+    tell: Callable[[Life], object]
+    engines: int = 1
+    on_shutdown: OnShutdown = OnShutdown.LEAVE
+    pause_ms: int = 0  # between one removal and the next, at the end
+
+
+def _one(name: str, period_s: int, **more: object) -> ScheduleSpec:
+    return wish(name, periods_s=(period_s,), anchor_ms=START_MS, **more)  # type: ignore[arg-type]
+
+
+def _after(name: str, trigger: str, **more: object) -> ScheduleSpec:
+    return wish(name, trigger, anchor_ms=START_MS, **more)  # type: ignore[arg-type]
+
+
+def _just_run(for_ms: int) -> Callable[[Life], object]:
+    return lambda life: life.run(for_ms)
+
+
+def _cancel(life: Life) -> None:
+    life.run(6_500)
+    life.people.cancel(0)
+    life.run(1_000)
+    life.people.cancel(1)
+    life.run(6_000)
+
+
+def _be_away(life: Life) -> None:
+    life.run(6_000)
+    life.be_away(95_000)
+    life.run(100_000)
+
+
+def _be_adopted(life: Life) -> None:
+    life.run(6_000)
+    life.kill_an_engine()
+    life.run(7_000)
+    life.kill_a_supervisor()
+    life.run(6_000)
+
+
+def _lose_all(life: Life) -> None:
+    life.run(6_000)
+    life.kill_a_supervisor()
+    life.kill_an_engine()
+    life.run(3_000)
+    life.machine.reboot(down_ms=7_000)
+    life.run(6_000)
+
+
+def _backfill(life: Life) -> None:
+    life.run(11_500)
+    life.people.backfill("failing", last_s=60)
+    life.run(9_000)
+
+
+def _shut_down(life: Life) -> None:
+    life.run(6_500)
+    for daemon in life.daemons:
+        daemon.stop()
+    life.run(8_000)
+
+
+def _change(life: Life) -> None:
+    life.run(5_500)
+    life.run_until_ahead()
+    life.people.pause("plain")
+    life.run(6_000)
+    life.run_until_ahead()
+    life.people.resume("plain")
+    life.people.set_periods("other", (7,))
+    life.run(3_000)
+    life.run_until_ahead()
+    life.people.reschedule("plain", in_ms=3_000)
+    life.people.run("other")
+    life.run(8_000)
+
+
+STORIES: Mapping[str, Story] = {
+    "fire": Story(specs=(_one("plain", 5, lasts_s=1),), tell=_just_run(11_000)),
+    "two-engines": Story(specs=(_one("plain", 5, lasts_s=2),), tell=_just_run(11_000), engines=2),
+    "retry": Story(
+        specs=(_one("failing", 10, lasts_s=1, code=1, retries=2, retry_delay_s=1.0,
+                    retry_factor=1.0),),
+        tell=_just_run(17_000),
+    ),
+    "queue": Story(
+        specs=(_one("waiting", 3, lasts_s=4, overlap=Overlap.QUEUE),), tell=_just_run(11_000)
+    ),
+    "replace": Story(
+        specs=(_one("replacing", 3, lasts_s=8, overlap=Overlap.REPLACE),), tell=_just_run(10_000)
+    ),
+    "cancel": Story(
+        specs=(_one("long", 5, lasts_s=20, overlap=Overlap.QUEUE),), tell=_cancel
+    ),
+    "timeout": Story(
+        specs=(_one("deaf", 10, lasts_s=9, is_deaf=True, timeout_s=2.0, kill_grace_s=2.0),),
+        tell=_just_run(16_000),
+    ),
+    "downtime": Story(
+        specs=(
+            _one("all", 20, lasts_s=1, catch_up=CatchUp.ALL),
+            _one("once", 15, lasts_s=1),
+            _one("skip", 30, lasts_s=1, catch_up=CatchUp.SKIP),
+        ),
+        tell=_be_away,
+    ),
+    "chain": Story(
+        specs=(
+            _one("first", 8, lasts_s=1),
+            _after("second", "after first", lasts_s=1, code=1),
+            _after("third", "after second:failure", lasts_s=1),
+            _after("poll", "every 6s after end", lasts_s=1),
+        ),
+        tell=_just_run(18_000),
+        pause_ms=5_000,
+    ),
+    "adoption": Story(specs=(_one("long", 5, lasts_s=9),), tell=_be_adopted),
+    "interrupted": Story(
+        specs=(
+            _one("left", 5, lasts_s=9),
+            _one("again", 5, lasts_s=9, on_interrupt=OnInterrupt.RETRY, retry_delay_s=1.0),
+        ),
+        tell=_lose_all,
+    ),
+    "backfill": Story(specs=(_one("failing", 5, lasts_s=1, code=1),), tell=_backfill),
+    "people": Story(
+        specs=(_one("plain", 5, lasts_s=1), _one("other", 6, lasts_s=1)), tell=_change
+    ),
+    **{
+        f"shutdown-{policy}": Story(
+            specs=(_one("long", 5, lasts_s=4), _one("waiting", 3, lasts_s=2)),
+            tell=_shut_down,
+            on_shutdown=policy,
+        )
+        for policy in OnShutdown
+    },
+}  # fmt: skip
+
+
+def tell(name: str, folder: Path, *, hit: tuple[int, Hit] | None = None) -> Machine:
+    """A story, with something at one of its points, to its end. Raises Violation."""
+    story = STORIES[name]
+    machine = Machine(folder, seed=f"{name} {hit}", start_ms=START_MS)
+    try:
+        with watching(machine):
+            life = Life(machine, story.specs)
+            life.options = {"max_running": 4, "on_shutdown": story.on_shutdown}
+            life.engines_wanted = story.engines
+            machine.reached = 0
+            machine.hit = hit
+            try:
+                story.tell(life)
+                machine.told = machine.reached
+                life.finish_early(pause_ms=story.pause_ms)
+            finally:
+                life.close()
+    except AssertionError as error:
+        raise Violation(-1, f"story {name} hit {hit}: {error}", machine.trail) from error
+    return machine
+
+
+def tell_once(name: str, *, hit: tuple[int, Hit] | None = None) -> Machine:
+    """The same, in a folder in memory that is removed afterwards."""
+    with folder_in_memory() as folder:
+        return tell(name, folder, hit=hit)
+
+
+def count_points(name: str) -> int:
+    """How many points a story has where nothing happens."""
+    return tell_once(name).told

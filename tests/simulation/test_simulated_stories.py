@@ -1,0 +1,49 @@
+"""At every point of the core stories something happens: a kill, a fault, a stall, a clock set.
+
+By default at some points of each; with `-m slow`, or by `python -m tests.simulation --stories`, at
+all of them.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from simulation.points import Hit
+from simulation.stories import STORIES, count_points, tell_once
+
+_STRIDE = 120  # from one point to the next; each kind of hit begins at another one
+
+
+@pytest.mark.failure(15)
+@pytest.mark.failure(17)
+@pytest.mark.failure(19)
+@pytest.mark.failure(36)
+@pytest.mark.parametrize("name", STORIES)
+def test_whatever_happens_at_a_point_of_a_story_it_ends_well(name: str) -> None:
+    points = count_points(name)
+    hits = 0
+
+    for offset, kind in enumerate(Hit):
+        for number in range(1 + offset * _STRIDE // len(Hit), points + 1, _STRIDE):
+            machine = tell_once(name, hit=(number, kind))
+            hits += machine.hit is None
+
+    assert hits >= 2
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", list(Hit))
+@pytest.mark.parametrize("name", STORIES)
+def test_whatever_happens_at_any_point_of_a_story_it_ends_well(name: str, kind: Hit) -> None:
+    for number in range(1, count_points(name) + 1):
+        tell_once(name, hit=(number, kind))
+
+
+def test_a_story_in_which_nothing_happens_has_runs_at_its_points(tmp_path: Path) -> None:
+    told = {name: tell_once(name) for name in STORIES}
+
+    assert all(machine.bodies for machine in told.values())
+    assert all(machine.told > 50 for machine in told.values())
+    assert not any(machine.kills for name, machine in told.items() if name == "fire")
