@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from typing import Any
 
+from simulation.counted import check_counts
 from simulation.invariants import check_bodies, check_rows, fire_of, read_all
 from simulation.people import Life, People, attempts_of
 
@@ -26,6 +27,8 @@ def check_account(people: People, *, settled_ms: int) -> Counter[str]:
     rows = read_all(world)
     check_rows(rows)
     check_bodies(rows, world.bodies)
+    check_counts(world, rows)
+    _check_turns(people)
     by_life: dict[int, list[Row]] = defaultdict(list)
     for row in rows:
         by_life[row["schedule_id"]].append(row)
@@ -39,6 +42,18 @@ def check_account(people: People, *, settled_ms: int) -> Counter[str]:
         check_after(people.anchor_ms, life, mine, rows)
         check_intervals(life, mine)
     return Counter(row["status"] for row in rows)
+
+
+def _check_turns(people: People) -> None:
+    """A fire goes on until its last attempt: no other of a lone schedule begins before that."""
+    turns: dict[Any, list[Any]] = defaultdict(list)
+    for body in people.world.bodies:
+        if people.lives[body.schedule_id].is_lone:
+            fire = body.plan_ms, body.fire_key
+            mine = turns[body.schedule_id, body.scope]
+            if not mine or mine[-1] != fire:
+                assert fire not in mine, f"I7 another fire began between the attempts of {body}"
+                mine.append(fire)
 
 
 def check_attempts(life: Life, rows: list[Row], *, settled_ms: int) -> None:

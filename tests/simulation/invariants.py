@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from edgecron.store.connection import Database
+from simulation.counted import check_counts
 from simulation.world import Body, World
 
 # From a schedule's name to the plan times it had in (after, until], by a plain model.
@@ -50,6 +51,7 @@ def check(world: World, model: PlanModel, *, made_ms: int, until_ms: int) -> Cou
     rows = read_all(world)
     check_rows(rows)
     check_bodies(rows, world.bodies)
+    check_counts(world, rows)
     _check_no_overlap(rows, world.bodies)
     _check_coverage(rows, model, made_ms=made_ms, until_ms=until_ms)
     return Counter(row["status"] for row in rows)

@@ -22,7 +22,7 @@ from edgecron.retention import UNLIMITED, Limits, Removed, Retention, limits_at
 from edgecron.runners import Lease
 from edgecron.store import SqliteStore, open_store
 from edgecron.store.connection import Database
-from edgecron.store.contract import RunningRow
+from edgecron.store.contract import ClaimBatch, RunningRow
 from edgecron.supervisor.records import EndCause, ExitRecord
 from edgecron.supervisor.verdicts import Exit, Interrupted, NeverStarted, Verdict
 from edgecron.trust import CLOCK_WAIT_MS
@@ -225,6 +225,7 @@ class CrashingStore:
             self._world.maybe_crash(f"before {name}")
             self._world.maybe_fault(f"before {name}")
             answer = value(*args, **kwargs)
+            self._world.look_at_claim(self._key, answer)
             self._world.maybe_crash(f"after {name}")
             # COMMIT raised although it took effect: the caller can't know.
             self._world.maybe_fault(f"after {name}")
@@ -383,6 +384,15 @@ class World:
                 self.kill_engine(other)
         supervisor = self.supervisors[self.random.choice(sorted(self.supervisors))]
         self.turn(supervisor)
+
+    def look_at_claim(self, key: str, answer: object) -> None:
+        """Judge what a call of the store has just granted, if it was a claim."""
+        from simulation.claimed import check_claim
+
+        for batch in answer if isinstance(answer, tuple) else (answer,):
+            if isinstance(batch, ClaimBatch) and key in self.engines:
+                most = self.engines[key][0].max_running
+                check_claim(self.path, batch, most=most, now_ms=self.clock.now_ms())
 
     def kill_engine(self, key: str) -> None:
         """kill -9: its supervisors go on with what runs."""
