@@ -23,6 +23,7 @@ class Trouble(StrEnum):
     FULL = "full"  # no space is left
     IOERR = "ioerr"  # the medium fails
     READONLY = "readonly"  # the system has mounted it anew, after errors
+    SHORT = "short"  # of what we write ourselves it takes the first half, and can't be cut back
 
 
 class Duration(StrEnum):
@@ -35,6 +36,7 @@ _MEETS = {
     Trouble.FULL: frozenset({Op.WRITE}),
     Trouble.IOERR: frozenset({Op.WRITE, Op.TRUNCATE, Op.SYNC}),
     Trouble.READONLY: frozenset({Op.WRITE, Op.TRUNCATE, Op.DELETE}),
+    Trouble.SHORT: frozenset({Op.WRITE, Op.TRUNCATE}),
 }
 _IOERRS = {
     Op.OPEN: apsw.SQLITE_CANTOPEN,
@@ -47,6 +49,7 @@ _ERRNOS = {
     Trouble.FULL: errno.ENOSPC,
     Trouble.IOERR: errno.EIO,
     Trouble.READONLY: errno.EROFS,
+    Trouble.SHORT: errno.EIO,
 }
 
 

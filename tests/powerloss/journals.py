@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -27,14 +28,20 @@ _CAUSES = {
 class WrittenJournal(dict[str, Body | None]):
     """What a virtual supervisor knows, with a real journal, written as a real one writes it.
 
-    A token is on record before its body starts; an end is once `write_exits` was called after it.
+    A token is on record before its body starts, or OSError is raised; an end is once `write_exits`
+    was called after it.
     """
 
     def __init__(self, state_dir: Path, supervisor_id: str, *, boot_id: str) -> None:
         super().__init__()
         self._state_dir = state_dir
-        self._lock_fd: int | None = take_lock(lock_path(state_dir, supervisor_id))
-        self._journal = Journal(state_dir, supervisor_id, boot_id=boot_id)
+        lock_fd = take_lock(lock_path(state_dir, supervisor_id))
+        self._lock_fd: int | None = lock_fd
+        try:
+            self._journal = Journal(state_dir, supervisor_id, boot_id=boot_id)
+        except OSError:
+            os.close(lock_fd)
+            raise
         self._ended: set[str] = set()
 
     def __setitem__(self, token: str, body: Body | None) -> None:
@@ -43,21 +50,32 @@ class WrittenJournal(dict[str, Body | None]):
         else:
             started_ms = body.started_ms
             self._journal.add_start(token, pid=2, start_time=3, started_ms=started_ms)
-            self._journal.write_backlog()
+            self.flush()
         super().__setitem__(token, body)
 
     def __delitem__(self, token: str) -> None:
         """It is revoked."""
         super().__delitem__(token)
         self._journal.add_revoked([token])
-        self._journal.write_backlog()
+        self.flush()
 
     def pop(self, token: str, default: Body | None = None) -> Body | None:  # type: ignore[override]
         """Its end is acknowledged."""
-        (self._state_dir / spool_name(token)).unlink(missing_ok=True)
+        with suppress(OSError):
+            (self._state_dir / spool_name(token)).unlink(missing_ok=True)
         body = super().pop(token, default)
-        self._journal.shrink(self.keys())
+        with suppress(OSError):
+            self._journal.shrink(self.keys())
         return body
+
+    def flush(self) -> None:
+        """Write what waits; what finds no room waits on, as in a supervisor."""
+        with suppress(OSError):
+            self._journal.write_backlog()
+
+    @property
+    def has_backlog(self) -> bool:
+        return self._journal.has_backlog
 
     def write_exits(self, now_ms: int) -> None:
         """Put on record what has ended by itself, or was asked to."""
@@ -66,7 +84,7 @@ class WrittenJournal(dict[str, Body | None]):
             if is_news and body is not None and not body.is_cut_short and body.is_over(now_ms):
                 self._ended.add(token)
                 self._journal.add_exit(record_of(body, self._state_dir).to_json())
-                self._journal.write_backlog()
+        self.flush()
 
     def die(self) -> None:
         """Let go of the lock; harmless where that is done."""

@@ -12,7 +12,7 @@ from random import Random
 
 from edgecron.store.connection import Database
 from powerloss.disk import Image, Loss, disks
-from powerloss.recorder import Found, Logged, Mark, Sync
+from powerloss.recorder import Found, Logged, Mark, Sync, SyncFailed
 from powerloss.world import seen_at
 from simulation.world import Body
 
@@ -96,7 +96,7 @@ def _commit_points(log: Sequence[Logged], number: int) -> list[int]:
     """From the latest mark on: whatever was committed by then must be there, and nothing torn."""
     is_sure = (at for at in range(number, 0, -1) if isinstance(log[at - 1].entry, Mark | Found))
     mark = next(is_sure, 0)
-    syncs = [at for at in range(mark, number) if isinstance(log[at].entry, Sync)]
+    syncs = [at for at in range(mark, number) if isinstance(log[at].entry, Sync | SyncFailed)]
     return [mark, *syncs, number]
 
 

@@ -17,7 +17,7 @@ from pathlib import Path
 import apsw
 
 from edgecron.clock import Clock
-from powerloss.faults import NO_FAULTS, Faults, Op
+from powerloss.faults import NO_FAULTS, Faults, Op, Trouble
 
 ROOT = 0  # the number of the folder that is watched
 _BASE = "unix"
@@ -180,6 +180,11 @@ class Recorder:
             found = os.lstat(path)
             if found.st_nlink == 1:
                 self._numbers.pop(_identity(found), None)
+
+    @property
+    def is_short(self) -> bool:
+        """Whether a write of our own that is refused is taken in part."""
+        return self._faults.trouble is Trouble.SHORT
 
     def meet(self, op: Op, path: str) -> None:
         """SQLite is about to do this. Raises its error where that is to fail."""

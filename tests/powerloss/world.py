@@ -10,10 +10,13 @@ from random import Random
 import pytest
 
 from edgecron.api import Scheduler
-from edgecron.errors import DatabaseBusy
+from edgecron.errors import DatabaseBusy, SupervisorUnavailable
+from edgecron.model import Claim, Outcome, Reason, Status
 from edgecron.paths import state_dir
 from edgecron.store import SqliteStore
 from edgecron.supervisor.files import prepare_state_dir
+from edgecron.supervisor.records import Flag
+from edgecron.supervisor.remains import forget
 from powerloss.faults import NO_FAULTS, Faults
 from powerloss.journals import KnownSupervisors, WrittenJournal, remember
 from powerloss.recorder import Logged, Mark, Recorder, recording
@@ -50,6 +53,30 @@ class _Bodies(list[Body]):
         self._note_start(body)
 
 
+class PoweredRunner(SimRunner):
+    """Tells too of what its supervisor could not put on record, and did not start."""
+
+    refused: list[Claim]
+
+    def collect(self) -> list[Outcome]:
+        refused, self.refused = self.refused, []
+        for claim in refused:
+            del self._leases[claim.lease_token]
+        return [*(self._not_started(claim) for claim in refused), *super().collect()]
+
+    def _not_started(self, claim: Claim) -> Outcome:
+        return Outcome(
+            execution_id=claim.execution_id,
+            lease_token=claim.lease_token,
+            status=Status.FAILED,
+            reason=Reason.SPAWN,
+            finished_ms=self._world.clock.now_ms(),
+            error_code="EIO",
+            error_msg="the journal can't be written, nothing was started",
+            flags=(Flag.NOT_STARTED,),
+        )
+
+
 class PoweredWorld(World):
     """The virtual world on a machine whose disk is logged, and whose power may have been cut.
 
@@ -64,6 +91,7 @@ class PoweredWorld(World):
         self.bodies = _Bodies(self.note_start)
         self.supervisors = KnownSupervisors(state_dir(path))
         self._synchronous = synchronous
+        self._runners: dict[str, PoweredRunner] = {}
 
     def mark(self, what: object) -> None:
         if self.recorder is not None:
@@ -92,9 +120,23 @@ class PoweredWorld(World):
         # A name that files may have.
         key, boot_id = f"{self._made:016x}", self.clock.boot_id()
         supervisor = SimSupervisor(key, boot_id, engine_key=engine_key)
-        supervisor.journal = WrittenJournal(folder, key, boot_id=boot_id)
+        try:
+            supervisor.journal = WrittenJournal(folder, key, boot_id=boot_id)
+        except OSError as error:
+            # It has said so, and is gone.
+            forget(folder, key)
+            raise SupervisorUnavailable(f"supervisor can't be started: {error}") from error
         self.supervisors[key] = supervisor
-        return SimRunner(self, supervisor)
+        runner = PoweredRunner(self, supervisor)
+        runner.refused = []
+        self._runners[key] = runner
+        return runner
+
+    def take(self, supervisor: SimSupervisor, claim: Claim) -> None:
+        try:
+            super().take(supervisor, claim)
+        except OSError:
+            self._runners[supervisor.key].refused.append(claim)
 
     def step(self, key: str) -> bool:
         self.write_exits()
