@@ -50,13 +50,15 @@ class Journal:
         self._header = encode_line([FORMAT, FORMAT_VERSION, boot_id, key, *where])
         self._backlog: list[bytes] = []
         self._size = 0
+        self._is_torn = False  # a part of a line follows what counts, and could not be cut off
         self._rotate_at = ROTATE_BYTES
         self._fd = open_private(self._path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_APPEND)
         self._append(self._header)
 
     @property
     def has_backlog(self) -> bool:
-        return bool(self._backlog)
+        """Whether something waits to be written, or to be cut off."""
+        return self._is_torn or bool(self._backlog)
 
     def write_tokens(self, tokens: Sequence[str]) -> None:
         """Put tokens on record before they start. Raises OSError: then none of them is there."""
@@ -77,6 +79,8 @@ class Journal:
 
     def write_backlog(self) -> None:
         """Write what waits, all at once. Raises OSError where there is no space: it waits on."""
+        if self._is_torn:
+            self._cut_back()
         if self._backlog:
             self._append(b"".join(self._backlog))
             self._backlog.clear()
@@ -128,6 +132,7 @@ class Journal:
             raise
         os.close(self._fd)
         self._fd = fresh_fd
+        self._is_torn = False
         self._size = len(content)
         self._rotate_at = max(ROTATE_BYTES, 2 * self._size)
 
@@ -142,10 +147,16 @@ class Journal:
     def _append(self, line: bytes) -> None:
         written = os.write(self._fd, line)
         if written != len(line):
-            # A torn line would make everything after it unreadable.
-            os.ftruncate(self._fd, self._size)
+            self._is_torn = True
+            self._cut_back()
             raise OSError(28, os.strerror(28))
         self._size += written
+
+    def _cut_back(self) -> None:
+        # A torn line would make everything after it unreadable. A disk that took only a part of
+        # it may refuse this too, for a while: then nothing is written until it lets us.
+        os.ftruncate(self._fd, self._size)
+        self._is_torn = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
