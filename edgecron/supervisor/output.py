@@ -8,6 +8,7 @@ The regions lie in memory while they are small, then in one spool file in the st
 from __future__ import annotations
 
 import base64
+import contextlib
 import os
 import struct
 import zlib
@@ -256,8 +257,9 @@ class OutputKeeper:
             return
         os.close(self._spool_fd)
         self._spool_fd = None
-        self._spool.unlink(missing_ok=True)
         self._spill_failed = True
+        with contextlib.suppress(OSError):  # What refused the write may refuse this as well.
+            self._spool.unlink()
 
     def _write(self, record: bytes, offset: int) -> bool:
         assert self._spool_fd is not None
