@@ -13,6 +13,9 @@ from edgecron.store.contract import Store, StoredSchedule
 from edgecron.timing import load_timing
 
 _MOST_KEPT = 20_000
+_AT_ONCE = (
+    64  # a row takes three times the memory of its entry, and is not given back to the system
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,15 +45,18 @@ class Catalogue:
     def load(self, wanted: Iterable[tuple[int, int]]) -> None:
         """Load and compile what is not known yet."""
         missing = [key for key in wanted if key not in self._entries]
-        try:
-            found = self._store.load_schedules(missing) if missing else []
-        except InvalidInput:
-            # One of them holds what no edgecron writes: the others must not fall with it.
-            found = [stored for key in missing for stored in self._load_alone(key)]
-        for stored in found:
-            self._entries[stored.id, stored.revision] = self._compile(stored)
+        for first in range(0, len(missing), _AT_ONCE):
+            for stored in self._read(missing[first : first + _AT_ONCE]):
+                self._entries[stored.id, stored.revision] = self._compile(stored)
         while len(self._entries) > _MOST_KEPT:
             self._entries.popitem(last=False)
+
+    def _read(self, keys: list[tuple[int, int]]) -> list[StoredSchedule]:
+        try:
+            return self._store.load_schedules(keys)
+        except InvalidInput:
+            # One of them holds what no edgecron writes: the others must not fall with it.
+            return [stored for key in keys for stored in self._load_alone(key)]
 
     def _load_alone(self, key: tuple[int, int]) -> list[StoredSchedule]:
         try:

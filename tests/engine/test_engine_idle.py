@@ -241,3 +241,15 @@ def stored_mark(path: Path) -> int | None:
         return store.find_clock_marks().trusted_high_ms
     finally:
         store.close()
+
+
+def test_what_is_due_at_one_instant_is_loaded_a_part_at_a_time(story: Story) -> None:
+    for number in range(130):
+        story.add(f"s{number}", "@yearly")
+    story.engine.step()
+    asked = traced(story)
+
+    story.engine.prepare()
+
+    loads = [sql for sql in asked if "FROM schedule_revisions" in sql or "snapshot" in sql]
+    assert len(loads) == 3
