@@ -110,6 +110,8 @@ def _disagreement(row: Row, body: Body | None, history: History) -> str | None:
                 and not _is_lost(body, end_ms, history)
             ):
                 return "interrupted, and its end should be on record"
+        case "cancelled", "request" if row["cancel_requested_at"] is None and row["claimed_at"]:
+            return "ended on request, and nobody asked"
         case "cancelled", _:
             if row["started_at"] is None and body is not None:
                 return "withdrawn, and yet it began"

@@ -24,7 +24,7 @@ from tests.chaos.twins import RunningCopy
 FOREIGN = Path(__file__).with_name("foreign.py")
 Undo = Callable[[], None]
 # What people can't do meanwhile without making another database in its place.
-_ABSENCES = ("away", "replaced")
+_ABSENCES = ("away", "replaced", "replaced_unseen")
 
 
 def wall_ms() -> int:
@@ -226,13 +226,27 @@ class Faults:
         """Nobody is started before it is back."""
         for slot in self._slots:
             slot.may_start = False
-        return self._move(fault)
+        return self._move()
 
     def _replaced(self, fault: Fault) -> Undo | None:
-        """Engines are started meanwhile, as a service manager does: they make a new database."""
-        return self._move(fault)
+        """Engines are started meanwhile, as a service manager does: they make a new database.
 
-    def _move(self, fault: Fault) -> Undo | None:
+        Who puts the old one back starts them anew.
+        """
+        put_back = self._move()
+
+        def undo() -> None:
+            put_back()
+            for slot in self._slots:
+                slot.kill(again_s=0.2)
+
+        return undo
+
+    def _replaced_unseen(self, fault: Fault) -> Undo | None:
+        """Likewise, and engines find out by themselves."""
+        return self._move()
+
+    def _move(self) -> Undo:
         place = self._field.place
         away = place.with_name("away")
         place.rename(away)
@@ -241,7 +255,7 @@ class Faults:
 
         def undo() -> None:
             if place.exists():
-                place.rename(place.with_name(f"other-{self.counts['replaced']}-{wall_ms()}"))
+                place.rename(place.with_name(f"other-{wall_ms()}"))
             away.rename(place)
             for slot in self._slots:
                 slot.may_start = True

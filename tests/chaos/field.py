@@ -112,13 +112,14 @@ def _journal_of(pid: int) -> Path | None:
 
 
 class JobLog:
-    """The jobs' own log, read as it grows."""
+    """The jobs' own log, read as it grows: every start, with its last sign of life and its end."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._offset = 0
-        self.entries: list[dict[str, Any]] = []
-        self._live: dict[int, dict[str, Any]] = {}  # starts without an end, by process id
+        self.starts: list[dict[str, Any]] = []
+        self._latest: dict[tuple[int, int], dict[str, Any]] = {}  # by run and process
+        self._live: dict[int, dict[str, Any]] = {}  # without an end, by process
 
     def read(self) -> None:
         with self._path.open("rb") as log:
@@ -127,11 +128,18 @@ class JobLog:
         whole = content[: content.rfind(b"\n") + 1]
         self._offset += len(whole)
         for line in whole.splitlines():
-            entry = json.loads(line)
-            self.entries.append(entry)
-            if entry["what"] == "start":
-                self._live[entry["pid"]] = entry
-            elif entry["what"] == "end":
+            self._take(json.loads(line))
+
+    def _take(self, entry: dict[str, Any]) -> None:
+        who = entry["run"], entry["pid"]
+        if entry["what"] == "start":
+            self.starts.append(entry)
+            self._latest[who] = self._live[entry["pid"]] = entry
+        elif entry["what"] != "child":
+            start = self._latest[who]
+            start["seen_mono_ms"] = entry["mono_ms"]
+            if entry["what"] == "end":
+                start |= {"ended_ms": entry["wall_ms"], "code": entry["code"]}
                 self._live.pop(entry["pid"], None)
 
     def living(self) -> Iterator[dict[str, Any]]:

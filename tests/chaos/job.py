@@ -12,7 +12,7 @@ import signal
 import sys
 import time
 
-_PAUSE_S = 0.2  # between two signs of life
+_PAUSE_S = 0.4  # between two signs of life
 
 
 def main() -> int:

@@ -10,7 +10,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from random import Random
 
-CALM_S = 40  # longer than RECOVERY_S of the invariants, or a calm would show nothing
+# Longer than the invariants grant for recovery, or a calm would show nothing.
+CALM_S = 40
+LONG_CALM_S = 85  # where an idle engine may have to find out by itself
 _STORM_S = (35, 70)
 _LANES = ("engines", "supervisors", "jobs", "people", "storage")
 
@@ -51,6 +53,7 @@ KINDS = (
     Kind(name="copy", lane="storage", weight=2, lasts_s=(4, 9)),
     Kind(name="away", lane="storage", weight=2, lasts_s=(1, 6)),
     Kind(name="replaced", lane="storage", weight=2, lasts_s=(2, 7)),
+    Kind(name="replaced_unseen", lane="storage", weight=1, lasts_s=(2, 7)),
     Kind(name="full", lane="storage", weight=4, lasts_s=(2, 8), needs="disk"),
     Kind(name="closed_file", lane="storage", weight=2, lasts_s=(1, 6), needs="modes"),
     Kind(name="closed_folder", lane="storage", weight=2, lasts_s=(1, 6), needs="modes"),
@@ -108,23 +111,23 @@ def make_plan(seed: int, *, duration_s: int, abilities: frozenset[str]) -> Plan:
 
 
 def _faults(random: Random, duration_s: int) -> Iterator[Fault]:
-    for began_s, ended_s in _storms(random, duration_s):
-        for lane in _LANES:
-            kinds = [kind for kind in KINDS if kind.lane == lane]
-            at_s = began_s + random.uniform(0, 3)
-            while at_s < ended_s:
-                [kind] = random.choices(kinds, [kind.weight for kind in kinds])
-                lasts_s = min(random.uniform(*kind.lasts_s), max(ended_s - at_s, 0.2))
-                yield Fault(at_s=at_s, kind=kind.name, lasts_s=lasts_s, pick=random.random())
-                at_s += lasts_s + random.expovariate(1 / 4) + 0.5
+    began_s = 3.0
+    while began_s < duration_s - 10:
+        ends_s = min(began_s + random.uniform(*_STORM_S), duration_s)
+        faults = [fault for lane in _LANES for fault in _storm(random, lane, began_s, ends_s)]
+        yield from faults
+        is_long = any(fault.kind == "replaced_unseen" for fault in faults)
+        began_s = ends_s + (LONG_CALM_S if is_long else CALM_S)
 
 
-def _storms(random: Random, duration_s: int) -> Iterator[tuple[float, float]]:
-    at_s = 3.0
-    while at_s < duration_s - 10:
-        ends_s = min(at_s + random.uniform(*_STORM_S), duration_s)
-        yield at_s, ends_s
-        at_s = ends_s + CALM_S
+def _storm(random: Random, lane: str, began_s: float, ends_s: float) -> Iterator[Fault]:
+    kinds = [kind for kind in KINDS if kind.lane == lane]
+    at_s = began_s + random.uniform(0, 3)
+    while at_s < ends_s:
+        [kind] = random.choices(kinds, [kind.weight for kind in kinds])
+        lasts_s = min(random.uniform(*kind.lasts_s), max(ends_s - at_s, 0.2))
+        yield Fault(at_s=at_s, kind=kind.name, lasts_s=lasts_s, pick=random.random())
+        at_s += lasts_s + random.expovariate(1 / 4) + 0.5
 
 
 def _acts(random: Random, duration_s: int) -> Iterator[Act]:

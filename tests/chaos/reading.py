@@ -69,34 +69,29 @@ def _era(at_ms: int, snapshot: Mapping[str, Any]) -> Era:
     )
 
 
-def read_bodies(entries: Iterable[Mapping[str, Any]]) -> tuple[Body, ...]:
+def read_bodies(starts: Iterable[Mapping[str, Any]]) -> tuple[Body, ...]:
     """Every start, with its last sign of life. Those of copies of the database are not ours."""
-    found: list[dict[str, Any]] = []
-    by_process: dict[tuple[int, int], dict[str, Any]] = {}
-    for entry in entries:
-        if entry["by"].startswith("copy-") or entry["what"] == "child":
-            continue
-        who = entry["run"], entry["pid"]
-        if entry["what"] == "start":
-            by_process[who] = {
-                "run": entry["run"],
-                "schedule": entry["schedule"],
-                "scope": tuple(entry["scope"]),
-                "plan_ms": instant_ms(entry["plan"]),
-                "attempt": entry["attempt"],
-                "cause": entry["cause"],
-                "key": entry["key"],
-                "by": entry["by"],
-                "pid": entry["pid"],
-                "kind": entry["kind"],
-                "began_ms": entry["wall_ms"],
-                "began_mono_ms": entry["mono_ms"],
-            }
-            found.append(by_process[who])
-        by_process[who]["seen_mono_ms"] = entry["mono_ms"]
-        if entry["what"] == "end":
-            by_process[who] |= {"ended_ms": entry["wall_ms"], "code": entry["code"]}
-    return tuple(Body(**one) for one in found)
+    return tuple(
+        Body(
+            run=start["run"],
+            schedule=start["schedule"],
+            scope=tuple(start["scope"]),
+            plan_ms=instant_ms(start["plan"]),
+            attempt=start["attempt"],
+            cause=start["cause"],
+            key=start["key"],
+            by=start["by"],
+            pid=start["pid"],
+            kind=start["kind"],
+            began_ms=start["wall_ms"],
+            began_mono_ms=start["mono_ms"],
+            seen_mono_ms=start.get("seen_mono_ms", start["mono_ms"]),
+            ended_ms=start.get("ended_ms"),
+            code=start.get("code"),
+        )
+        for start in starts
+        if not start["by"].startswith("copy-")
+    )
 
 
 def instant_ms(text: str) -> int:

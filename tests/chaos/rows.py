@@ -118,7 +118,7 @@ def _may_be_gone(row: Row, life: Life | None) -> bool:
 def _is_in_doubt(began_ms: int, at_ms: int, history: History) -> bool:
     """Whether the database was not in its place, so that another one may have been meant."""
     return any(
-        trouble.kind in ("away", "replaced")
+        trouble.kind in ("away", "replaced", "replaced_unseen")
         and trouble.began_ms <= at_ms
         and began_ms <= trouble.healed_ms
         for trouble in history.troubles

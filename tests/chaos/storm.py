@@ -126,10 +126,9 @@ class Storm:
         def has_begun() -> bool:
             self.jobs.read()
             return any(
-                one["what"] == "start" and one["schedule"] == PULSES[0]
-                for one in reversed(self.jobs.entries[-500:])
-                if one["wall_ms"] > healed_ms and not one["by"].startswith("copy-")
-                if "schedule" in one
+                one["schedule"] == PULSES[0] and one["wall_ms"] > healed_ms
+                for one in self.jobs.starts[-200:]
+                if not one["by"].startswith("copy-")
             )
 
         if not self._wait(has_begun, bound_s=_PULSE_BOUND_S):
@@ -246,10 +245,11 @@ class Storm:
 
     def _progress(self) -> str:
         self.jobs.read()
-        starts = sum(entry["what"] == "start" for entry in self.jobs.entries)
         faults = sum(self.faults.counts.values())
         acts = sum(self.people.counts.values())
-        return f"{starts} runs, {faults} faults, {acts} acts, {self.watch.looks} looks"
+        return (
+            f"{len(self.jobs.starts)} runs, {faults} faults, {acts} acts, {self.watch.looks} looks"
+        )
 
     # What is known then.
 
@@ -274,7 +274,7 @@ class Storm:
             removed_ms=removed_ms,
             rows=rows,
             lives=lives,
-            bodies=read_bodies(self.jobs.entries),
+            bodies=read_bodies(self.jobs.starts),
             troubles=(*self.faults.troubles, *self.slow),
             changes=tuple(self.watch.changes),
             steps_back=tuple(self.watch.steps_back),

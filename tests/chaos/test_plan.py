@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tests.chaos.plan import BY_NAME, CALM_S, KINDS, make_plan
-from tests.chaos.times import RECOVERY_S
+from tests.chaos.plan import BY_NAME, CALM_S, KINDS, LONG_CALM_S, make_plan
+from tests.chaos.times import RECOVERY_S, UNSEEN_S
 
 ALL = frozenset({"disk", "modes"})
 
@@ -49,4 +49,5 @@ def test_storms_leave_calms_that_show_a_recovery() -> None:
     ]
 
     assert CALM_S > RECOVERY_S
+    assert LONG_CALM_S > UNSEEN_S
     assert sum(pause > RECOVERY_S for pause in pauses) >= 4

@@ -211,6 +211,11 @@ PLANTED: list[tuple[str, str, Callable[[History], History]]] = [
         "withdrawn, and yet it ran",
         lambda h: with_row(h, 5, status="cancelled", reason="request", started_at=None),
     ),
+    (
+        "I6",
+        "ended on request of nobody",
+        lambda h: with_row(h, 5, status="cancelled", reason="request"),
+    ),
     ("I7", "two bodies at once", lambda h: with_body(h, 4, seen_mono_ms=5 * S)),
     (
         "I8",
@@ -397,7 +402,7 @@ def test_interrupted_near_the_death_of_a_supervisor_is_what_it_should_be() -> No
 
 def test_what_replaced_the_database_may_be_noticed_late() -> None:
     history = replace(calm_history(), removed_ms=T0 + 200 * S)
-    away = Trouble(kind="replaced", began_ms=T0 + 6 * S, healed_ms=T0 + 7 * S)
+    away = Trouble(kind="replaced_unseen", began_ms=T0 + 6 * S, healed_ms=T0 + 7 * S)
     late = body(7, "pulse", T0 + 6 * S, began_ms=T0 + 80 * S)
     seen = replace(history, bodies=(*history.bodies, late))
 

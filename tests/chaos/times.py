@@ -13,7 +13,7 @@ from tests.chaos.surroundings import remarks
 
 RECOVERY_S = 30  # within it after the last fault has healed, service is full again
 # An engine that has nothing to do looks once in 30 to 60 s whether its database is in its place.
-REPLACED_S = 75
+UNSEEN_S = 75
 LATE_S = 15  # more is late, and needs a cause
 
 
@@ -69,7 +69,7 @@ def _uncovered(life: Life, rows: list[Row]) -> Iterator[str]:
 
 def recovery_ms(trouble: Trouble) -> int:
     """How long after it has healed service is full again, at most."""
-    return 1000 * (REPLACED_S if trouble.kind == "replaced" else RECOVERY_S)
+    return 1000 * (UNSEEN_S if trouble.kind == "replaced_unseen" else RECOVERY_S)
 
 
 def full_service_again(history: History) -> Iterator[str]:
