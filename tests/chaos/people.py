@@ -10,7 +10,7 @@ import time
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -61,6 +61,7 @@ class People:
         self.promises: list[Promise] = []
         self.remarks: list[Remark] = []
         self.missed: Counter[str] = Counter()
+        self.added: list[Promise] = []  # what was to be added, whatever became of it
 
     @property
     def is_busy(self) -> bool:
@@ -193,6 +194,8 @@ class People:
         is_ended = command.was_told or command.was_hurt
         if "Traceback" in err or (code not in _FINE and not is_own and not is_ended):
             self._remark(command, f"ended with {code}, and said: {err[-2000:]}")
+        if command.kind == "add":
+            self.added.append(_promise(command))
         if code == 0:
             self._note_promise(command)
         if not err and command.out.stat().st_size < 10_000:
@@ -205,14 +208,7 @@ class People:
             runs = tuple(row["id"] for row in json.loads(command.out.read_text()))
         if command.kind == "backup":
             self._check_backup(command)
-        promise = Promise(
-            kind=command.kind,
-            began_ms=command.began_ms,
-            at_ms=time.time_ns() // 1_000_000,
-            name=command.name,
-            runs=runs,
-        )
-        self.promises.append(promise)
+        self.promises.append(replace(_promise(command), runs=runs))
 
     def _check_backup(self, command: _Command) -> None:
         """N55: a backup of a live database is whole."""
@@ -228,3 +224,12 @@ class People:
     def _remark(self, command: _Command, text: str) -> None:
         words_ = f"edgecron {' '.join(command.arguments[:6])}: {text}"
         self.remarks.append(Remark(number="VERB", text=words_))
+
+
+def _promise(command: _Command) -> Promise:
+    return Promise(
+        kind=command.kind,
+        began_ms=command.began_ms,
+        at_ms=time.time_ns() // 1_000_000,
+        name=command.name,
+    )

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
-from tests.chaos.history import History, Life, Row
+from tests.chaos.history import History, Life, Promise, Row, Trouble
 
 ACTIVE = ("queued", "running")
 
@@ -77,7 +77,7 @@ def rows_stay(history: History) -> Iterator[str]:
     names = {life.name for life in history.lives}
     present = {life.name for life in history.lives if life.removed_ms is None}
     for promise in history.promises:
-        if _is_in_doubt(promise.began_ms, promise.at_ms, history):
+        if is_in_doubt(promise, history.troubles):
             continue
         lost = [run for run in promise.runs if run not in ids]
         if lost:
@@ -115,13 +115,13 @@ def _may_be_gone(row: Row, life: Life | None) -> bool:
     )
 
 
-def _is_in_doubt(began_ms: int, at_ms: int, history: History) -> bool:
+def is_in_doubt(promise: Promise, troubles: Iterable[Trouble]) -> bool:
     """Whether the database was not in its place, so that another one may have been meant."""
     return any(
         trouble.kind in ("away", "replaced", "replaced_unseen")
-        and trouble.began_ms <= at_ms
-        and began_ms <= trouble.healed_ms
-        for trouble in history.troubles
+        and trouble.began_ms <= promise.at_ms
+        and promise.began_ms <= trouble.healed_ms
+        for trouble in troubles
     )
 
 

@@ -19,10 +19,11 @@ from tests.chaos.crowd import PULSES, crowd, words
 from tests.chaos.engines import Slot
 from tests.chaos.faults import Faults, Undo, wall_ms
 from tests.chaos.field import Field, JobLog, pairs
-from tests.chaos.history import History, Remark, Trouble
+from tests.chaos.history import Body, History, Remark, Trouble
 from tests.chaos.people import People
 from tests.chaos.plan import Plan
 from tests.chaos.reading import read_bodies, read_integrity, read_lives, read_rows
+from tests.chaos.rows import is_in_doubt
 from tests.chaos.watch import ACTIVE, Watch, open_database
 
 VERBS = Path(__file__).with_name("verbs.py")
@@ -274,7 +275,7 @@ class Storm:
             removed_ms=removed_ms,
             rows=rows,
             lives=lives,
-            bodies=read_bodies(self.jobs.starts),
+            bodies=self._bodies({life.name for life in lives}),
             troubles=(*self.faults.troubles, *self.slow),
             changes=tuple(self.watch.changes),
             steps_back=tuple(self.watch.steps_back),
@@ -285,6 +286,16 @@ class Storm:
             integrity=integrity,
             doctor=doctor,
         )
+
+    def _bodies(self, known: set[str]) -> tuple[Body, ...]:
+        """Without those of schedules that were added to the database that stood in for ours."""
+        elsewhere = {
+            promise.name
+            for promise in self.people.added
+            if promise.name not in known and is_in_doubt(promise, self.faults.troubles)
+        }
+        found = read_bodies(self.jobs.starts)
+        return tuple(body for body in found if body.schedule not in elsewhere)
 
     def _all_remarks(self) -> Sequence[Remark]:
         found = [*self.remarks, *self.people.remarks, *self.watch.remarks]
