@@ -22,6 +22,16 @@ SCRIPTS = (
 )
 SCHEMA_VERSION = len(SCRIPTS)
 
+# The one trigger of every version, as the scripts have it.
+OWN_TRIGGER = """CREATE TRIGGER executions_final BEFORE UPDATE ON executions
+WHEN OLD.status NOT IN ('queued', 'running') AND (
+    OLD.status = 'skipped' AND NEW.status = 'skipped' AND NEW.reason = OLD.reason
+    AND NEW.plan_at = OLD.plan_at AND NEW.fire_key = OLD.fire_key
+    AND NEW.missed_count > OLD.missed_count AND NEW.missed_to_at > OLD.missed_to_at) IS NOT TRUE
+BEGIN
+    SELECT RAISE(ABORT, 'a terminal execution does not change');
+END"""
+
 # What the second script brings, and what databases of version 1 have where a state of edgecron
 # that was never released has made them.
 _BROUGHT_BY_2 = """
@@ -53,9 +63,13 @@ def migrate(database: Database, *, now_ms: int) -> None:
 
 
 def refuse_planted(database: Database) -> None:
-    """Raise DatabaseUnusable where somebody added a trigger, which our own writes would run."""
+    """Raise DatabaseUnusable where somebody added a trigger, which our own writes would run.
+
+    Ours too where it says something else than we do: its name alone proves nothing.
+    """
     planted = database.rows(
-        "SELECT name FROM sqlite_schema WHERE type = 'trigger' AND name != 'executions_final'"
+        "SELECT name FROM sqlite_schema WHERE type = 'trigger' AND sql IS NOT :ours",
+        {"ours": OWN_TRIGGER},
     )
     if planted:
         raise DatabaseUnusable(

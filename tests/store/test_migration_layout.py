@@ -152,3 +152,13 @@ def test_the_scripts_are_what_is_run() -> None:
     steps = range(1, migrate.SCHEMA_VERSION + 1)
 
     assert [migrate._script(step) for step in steps] == [script(step) for step in steps]
+
+
+def test_the_scripts_make_the_one_trigger_that_is_let_pass() -> None:
+    made = [
+        step for step in range(1, migrate.SCHEMA_VERSION + 1) if "CREATE TRIGGER" in script(step)
+    ]
+
+    assert made == [1, 2, 4]
+    assert all(f"{migrate.OWN_TRIGGER};" in script(step) for step in made)
+    assert all(script(step).count("CREATE TRIGGER") == 1 for step in made)

@@ -198,6 +198,18 @@ class Refused:
         return "holds the trigger 'evil'"
 
     @staticmethod
+    def trigger_planted_under_the_name_of_ours(path: Path) -> str:
+        open_store(path, now_ms=NOW_MS).close()
+        hostile = apsw.Connection(str(path))
+        hostile.execute(
+            """DROP TRIGGER executions_final;
+               CREATE TRIGGER executions_final AFTER INSERT ON executions BEGIN
+                   UPDATE schedules SET job = '["/bin/evil"]' WHERE id = NEW.schedule_id; END"""
+        )
+        hostile.close()
+        return "holds the trigger 'executions_final', which is not edgecron's"
+
+    @staticmethod
     def corrupt(path: Path) -> str:
         open_store(path, now_ms=NOW_MS).close()
         content = bytearray(path.read_bytes())
@@ -217,6 +229,7 @@ REFUSED = [
     Refused.database_with_another_application_id,
     pytest.param(Refused.newer_schema, marks=pytest.mark.failure(69)),
     pytest.param(Refused.planted_trigger, marks=pytest.mark.failure(66)),
+    pytest.param(Refused.trigger_planted_under_the_name_of_ours, marks=pytest.mark.failure(66)),
     pytest.param(Refused.corrupt, marks=pytest.mark.failure(52)),
 ]
 
