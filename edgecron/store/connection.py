@@ -264,6 +264,12 @@ class Database:
         """Keep few pages in memory: an engine reads the same few, and lives for months."""
         self._connection.execute(f"PRAGMA cache_size = -{_LITTLE_KIB}")
 
+    def forget_pages(self) -> None:
+        """Read every page anew from now on: what was read of the file may have healed since."""
+        self._check_process()
+        with translated_errors(self.path):
+            self._connection.execute("PRAGMA shrink_memory")
+
     def checkpoint(self) -> None:
         """Move what the log holds into the database as far as readers allow; never waits."""
         self._check_process()

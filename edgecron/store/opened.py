@@ -49,6 +49,7 @@ class OpenStore:
 
     def mend(self) -> bool:
         if not self._database.has_lost_log:
+            self._database.forget_pages()
             return False
         if self._checkpointer is not None:
             self._checkpointer.close()
