@@ -78,7 +78,8 @@ def read_copy(path: Path, *, shown: Path, is_ours: bool = False) -> Contents:
             [(application_id,)] = rows("PRAGMA application_id")
             [(version,)] = rows("PRAGMA user_version")
             if application_id != APPLICATION_ID or not isinstance(version, int) or version < 1:
-                raise DatabaseUnusable(f"{shown} is not a database of edgecron")
+                named = "the database" if is_ours else shown
+                raise DatabaseUnusable(f"{named} is not a database of edgecron")
             if version > SCHEMA_VERSION and not is_ours:
                 raise SchemaTooNew(
                     f"{shown} is version {version}, this edgecron knows up to {SCHEMA_VERSION}",
@@ -178,10 +179,8 @@ def _pages(database: Database, target: Path) -> Iterator[tuple[int, int]]:
 def _copy_errors(shown: Path, *, is_ours: bool) -> Iterator[None]:
     try:
         yield
-    except (apsw.NotADBError, apsw.CorruptError) as error:
+    except apsw.Error as error:
         if is_ours:
             # Page by page it was copied as it is.
             raise _damaged(shown, str(error), is_ours=True) from error
-        raise DatabaseUnusable(f"{shown} is damaged or not a database ({error})") from error
-    except apsw.Error as error:
         raise DatabaseUnusable(f"{shown} is damaged or not a database ({error})") from error

@@ -59,7 +59,10 @@ def translated_errors(path: Path) -> Iterator[None]:
         # The index of the log has to grow in its file too.
         if getattr(error, "extendedresult", 0) == apsw.SQLITE_IOERR_SHMSIZE:
             raise full(path) from error
-        raise DatabaseUnusable(f"database {path} can't be used ({error})") from error
+        raise DatabaseUnusable(
+            f"database {path} can't be used ({error})",
+            hint="see what its disk and the limits of this process say; more says: edgecron doctor",
+        ) from error
     except EdgecronError:
         raise
     except apsw.ConnectionClosedError as error:
