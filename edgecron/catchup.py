@@ -162,7 +162,9 @@ def _fire_all(
     timing: Timing, due: Due, latest_ms: int, *, cause: Cause, not_before_ms: int
 ) -> tuple[Fire, ...]:
     """The newest of the fires that were due at or after an instant, to run in sequence."""
-    from_ms = max(due.plan_ms, not_before_ms - timing.jitter_ms)
+    # No other is late before the first was due: where that is within grace, so are they all.
+    is_within = due.due_ms >= not_before_ms
+    from_ms = due.plan_ms if is_within else max(due.plan_ms, not_before_ms - timing.jitter_ms)
     fires: list[Fire] = []
     plan_ms: int | None = _first_of_newest(timing, min(from_ms, latest_ms), latest_ms)
     while plan_ms is not None and plan_ms <= latest_ms:

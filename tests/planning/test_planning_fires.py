@@ -349,3 +349,18 @@ def test_what_is_decided_already_does_not_fire_again_after_the_clock_went_back()
     assert plan.next is not None
     assert plan.next.plan_ms == ms(on_day("11:00"))
     assert plan.decided_until_ms == ms(on_day("10:00"))
+
+
+def test_all_keeps_what_passed_while_a_fire_that_was_moved_was_waited_for() -> None:
+    """What came due together with the moved one is late since then, and not since its plan."""
+    timing = make_timing(HOURLY, catch_up=ALL, grace_s=120)
+    due = make_due("2026-11-20T08:00:00Z", run="2026-11-20T10:30:00Z")
+
+    plan = plan_fire(timing, due, now_ms=ms("2026-11-20T10:31:30Z"))
+
+    assert [format_ms(fire.plan_ms) for fire in plan.fires] == [
+        "2026-11-20T08:00:00Z",
+        "2026-11-20T09:00:00Z",
+        "2026-11-20T10:00:00Z",
+    ]
+    assert plan.missed == ()
