@@ -75,6 +75,33 @@ def test_any_document_is_read_or_refused(table: dict[str, object]) -> None:
     assert isinstance(found, InvalidDocument) == bool(table)
 
 
+FRAGMENTS = [
+    "[schedules.a]", "[schedules.'b c']", "[schedules]", "[groups]", "[defaults]", "[[schedules]]",
+    'cron = "0 5 * * *"', 'cron = "0 5 * *"', 'every = ["5m", "1h after end"]', "on_boot = true",
+    'after = "a:any"', 'command = ["true", "$(x)"]', 'shell = "true"', 'tz = "Zone"', "retries = 2",
+    'retries = "two"', 'timeout = "5 parsecs"', 'group = "g:1"', 'env = { A = "1" }',
+    "env = { A = 1, A = 2 }", 'description = """\nx\n"""', 'x = "\\u001b[2J"', "\x1b[2J", "\u202e",
+    "= 1", "'", '"', "[", "]", "{", "}", ",", "#", " ", "\r\n", "\t", "\0", "\x7f", "\ufeff", "é",
+    "max_runs = 99999999999999999999", "grace = nan", "enabled = false",
+    "at = 2031-01-01T00:00:00Z",
+    "at = 2031-01-01", "a.b.c = 1", "0 = 0",
+]  # fmt: skip
+
+
+@OFTEN
+@given(parts=st.lists(st.tuples(st.sampled_from(FRAGMENTS), st.sampled_from(["\n", ""]))))
+def test_any_mixture_of_a_documents_text_is_read_or_refused_in_harmless_words(
+    parts: list[tuple[str, str]],
+) -> None:
+    text = "".join(fragment + end for fragment, end in parts)
+
+    found = read(text.encode())
+
+    if isinstance(found, InvalidDocument):
+        told = [found.message, found.hint or "", *(str(each["message"]) for each in found.problems)]
+        assert all(part.replace("\n", "").isprintable() for part in told)
+
+
 @OFTEN
 @given(content=st.binary(max_size=60))
 def test_any_bytes_are_read_or_refused(content: bytes) -> None:

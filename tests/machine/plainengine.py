@@ -26,6 +26,7 @@ class Engines:
         self.book = book
         self.alive: dict[str, Engine] = {}
         self.bodies: dict[int, Body] = {}  # by row, until the end is written
+        self.registered: list[str] = []  # in the order of their first passes
         self.clock_was_set: dict[str, int] = {}  # by how much, since that engine looked at it
 
     def start(self, key: str, *, max_running: int) -> None:
@@ -65,6 +66,8 @@ class Engines:
 
     def step(self, key: str, now_ms: int) -> None:
         engine = self.alive[key]
+        if key not in self.registered:
+            self.registered.append(key)
         has_filled = self._end(engine, now_ms)
         if self._take_over(engine, now_ms):
             has_filled |= self._end(engine, now_ms)
@@ -161,7 +164,7 @@ class Engines:
 
     def _order(self, key: str, supervisor: str) -> tuple[int, int]:
         ids = [body.row.id for body in self.bodies.values() if body.supervisor == supervisor]
-        return int(key.removeprefix("engine")), min(ids)
+        return self.registered.index(key), min(ids)
 
     # What is due.
 
