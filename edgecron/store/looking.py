@@ -11,7 +11,7 @@ from edgecron.planning import Due
 from edgecron.store.connection import Database
 from edgecron.store.inorder import priorities
 
-MOST_UPCOMING = 4096  # of what is due at one instant, so many are known beforehand
+MOST_UPCOMING = 1024  # so many are known beforehand of what is due at one instant: 1.4 KB each
 
 # What is held, as a condition on schedules.
 _HELD = {
