@@ -101,15 +101,18 @@ def _run(arguments: argparse.Namespace) -> int:
 
 def _tell_stories(jobs: int) -> int:
     """Each story once for each of its points and each thing that can happen there."""
+    from simulation.points import Hit
     from simulation.stories import STORIES
 
     tellings, wrong = 0, 0
+    pairs = [(kind.value, name) for kind in Hit for name in STORIES]
     with _pool(jobs) as pool:
-        for name, counts, violations in pool.map(tell_all, STORIES):
-            tellings += sum(counts.values())
+        found = pool.map(tell_all, *zip(*pairs, strict=True))
+        for (kind, name), (points, violations) in zip(pairs, found, strict=True):
+            tellings += points
             wrong += len(violations)
-            told = ", ".join(f"{kind} {count}" for kind, count in counts.items())
-            print(f"{name:20} {told}: {len(violations)} violations", file=sys.stderr)
+            told = f"{points:5} points, {len(violations)} violations"
+            print(f"{kind:8} {name:16} {told}", file=sys.stderr)
             for why in violations[:3]:
                 print(f"  {why[:2000]}", file=sys.stderr)
     print(f"{tellings:,} tellings of {len(STORIES)} stories, {wrong} violations")

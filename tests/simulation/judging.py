@@ -100,6 +100,27 @@ class Judge(Witness):
         self._check_modes()
         return Counter(row["status"] for row in self.rows.values())
 
+    def check_covered(self) -> None:
+        """I15 where the clock was set by far: no plan time up to the removal is without a row.
+
+        One that was decided by a clock that was wrong may lie in a range as well.
+        """
+        by_scope: dict[Any, set[int]] = defaultdict(set)
+        plans = {id_: life.plans(self.asked.anchor_ms) for id_, life in self.lives.items()}
+        for row in self.rows.values():
+            if row["fire_key"] not in ("", "missed"):
+                continue
+            key = (row["schedule_id"], row["scope_kind"], row["scope_id"])
+            if row["missed_count"] is None:
+                by_scope[key].add(row["plan_at"])
+            else:
+                first, last = row["missed_from_at"], row["missed_to_at"]
+                by_scope[key] |= {at for at in plans[row["schedule_id"]] if first <= at <= last}
+        for id_, life in self.lives.items():
+            for scope in life.spec.scopes:
+                lost = plans[id_] - by_scope[id_, *scope]
+                assert not lost, f"I15 {life.spec.name} {scope} lost: {sorted(lost)[:5]}"
+
     def count_active(self) -> int:
         """How many runs wait or run now."""
         [(count,)] = self.database.execute(

@@ -83,11 +83,6 @@ class People:
 
     # What they ask for.
 
-    def add_all(self, specs: Sequence[ScheduleSpec]) -> None:
-        for spec in specs:
-            self.asked.note(spec)
-        self.do("add", lambda scheduler: scheduler.add_all(specs))
-
     def add(self, spec: ScheduleSpec) -> None:
         self.asked.note(spec)
         self.begin("add", lambda scheduler: scheduler.add(spec))

@@ -7,25 +7,26 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from enum import StrEnum
 from pathlib import Path
 from random import Random
 
 from edgecron.model import ScheduleSpec
-from simulation.casts import START_MS, company, crowd
+from simulation.casts import START_MS, company, crowd, plain_crowd
+from simulation.clocks import come_to_senses, strange_times
 from simulation.lives import Figures, Life, maltreated
 from simulation.machine import Machine
 from simulation.points import watching
 
 _MEMORY = Path("/dev/shm")
 _LIFE_MS = 500_000
-Cast = Callable[[Random], list[ScheduleSpec]]
-_CASTS: tuple[Cast, ...] = (crowd, crowd, company)
+_STRANGE_MS = 14_400_000
 
 
 class Violation(AssertionError):
     """An invariant did not hold in the life of a seed."""
 
-    def __init__(self, seed: int, why: str, trail: list[str]) -> None:
+    def __init__(self, seed: int | None, why: str, trail: list[str]) -> None:
         super().__init__(f"seed {seed}: {why}")
         self.seed = seed
         self.why = why
@@ -35,23 +36,44 @@ class Violation(AssertionError):
         return Violation, (self.seed, self.why, self.trail)
 
 
+class Kind(StrEnum):
+    """What a life is about."""
+
+    CROWD = "crowd"  # many schedules that come due together
+    COMPANY = "company"  # those of every kind, some of which follow others
+    CLOCKS = "clocks"  # times in which the clock can't be relied on
+
+
+_KINDS = (Kind.CROWD, Kind.CROWD, Kind.CROWD, Kind.COMPANY, Kind.CLOCKS)
+_CASTS: dict[Kind, Callable[[Random], list[ScheduleSpec]]] = {
+    Kind.CROWD: crowd,
+    Kind.COMPANY: company,
+    Kind.CLOCKS: plain_crowd,
+}
+
+
 def live(
-    seed: int, folder: Path, *, for_ms: int = _LIFE_MS, cast: Cast | None = None
+    seed: int, folder: Path, *, for_ms: int | None = None, kind: Kind | None = None
 ) -> tuple[Figures, Machine]:
     """The life of a seed, in an empty folder 0700, with what it has done. Raises Violation.
 
-    With a `cast` of its own, else one that the seed chooses.
+    Of that `kind`, else of one that the seed chooses.
     """
     before_s = time.process_time()
     dice = Random(f"{seed} cast")
-    specs = (cast or dice.choice(_CASTS))(dice)
+    kind = kind or dice.choice(_KINDS)
+    specs = _CASTS[kind](dice)
     machine = Machine(folder, seed=seed, start_ms=START_MS)
     try:
         with watching(machine):
-            life = Life(machine, specs)
+            life = Life(machine, specs, is_exact=kind is not Kind.CLOCKS)
             try:
-                maltreated(life, for_ms=for_ms)
-                life.finish()
+                if kind is Kind.CLOCKS:
+                    strange_times(life, for_ms=for_ms or _STRANGE_MS)
+                    come_to_senses(life)
+                else:
+                    maltreated(life, for_ms=for_ms or _LIFE_MS)
+                    life.finish()
             finally:
                 life.close()
     except AssertionError as error:
@@ -59,10 +81,10 @@ def live(
     return life.figures(took_s=time.process_time() - before_s), machine
 
 
-def live_once(seed: int, *, for_ms: int = _LIFE_MS, cast: Cast | None = None) -> Figures:
+def live_once(seed: int, *, for_ms: int | None = None, kind: Kind | None = None) -> Figures:
     """The same, in a folder in memory that is removed afterwards."""
     with folder_in_memory() as folder:
-        return live(seed, folder, for_ms=for_ms, cast=cast)[0]
+        return live(seed, folder, for_ms=for_ms, kind=kind)[0]
 
 
 @contextmanager

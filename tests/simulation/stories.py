@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 from edgecron.model import CatchUp, OnInterrupt, OnShutdown, Overlap, ScheduleSpec
@@ -165,7 +166,7 @@ def tell(name: str, folder: Path, *, hit: tuple[int, Hit] | None = None) -> Mach
     machine = Machine(folder, seed=f"{name} {hit}", start_ms=START_MS)
     try:
         with watching(machine):
-            life = Life(machine, story.specs)
+            life = Life(machine, story.specs, content=_beginning(name))
             life.options = {"max_running": 4, "on_shutdown": story.on_shutdown}
             life.engines_wanted = story.engines
             machine.reached = 0
@@ -179,6 +180,16 @@ def tell(name: str, folder: Path, *, hit: tuple[int, Hit] | None = None) -> Mach
     except AssertionError as error:
         raise Violation(-1, f"story {name} hit {hit}: {error}", machine.trail) from error
     return machine
+
+
+@cache
+def _beginning(name: str) -> bytes:
+    """The database in which the schedules of a story are, made once."""
+    with folder_in_memory() as folder:
+        machine = Machine(folder, seed=name, start_ms=START_MS)
+        with watching(machine):
+            Life(machine, STORIES[name].specs).close()
+        return machine.path.read_bytes()
 
 
 def tell_once(name: str, *, hit: tuple[int, Hit] | None = None) -> Machine:

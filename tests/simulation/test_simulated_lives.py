@@ -6,15 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from simulation.casts import company
 from simulation.judging import TABLE
 from simulation.lives import Figures
-from simulation.seeds import live, live_once
+from simulation.seeds import Kind, live, live_once
 
 
 def live_in(folder: Path, seed: int, for_ms: int) -> tuple[list[str], int, int, int]:
     folder.mkdir(mode=0o700)
-    figures, machine = live(seed, folder, for_ms=for_ms, cast=company)
+    figures, machine = live(seed, folder, for_ms=for_ms, kind=Kind.COMPANY)
     return machine.trail, machine.digest, machine.reached, figures.fires
 
 
@@ -28,12 +27,24 @@ def test_no_life_of_a_few_seeds_breaks_an_invariant() -> None:
     total = Figures()
 
     for seed in range(1, 4):
-        total.add(live_once(seed, for_ms=60_000, cast=company))
+        total.add(live_once(seed, for_ms=60_000, kind=Kind.COMPANY))
 
     assert total.fires > 500
     assert total.runs > 300
     assert sum(total.kills.values()) > 5
     assert total.recoveries > 10
+
+
+@pytest.mark.failure(3)
+@pytest.mark.failure(4)
+@pytest.mark.failure(5)
+@pytest.mark.failure(6)
+def test_no_life_in_strange_times_breaks_an_invariant() -> None:
+    figures = live_once(5, for_ms=3_600_000, kind=Kind.CLOCKS)
+
+    assert figures.faults["clock set"] > 3
+    assert figures.faults["reboot"] > 0
+    assert figures.runs > 100
 
 
 @pytest.mark.slow

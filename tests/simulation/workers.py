@@ -23,19 +23,17 @@ def live(seed: int) -> object:
         return violation
 
 
-def tell_all(name: str) -> tuple[str, dict[str, int], list[str]]:
-    """A story with each kind of thing at each of its points: how many of each, and what broke."""
+def tell_all(kind: str, name: str) -> tuple[int, list[str]]:
+    """A story with one kind of thing at each of its points: how many those are, and what broke."""
     from simulation.points import Hit
     from simulation.seeds import Violation
     from simulation.stories import count_points, tell_once
 
-    counts: dict[str, int] = {}
+    points = count_points(name)
     violations = []
-    for kind in Hit:
-        for number in range(1, count_points(name) + 1):
-            try:
-                tell_once(name, hit=(number, kind))
-            except Violation as violation:
-                violations.append(str(violation))
-            counts[kind] = counts.get(kind, 0) + 1
-    return name, counts, violations
+    for number in range(1, points + 1):
+        try:
+            tell_once(name, hit=(number, Hit(kind)))
+        except Violation as violation:
+            violations.append(str(violation))
+    return points, violations

@@ -1,0 +1,125 @@
+"""The judge can tell: what is spoilt behind its back is found, and named by its invariant."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import apsw
+import pytest
+
+from simulation.casts import START_MS
+from simulation.lives import Life
+from simulation.machine import Machine
+from simulation.people import wish
+from simulation.points import watching
+from simulation.seeds import folder_in_memory
+
+SPEC = wish("plain", periods_s=(5,), anchor_ms=START_MS, lasts_s=1)
+
+
+def sql(text: str) -> Callable[[Life], object]:
+    """Somebody else changes the database."""
+
+    def spoil(life: Life) -> None:
+        connection = apsw.Connection(str(life.machine.path))
+        connection.execute("DROP TRIGGER executions_final")
+        connection.execute("PRAGMA ignore_check_constraints = 1")
+        connection.execute(text)
+        connection.close()
+
+    return spoil
+
+
+def start_twice(life: Life) -> None:
+    body = next(iter(life.machine.bodies.values()))
+    life.machine.bodies["again"] = replace(body, token="again")
+
+
+def start_early(life: Life) -> None:
+    for body in life.machine.bodies.values():
+        body.highest_ms = START_MS - 1
+
+
+def start_beside(life: Life) -> None:
+    first, second = list(life.machine.bodies.values())[:2]
+    life.machine.bodies[second.token] = replace(second, beside=(first.token,))
+
+
+def end_otherwise(life: Life) -> None:
+    for body in life.machine.bodies.values():
+        body.exit_code = 7
+
+
+def forget_a_row(life: Life) -> None:
+    body = next(iter(life.machine.bodies.values()))
+    life.machine.bodies["unknown"] = replace(body, token="unknown", execution_id=999)
+
+
+UNSEEN = {  # before the judge has looked at all
+    "I1": sql(
+        """UPDATE executions SET attempt = 2, max_attempts = 2,
+               plan_at = (SELECT plan_at FROM executions WHERE id = 1) WHERE id = 2"""
+    ),
+    "I3": start_twice,
+    "I5": forget_a_row,
+    "I6": end_otherwise,
+    "I7": start_beside,
+    "I12": sql("UPDATE executions SET attempt = 3, max_attempts = 2 WHERE id = 1"),
+    "I13": sql("UPDATE executions SET status = 'skipped', reason = NULL WHERE id = 1"),
+    "I15": sql("UPDATE executions SET plan_at = plan_at + 1 WHERE id = 2"),
+    "I17": start_early,
+}
+SEEN = {  # what it has seen is changed
+    "I8": sql("UPDATE executions SET exit_code = 9 WHERE id = 1"),
+    "I10": sql("DELETE FROM executions WHERE id = 1"),
+    "I11": sql("UPDATE schedules SET next_plan_at = next_plan_at - 5000"),
+}
+
+
+def spoilt(spoil: Callable[[Life], object], *, is_seen: bool) -> str:
+    """What the judge says of a short life in which something was spoilt."""
+    with folder_in_memory() as folder:
+        machine = Machine(folder, seed=1, start_ms=START_MS)
+        with watching(machine):
+            life = Life(machine, [SPEC])
+            try:
+                life.run(17_000)
+                if is_seen:
+                    life.judge.check()
+                    life.judge.checks += 7  # the next one looks at everything
+                spoil(life)
+                with pytest.raises(AssertionError) as caught:
+                    life.judge.check()
+            finally:
+                life.close()
+    return str(caught.value)
+
+
+@pytest.mark.parametrize("invariant", UNSEEN)
+def test_what_is_wrong_is_found(invariant: str) -> None:
+    told = spoilt(UNSEEN[invariant], is_seen=False)
+
+    assert told.startswith(f"{invariant} ")
+
+
+@pytest.mark.parametrize("invariant", SEEN)
+def test_what_has_changed_is_found(invariant: str) -> None:
+    told = spoilt(SEEN[invariant], is_seen=True)
+
+    assert told.startswith(f"{invariant} ")
+
+
+def test_an_engine_that_does_nothing_is_found() -> None:
+    with folder_in_memory() as folder:
+        machine = Machine(folder, seed=1, start_ms=START_MS)
+        with watching(machine):
+            life = Life(machine, [SPEC])
+            try:
+                life.run(7_000)
+                life.daemons[0].stepper.stalled_until_ms = machine.true_ms + 60_000
+                life.run(30_000)
+                with pytest.raises(AssertionError, match="I16"):
+                    life.judge.check_recovered()
+            finally:
+                life.close()
