@@ -26,12 +26,13 @@ def check_files(database: Path, state_dir: Path) -> list[Finding]:
         database.with_name(f"{database.name}-shm"): 0o600,
         state_dir: 0o700,
     }
-    if state_dir.exists() and not state_dir.is_dir():
+    if os.path.lexists(state_dir) and (state_dir.is_symlink() or not state_dir.is_dir()):
         del wanted[state_dir]
+        what = "a symbolic link" if state_dir.is_symlink() else "no folder"
         wide.append(
             problem(
                 "files",
-                f"{state_dir} is no folder, and no engine can start",
+                f"{state_dir} is {what}, and no engine can start",
                 hint=f"move it away: mv {quote(str(state_dir))} {quote(f'{state_dir}.old')}",
             )
         )

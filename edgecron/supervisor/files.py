@@ -5,10 +5,12 @@ Everything is 0600 in a folder 0700, never followed through a symlink, and close
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import fcntl
 import os
 import re
+import stat
 from pathlib import Path
 
 from edgecron.errors import SupervisorUnavailable
@@ -21,12 +23,17 @@ _KEY = re.compile(r"[0-9a-f]{8,64}", re.ASCII)
 def prepare_state_dir(state_dir: Path) -> Path:
     """The absolute folder, made with mode 0700 where it is missing, and closed to others.
 
-    Raises SupervisorUnavailable where it can't be made or belongs to somebody else.
+    Raises SupervisorUnavailable where it can't be made or belongs to somebody else, and where
+    something else has its name: a link would lead what is private elsewhere.
     """
     folder = Path(os.path.abspath(state_dir))
     try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        seen = folder.stat()
+        with contextlib.suppress(FileExistsError):
+            folder.mkdir(mode=0o700, parents=True)
+        seen = folder.lstat()
+        if not stat.S_ISDIR(seen.st_mode):
+            what = "a symbolic link" if stat.S_ISLNK(seen.st_mode) else "no folder"
+            raise SupervisorUnavailable(f"state folder '{folder}' is {what}")
         if seen.st_uid != os.geteuid():
             raise SupervisorUnavailable(
                 f"state folder '{folder}' belongs to user {seen.st_uid}, expected {os.geteuid()}"
@@ -39,11 +46,11 @@ def prepare_state_dir(state_dir: Path) -> Path:
 
 
 def list_names(state_dir: Path) -> list[str]:
-    """The names of all files in the folder, none where it is missing."""
+    """The names of all files in the folder; none where it is missing, or no folder."""
     # Not by glob, which takes four times as long: engines with nothing else to do ask this.
     try:
         return os.listdir(state_dir)
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return []
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -250,6 +250,43 @@ def test_a_file_in_place_of_the_state_folder_is_to_be_moved_away(
 
     assert (status, message) == ("problem", f"{folder} is no folder, and no engine can start")
     assert hint == f"move it away: mv {folder} {folder}.old"
+
+
+@pytest.mark.failure(63)
+@pytest.mark.parametrize("is_dangling", [False, True])
+def test_a_link_in_place_of_the_state_folder_leads_nobody_elsewhere(
+    edgecron: Edgecron, backup: str, database: Path, is_dangling: bool
+) -> None:
+    folder, elsewhere = state_dir(database), database.with_name("elsewhere")
+    if not is_dangling:
+        elsewhere.mkdir(mode=0o700)
+    folder.symlink_to(elsewhere)
+
+    said = [edgecron("daemon"), edgecron("run", backup, "--wait")]
+    queued = edgecron("run", backup)
+    status, message, hint = only(edgecron("doctor", "--json"), "files")
+
+    assert [one.code for one in said] == [5, 125]
+    assert all(f"state folder '{folder}' is a symbolic link" in one.err for one in said)
+    assert queued.code == 0
+    assert (status, message) == (
+        "problem",
+        f"{folder} is a symbolic link, and no engine can start",
+    )
+    assert hint == f"move it away: mv {folder} {folder}.old"
+    assert is_dangling or list(elsewhere.iterdir()) == []
+
+
+@pytest.mark.parametrize("make", [Path.touch, os.mkfifo])
+def test_what_is_no_state_folder_keeps_no_run_from_being_queued(
+    edgecron: Edgecron, backup: str, database: Path, make: Callable[[Path], object]
+) -> None:
+    make(state_dir(database))
+
+    said = edgecron("run", backup), edgecron("status"), edgecron("daemon")
+
+    assert [one.code for one in said] == [0, 0, 5]
+    assert "is no folder" in said[2].err
 
 
 @pytest.mark.failure(51)
