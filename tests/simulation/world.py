@@ -153,13 +153,15 @@ class SimRunner:
 class SimLiveness:
     """Locks and journals of the virtual processes."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: World, key: str) -> None:
         self._world = world
+        self._key = key
 
     def engine_is_alive(self, key: str) -> bool:
         return key in self._world.engines
 
     def supervisor_is_alive(self, supervisor_id: str) -> bool:
+        self._world.let_others_ask(self._key)
         supervisor = self._world.supervisors.get(supervisor_id)
         return supervisor is not None and self._world.is_alive(supervisor)
 
@@ -171,6 +173,7 @@ class SimLiveness:
         ]
 
     def judge(self, supervisor_id: str, tokens: Iterable[str]) -> dict[str, Verdict]:
+        self._world.let_others_ask(self._key)
         supervisor = self._world.supervisors.get(supervisor_id)
         return {token: self._judge(supervisor, token) for token in tokens}
 
@@ -256,6 +259,7 @@ class World:
         self.crash_at: int | None = None
         self.archive: dict[int, dict[str, Any]] = {}  # what retention has removed
         self.peer_chance = 0.0  # that somebody else moves between two calls of the store
+        self.ask_chance = 0.0  # likewise, as an engine asks who lives and what journals say
         self._in_step: set[str] = set()
         self.calls = 0
         self._made = 0
@@ -343,7 +347,7 @@ class World:
             clock=self.clock,
             start_runner=lambda: self.start_runner(key),
             adopt=lambda supervisor_id, rows: self.adopt(key, supervisor_id, rows),
-            liveness=SimLiveness(self),
+            liveness=SimLiveness(self, key),
             key=key,
             pid=self._made,
             queues=(COMMAND_QUEUE,),
@@ -384,6 +388,16 @@ class World:
                 self.kill_engine(other)
         supervisor = self.supervisors[self.random.choice(sorted(self.supervisors))]
         self.turn(supervisor)
+
+    def let_others_ask(self, key: str) -> None:
+        """Let somebody else move while an engine asks about the others."""
+        if self.ask_chance and self.random.random() < self.ask_chance:
+            others = sorted(self.engines.keys() - self._in_step - {key})
+            if others:
+                self.step(self.random.choice(others))
+            elif self.supervisors:
+                supervisor = self.supervisors[self.random.choice(sorted(self.supervisors))]
+                self.turn(supervisor)
 
     def look_at_claim(self, key: str, answer: object) -> None:
         """Judge what a call of the store has just granted, if it was a claim."""
@@ -525,6 +539,7 @@ class World:
     def settle(self, *, for_ms: int = 120_000, every_ms: int = 1000) -> None:
         """No more faults; one engine, and time until everything that was begun has ended."""
         self.crash_chance = self.fault_chance = self.wait_chance = self.peer_chance = 0.0
+        self.ask_chance = 0.0
         self.crash_at = None
         if not self.engines:
             self.start_engine()

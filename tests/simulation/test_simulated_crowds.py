@@ -1,0 +1,56 @@
+"""Engines that get in each other's way all the time: two of them recover the same run at once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from simulation.invariants import check
+from simulation.test_simulation import SPECS, START_MS, a_world, meddle, model_of, quiesce
+from simulation.world import World
+
+SEEDS = (
+    *range(1, 6),
+    *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(6, 301)),
+)
+
+
+def jostle(world: World) -> None:
+    """One random move; engines die as often as they step, and others are there already."""
+    dice = world.random.random()
+    engines = sorted(world.engines)
+    if dice < 0.50 and engines:
+        world.step(world.random.choice(engines))
+    elif dice < 0.68:
+        world.clock.advance_ms(world.random.choice((200, 1000, 3000)))
+    elif dice < 0.86:
+        while len(world.engines) < 3:
+            world.start_engine(max_running=world.random.choice((3, 8)))
+    elif dice < 0.93 and engines:
+        world.kill_engine(world.random.choice(engines))
+    elif dice < 0.97 and world.supervisors:
+        world.kill_supervisor(world.random.choice(sorted(world.supervisors)))
+    elif dice < 0.99 and world.supervisors:
+        world.turn(world.supervisors[world.random.choice(sorted(world.supervisors))])
+    else:
+        meddle(world)
+
+
+@pytest.mark.failure(17)
+@pytest.mark.failure(22)
+@pytest.mark.parametrize("seed", SEEDS)
+def test_engines_that_recover_the_same_runs_at_once_run_none_twice(
+    tmp_path: Path, seed: int
+) -> None:
+    world = a_world(tmp_path, seed)
+    world.peer_chance = world.random.choice((0.1, 0.3))
+    world.ask_chance = 0.5
+    world.wait_chance = 0.5
+    world.fault_chance = world.random.choice((0.0, 0.02))
+
+    for _ in range(160):
+        jostle(world)
+    removed_ms = quiesce(world)
+
+    check(world, model_of(SPECS), made_ms=START_MS, until_ms=removed_ms)
