@@ -190,6 +190,19 @@ def test_what_never_started_is_queued_again_under_another_token(
     assert bench.end(*again) == [True]
 
 
+def test_what_was_claimed_anew_is_not_queued_again_by_who_saw_it_before(
+    bench: Bench, granted: Granted
+) -> None:
+    [before] = bench.store.find_running()
+    bench.store.requeue(before, now_ms=bench.now)
+    [again] = bench.fill().granted
+
+    assert not bench.store.requeue(before, now_ms=bench.now)
+
+    [row] = bench.store.find_running()
+    assert row.lease_token == again.lease_token
+
+
 def test_queueing_again_what_moved_on_changes_nothing(bench: Bench, granted: Granted) -> None:
     [row] = bench.store.find_running()
     bench.end(granted)
