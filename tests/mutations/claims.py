@@ -5,6 +5,7 @@ from __future__ import annotations
 from .hunts import CLOCKS, CRASHES, CUTS, EVERY_CALL, fails
 from .mutation import Edit, Hunt, Mutation
 
+_CLAIMS = "tests/store/test_store_claims.py"
 _ADVANCE = "store/claims.py"
 ALL: tuple[Mutation, ...] = (
     Mutation(
@@ -59,6 +60,40 @@ ALL: tuple[Mutation, ...] = (
         ),
         hunt=Hunt(tests=(CLOCKS,), says=fails("I[124]")),
         is_quick=True,
+    ),
+    Mutation(
+        name="advance-by-time",
+        guard="the next time that a claim must still find",
+        proves=("I4", "22"),
+        edits=(
+            Edit(
+                file=_ADVANCE,
+                old="WHERE id = :id AND next_plan_at = :plan AND next_run_at = :run\n"
+                "               AND revision",
+                new="WHERE id = :id AND revision",
+            ),
+        ),
+        hunt=Hunt(tests=(_CLAIMS,), says="test_the_second_engine_loses"),
+    ),
+    Mutation(
+        name="advance-by-revision",
+        guard="the revision that a claim must still find",
+        proves=("I15", "13", "26"),
+        edits=(Edit(file=_ADVANCE, old="AND revision = :revision AND enabled", new="AND enabled"),),
+        hunt=Hunt(tests=(_CLAIMS,), says="test_an_edit_between_look_and_claim_wins"),
+    ),
+    Mutation(
+        name="advance-count",
+        guard="the row count of the conditional update",
+        proves=("I4", "22"),
+        edits=(
+            Edit(
+                file=_ADVANCE,
+                old="for plan, count in zip(plans, counts, strict=True) if count == 1}",
+                new="for plan, count in zip(plans, counts, strict=True)}",
+            ),
+        ),
+        hunt=Hunt(tests=(_CLAIMS,), says="test_the_second_engine_loses"),
     ),
     Mutation(
         name="decided-until",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .hunts import POLICIES, fails
+from .hunts import CRASHES, EVERY_CALL, POLICIES, fails
 from .mutation import Edit, Hunt, Mutation
 
 _ENDING = "store/ending.py"
@@ -29,6 +29,26 @@ ALL: tuple[Mutation, ...] = (
         is_quick=True,
     ),
     Mutation(
+        name="end-of-what-runs",
+        guard="only what runs is ended, by the statement and by the database",
+        proves=("I8", "29"),
+        edits=(
+            Edit(
+                file=_ENDING,
+                old="    WHERE id = :id AND lease_token = :token AND status = 'running'\n"
+                "    RETURNING id, lease_token, schedule_id",
+                new="    WHERE id = :id AND lease_token = :token\n"
+                "    RETURNING id, lease_token, schedule_id",
+            ),
+            Edit(
+                file="store/migrations/0004_leaner_runs.sql",
+                old="WHEN OLD.status NOT IN ('queued', 'running') AND (\n",
+                new="WHEN OLD.status NOT IN ('queued', 'running') AND FALSE AND (\n",
+            ),
+        ),
+        hunt=Hunt(tests=(POLICIES, CRASHES), says=fails("I[268]")),
+    ),
+    Mutation(
         name="terminal-rows",
         guard="the database itself refuses to change what has ended",
         proves=("I8", "29"),
@@ -40,6 +60,24 @@ ALL: tuple[Mutation, ...] = (
             ),
         ),
         hunt=Hunt(tests=("tests/store/test_sqlite_rows.py",), says="terminal|final|ended"),
+    ),
+    Mutation(
+        name="requeue-by-token",
+        guard="the token of what is queued again",
+        proves=("I3", "17"),
+        edits=(
+            Edit(
+                file=_ENDING,
+                old="WHERE id = :id AND lease_token = :token AND status = 'running'\n"
+                "               RETURNING schedule_id, cancel",
+                new="WHERE id = :id AND status = 'running'\n"
+                "               RETURNING schedule_id, cancel",
+            ),
+        ),
+        hunt=Hunt(
+            tests=("tests/store/test_store_ends.py",),
+            says="test_what_was_claimed_anew_is_not_queued_again",
+        ),
     ),
     Mutation(
         name="retry-of-its-revision",
@@ -76,5 +114,41 @@ ALL: tuple[Mutation, ...] = (
         proves=("I12", "26"),
         edits=(Edit(file=_AFTER, old="    if row.is_unwanted:\n", new="    if False:\n"),),
         hunt=Hunt(tests=(POLICIES,), says=fails("I12")),
+    ),
+    Mutation(
+        name="interrupted-is-not-retried",
+        guard="what was interrupted runs again only where the schedule asks",
+        proves=("I12", "17"),
+        edits=(
+            Edit(
+                file="retrying.py",
+                old="return ended.finished_ms if policy.on_interrupt is OnInterrupt.RETRY"
+                " else None",
+                new="return ended.finished_ms",
+            ),
+        ),
+        hunt=Hunt(tests=(POLICIES,), says=fails("I12")),
+    ),
+    Mutation(
+        name="end-before-acknowledgement",
+        guard="a supervisor keeps an end until that is committed",
+        proves=("I6", "15", "17"),
+        edits=(
+            Edit(
+                file="engine/ends.py",
+                old="        batch = None\n"
+                "        if len(outcomes) == len(taken) and self._may_fill():\n",
+                new="        batch = None\n"
+                "        schedules = self._live.settle(outcomes)\n"
+                "        if len(outcomes) == len(taken) and self._may_fill():\n",
+            ),
+            Edit(
+                file="engine/ends.py",
+                old="        del self._unsaved[: len(taken)]\n"
+                "        schedules = self._live.settle(outcomes)\n",
+                new="        del self._unsaved[: len(taken)]\n",
+            ),
+        ),
+        hunt=Hunt(tests=(EVERY_CALL, CRASHES, POLICIES), says=fails("I[346]")),
     ),
 )

@@ -20,7 +20,7 @@ NEEDS = (
     "::test_nothing_starts_without_what_it_needs_and_nothing_waits_for_ever"
 )
 CLOCKS = f"{_SIMULATION}/test_simulated_clocks.py"
-MONTH = f"{_SIMULATION}/test_simulated_month.py"
+CROWDS = f"{_SIMULATION}/test_simulated_crowds.py"
 
 # The power loss laboratory.
 CUTS = (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .hunts import CRASHES, POLICIES, fails
+from .hunts import BY_HAND, CRASHES, CROWDS, NEEDS, POLICIES, fails
 from .mutation import Edit, Hunt, Mutation
 
 _LIMITS = "tests/engine/test_engine_limits.py"
@@ -21,7 +21,7 @@ ALL: tuple[Mutation, ...] = (
                 new="            self._places = seat.max_running\n",
             ),
         ),
-        hunt=Hunt(tests=(_NO_LIMIT, _LIMITS), says="test_(no_limit|an_engine_s_limit)"),
+        hunt=Hunt(tests=(CRASHES,), says="I7 an engine runs"),
     ),
     Mutation(
         name="group-limit",
@@ -53,5 +53,82 @@ ALL: tuple[Mutation, ...] = (
             ),
         ),
         hunt=Hunt(tests=(CRASHES, POLICIES), says=fails("I7")),
+    ),
+    Mutation(
+        name="overlap",
+        guard="a fire looks at what is active of its schedule",
+        proves=("I7",),
+        edits=(
+            Edit(file="admission.py", old="    if active < limit:\n", new="    if True:\n"),
+            Edit(
+                file="admission.py",
+                old="return run_or_wait if active + occupancy.backfilling < limit"
+                " else Admission.QUEUE",
+                new="return run_or_wait",
+            ),
+        ),
+        hunt=Hunt(tests=(CROWDS,), says=fails("I7")),
+    ),
+    Mutation(
+        name="retry-is-active",
+        guard="a fire is active while its next attempt waits",
+        proves=("I7",),
+        edits=(
+            Edit(
+                file="admission.py",
+                old="        return self.running - self.backfilling + self.queued"
+                " + self.retrying\n",
+                new="        return self.running - self.backfilling + self.queued\n",
+            ),
+        ),
+        hunt=Hunt(tests=(POLICIES,), says=fails("I7")),
+    ),
+    Mutation(
+        name="in-sequence",
+        guard="what catches up runs one after the other",
+        proves=("28", "50"),
+        edits=(
+            Edit(
+                file="admission.py",
+                old="    if is_backfill and is_behind(cause=cause, occupancy=occupancy):\n"
+                "        return False\n",
+                new="",
+            ),
+            Edit(
+                file="store/queued.py",
+                old="elif row.cause is Cause.BACKFILL and is_behind("
+                "cause=row.cause, occupancy=occupancy):",
+                new="elif False:",
+            ),
+        ),
+        hunt=Hunt(tests=(BY_HAND,), says="not in sequence"),
+    ),
+    Mutation(
+        name="pause-of-what-waits",
+        guard="a pause holds what is queued",
+        proves=("26",),
+        edits=(
+            Edit(
+                file="store/inorder.py",
+                old="AND (e.cause = 'manual' OR (s.enabled AND s.deleted_at IS NULL\n"
+                "                    AND (s.paused_until IS NULL OR s.paused_until <= :now)))\n",
+                new="\n",
+            ),
+        ),
+        hunt=Hunt(tests=(POLICIES,), says="held by a pause"),
+    ),
+    Mutation(
+        name="needs",
+        guard="what a run needs is judged right before it starts",
+        proves=("I17",),
+        edits=(
+            Edit(
+                file="store/queued.py",
+                old="        unmet = self._needs.find_unmet(row.needs, row.cause)\n"
+                "        if unmet is not None:\n",
+                new="        unmet = None\n        if unmet is not None:\n",
+            ),
+        ),
+        hunt=Hunt(tests=(NEEDS,), says="without a success of good|never"),
     ),
 )

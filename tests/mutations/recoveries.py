@@ -5,6 +5,7 @@ from __future__ import annotations
 from .hunts import CRASHES, POLICIES, fails
 from .mutation import Edit, Hunt, Mutation
 
+_STORIES = "tests/engine/test_engine_recovery.py"
 _RECOVERY = "engine/recovery.py"
 
 ALL: tuple[Mutation, ...] = (
@@ -45,5 +46,32 @@ ALL: tuple[Mutation, ...] = (
         ),
         hunt=Hunt(tests=(CRASHES, POLICIES), says=fails("I[67]")),
         is_quick=True,
+    ),
+    Mutation(
+        name="supervisor-on-record",
+        guard="whom an engine claims for is on record before it claims",
+        proves=("I6", "17"),
+        edits=(
+            Edit(
+                file="engine/core.py",
+                old="            self._store.note_supervisor("
+                "self._claiming.seat().engine_id, supervisor_id)\n",
+                new="",
+            ),
+        ),
+        hunt=Hunt(tests=(_STORIES,), says="test_the_files_of_a_supervisor_stay"),
+    ),
+    Mutation(
+        name="adoption-on-record",
+        guard="what an adopted supervisor runs is put down as its new engine's",
+        proves=("I14",),
+        edits=(
+            Edit(
+                file=_RECOVERY,
+                old="            self._put_down_as_ours(adoption.started)\n",
+                new="            pass\n",
+            ),
+        ),
+        hunt=Hunt(tests=(_STORIES,), says="test_what_runs_when_its_engine_dies_is_adopted"),
     ),
 )

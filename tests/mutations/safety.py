@@ -5,6 +5,7 @@ from __future__ import annotations
 from .hunts import CUTS
 from .mutation import Edit, Hunt, Mutation
 
+_PROCESSES = "tests/engine/test_engine_processes.py"
 _FILE = "tests/store/test_sqlite_file.py"
 
 ALL: tuple[Mutation, ...] = (
@@ -23,6 +24,22 @@ ALL: tuple[Mutation, ...] = (
             tests=(CUTS,), says="AssertionError: (lost|less than when a call had last returned)"
         ),
         is_quick=True,
+    ),
+    Mutation(
+        name="rollback",
+        guard="a transaction that failed leaves nothing",
+        proves=("51", "15"),
+        edits=(
+            Edit(
+                file="store/connection.py",
+                old='                    self._connection.execute("ROLLBACK")\n',
+                new='                    self._connection.execute("COMMIT")\n',
+            ),
+        ),
+        hunt=Hunt(
+            tests=("tests/store/test_sqlite_file.py", "tests/store/test_store_schedules.py"),
+            says="test_",
+        ),
     ),
     Mutation(
         name="schema-under-the-lock",

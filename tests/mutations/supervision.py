@@ -95,6 +95,38 @@ ALL: tuple[Mutation, ...] = (
         ),
     ),
     Mutation(
+        name="lock-closed-in-commands",
+        guard="no command inherits its supervisor's lock",
+        proves=("38", "18"),
+        edits=(
+            Edit(
+                file="supervisor/process.py",
+                old="fcntl.fcntl(taken_fd, fcntl.F_DUPFD_CLOEXEC, above + 1)",
+                new="fcntl.fcntl(taken_fd, fcntl.F_DUPFD, above + 1)",
+            ),
+        ),
+        hunt=Hunt(
+            tests=(f"{_PROCESS}::test_no_command_holds_the_lock",),
+            says="test_no_command_holds_the_lock",
+        ),
+    ),
+    Mutation(
+        name="session-of-its-own",
+        guard="a command has a session and a process group of its own",
+        proves=("32", "33", "36"),
+        edits=(
+            Edit(
+                file="supervisor/spawn.py",
+                old="start_new_session=True,",
+                new="start_new_session=False,",
+            ),
+        ),
+        hunt=Hunt(
+            tests=(f"{_COMMANDS}::test_a_command_has_its_own_session_and_group",),
+            says="test_a_command_has_its_own_session_and_group",
+        ),
+    ),
+    Mutation(
         name="journal-checksum",
         guard="a line of a journal is believed by its checksum",
         proves=("16",),
@@ -106,6 +138,19 @@ ALL: tuple[Mutation, ...] = (
             ),
         ),
         hunt=Hunt(tests=(TORN_JOURNALS, _JOURNAL), says="test_.*journal"),
+    ),
+    Mutation(
+        name="torn-line",
+        guard="a journal that ends within a line is not intact",
+        proves=("16", "17"),
+        edits=(
+            Edit(
+                file="supervisor/journal.py",
+                old='    is_intact = lines[-1] == b""\n',
+                new="    is_intact = True\n",
+            ),
+        ),
+        hunt=Hunt(tests=(_JOURNAL,), says="test_.*"),
     ),
     Mutation(
         name="boot-of-a-journal",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .hunts import ORACLE
+from .hunts import CROWDS, ORACLE, fails
 from .mutation import Edit, Hunt, Mutation
 
 _CRON = "triggers/crontrigger.py"
@@ -34,5 +34,102 @@ ALL: tuple[Mutation, ...] = (
             says=r"assert \[[^\n]*\] == \[",
         ),
         is_quick=True,
+    ),
+    Mutation(
+        name="gap",
+        guard="a fixed time in a gap runs at its end",
+        proves=("1",),
+        edits=(
+            Edit(
+                file=_CRON,
+                old="wall = mark if since <= start else max(wall, mark)",
+                new="wall = max(wall, mark)",
+            ),
+        ),
+        hunt=Hunt(tests=(ORACLE,), says=r"assert \[[^\n]*\] == \["),
+    ),
+    Mutation(
+        name="fold",
+        guard="a fixed time in a repeated hour runs once",
+        proves=("2",),
+        edits=(
+            Edit(
+                file=_CRON,
+                old="wall = mark if since <= start else max(wall, mark)",
+                new="wall = mark if since <= start and mark < wall else wall",
+            ),
+        ),
+        hunt=Hunt(tests=(ORACLE,), says=r"assert \[[^\n]*\] == \["),
+    ),
+    Mutation(
+        name="day-fields",
+        guard="the day fields are ORed where neither starts with a star",
+        proves=("1",),
+        edits=(
+            Edit(
+                file="triggers/days.py",
+                old="wanted | weekly if self.is_ored else wanted & weekly",
+                new="wanted & weekly",
+            ),
+        ),
+        hunt=Hunt(
+            tests=(f"{ORACLE}::test_random_texts_agree_with_the_oracle_around_changes",),
+            says=r"assert \[[^\n]*\] == \[",
+        ),
+    ),
+    Mutation(
+        name="never-early",
+        guard="nothing starts before it is due",
+        proves=("I17",),
+        edits=(
+            Edit(
+                file="store/looking.py",
+                old="next_run_at IS NOT NULL AND next_run_at <= :now\n",
+                new="next_run_at IS NOT NULL AND next_run_at <= :now + 500\n",
+            ),
+        ),
+        hunt=Hunt(tests=(CROWDS,), says=fails("I17")),
+    ),
+    Mutation(
+        name="range-before-the-fire",
+        guard="a missed range ends before the fire that catches up",
+        proves=("I15", "3"),
+        edits=(
+            Edit(
+                file="catchup.py",
+                old="last_missed_ms = fires[0].plan_ms - 1 if fires else latest_ms",
+                new="last_missed_ms = fires[0].plan_ms if fires else latest_ms",
+            ),
+        ),
+        hunt=Hunt(tests=(CROWDS,), says=fails("I15")),
+    ),
+    Mutation(
+        name="range-up-to-its-end",
+        guard="a missed range takes in its last plan time",
+        proves=("I15", "3"),
+        edits=(
+            Edit(
+                file="catchup.py",
+                old="last_missed_ms = fires[0].plan_ms - 1 if fires else latest_ms",
+                new="last_missed_ms = fires[0].plan_ms - 1 if fires else latest_ms - 1",
+            ),
+        ),
+        hunt=Hunt(tests=(CROWDS,), says=fails("I15")),
+    ),
+    Mutation(
+        name="stable-jitter",
+        guard="jitter is a hash, and no random number",
+        proves=("I11",),
+        edits=(
+            Edit(
+                file="planning.py",
+                old='    return int.from_bytes(digest, "big") % (most_ms + 1)\n',
+                new="    from random import randrange\n\n    return randrange(most_ms + 1)\n",
+            ),
+        ),
+        hunt=Hunt(
+            tests=("tests/planning/test_planning_jitter.py",),
+            says="test_a_due_time_is_the_same_each_time_it_is_asked",
+        ),
     ),
 )
