@@ -87,7 +87,8 @@ def partial_file(folder: Path) -> Iterator[Path]:
     try:
         yield path
     finally:
-        _remove(path)
+        with suppress(OSError):  # What went wrong first is told; the next copy clears it away.
+            _remove(path)
         os.close(descriptor)
 
 

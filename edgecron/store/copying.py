@@ -67,7 +67,8 @@ def read_copy(path: Path, *, shown: Path, is_ours: bool = False) -> Contents:
     Messages call it `shown`; `is_ours`: it was copied from a database just now. Raises
     SchemaTooNew for one of a newer edgecron, DatabaseUnusable for a damaged one or none at all.
     """
-    connection = open_alone(path)
+    with _copy_errors(shown, is_ours=is_ours):
+        connection = open_alone(path)
 
     def rows(sql: str) -> list[tuple[Any, ...]]:
         return connection.execute(sql).fetchall()
@@ -179,6 +180,11 @@ def _pages(database: Database, target: Path) -> Iterator[tuple[int, int]]:
 def _copy_errors(shown: Path, *, is_ours: bool) -> Iterator[None]:
     try:
         yield
+    except (apsw.FullError, apsw.IOError, apsw.CantOpenError, apsw.NoMemError) as error:
+        # Of the system: it says nothing of what the file holds.
+        why = "no space left" if isinstance(error, apsw.FullError) else str(error)
+        named = "the copy" if is_ours else shown
+        raise DatabaseUnusable(f"{named} can't be looked through ({why})") from error
     except apsw.Error as error:
         if is_ours:
             # Page by page it was copied as it is.
