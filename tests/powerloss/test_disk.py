@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from random import Random
@@ -9,14 +10,18 @@ from random import Random
 import apsw
 import pytest
 
-from powerloss.disk import SECTOR_BYTES, Disk, Image, Loss
+from powerloss.disk import PAGE_BYTES, SECTOR_BYTES, Disk, Image, Loss
 from powerloss.recorder import (
+    ROOT,
     Create,
     Delete,
     Entry,
     Found,
+    MakeFolder,
     Recorder,
+    Rename,
     Sync,
+    SyncFailed,
     SyncFolder,
     Truncate,
     Write,
@@ -121,6 +126,47 @@ def test_a_deleted_file_may_be_there_again() -> None:
     assert images(Loss.DROPPED, THERE, Delete(name="db"), SyncFolder())[0] == {}
 
 
+def test_names_that_change_in_one_step_are_found_all_changed_or_none() -> None:
+    exchanged = Rename(changes=(((ROOT, "db"), 2), ((ROOT, "new"), 1)))
+    entries: list[Entry] = [THERE, Create(name="new", file=2), SyncFolder(), exchanged]
+
+    left = {(image["db"], image["new"]) for image in images(Loss.REORDERED, *entries)}
+
+    assert left == {(OLD, b""), (b"", OLD)}
+
+
+def test_a_file_is_found_only_where_its_folder_is() -> None:
+    entries: list[Entry] = [
+        MakeFolder(name="state", number=5),
+        Create(name="journal", file=6, folder=5),
+        SyncFolder(folder=5),
+    ]
+
+    assert images(Loss.DROPPED, *entries)[0] == {}
+    assert images(Loss.DROPPED, *entries, SyncFolder())[0] == {"state/journal": b""}
+    assert images(Loss.DROPPED, *entries[:2], SyncFolder())[0] == {}
+
+
+def test_a_file_of_two_names_has_one_content() -> None:
+    linked = Rename(changes=(((ROOT, "other"), 1),))
+
+    for image in images(Loss.REORDERED, THERE, linked, SyncFolder(), OVERWRITE):
+        assert image["db"] == image["other"]
+        assert image.links == {"other": "db"}
+
+
+def test_what_a_sync_refused_is_not_brought_by_the_next_one() -> None:
+    elsewhere = Write(file=1, offset=4 * PAGE_BYTES, content=b"later")
+    refused: list[Entry] = [THERE, OVERWRITE, SyncFailed(file=1), elsewhere, Sync(file=1)]
+
+    assert images(Loss.DROPPED, *refused)[0]["db"].startswith(OLD)
+    assert images(Loss.KEPT, *refused)[0]["db"].startswith(NEW)
+    # What is written again is, and with it all that lies in its page.
+    again = Write(file=1, offset=0, content=b"again")
+    left = images(Loss.DROPPED, *refused, again, Sync(file=1))[0]["db"]
+    assert left.startswith(b"again" + NEW[5:])
+
+
 def kinds(entries: Sequence[Entry]) -> list[str]:
     return [type(entry).__name__ for entry in entries]
 
@@ -164,6 +210,42 @@ def test_a_file_that_was_there_is_taken_into_the_log(tmp_path: Path) -> None:
 
     assert recorder.log[0].entry == Found(files={"a.db": (1, before)})
     assert_is_whole(recorder, path)
+
+
+def test_what_python_does_to_files_is_logged_with_it(tmp_path: Path) -> None:
+    with recording(FakeClock(), tmp_path) as recorder:
+        folder = tmp_path / "state"
+        folder.mkdir()
+        fd = os.open(folder / "journal", os.O_RDWR | os.O_CREAT | os.O_APPEND)
+        os.write(fd, b"first ")
+        os.write(fd, b"second")
+        os.fsync(fd)
+        os.ftruncate(fd, 6)
+        os.close(fd)
+        fd = os.open(folder / "journal", os.O_RDWR)
+        os.pwrite(fd, b"FIR", 0)
+        os.close(fd)
+        with (folder / "journal").open("r+b") as file:
+            file.write(b"f")
+        (folder / "journal").rename(folder / "renamed")
+        os.link(folder / "renamed", tmp_path / "linked")
+        (folder / "renamed").unlink()
+
+    entries = [logged.entry for logged in recorder.log]
+    [made, created] = entries[:2]
+    assert isinstance(made, MakeFolder)
+    assert isinstance(created, Create)
+    file_number = created.file
+    assert created == Create(name="journal", file=file_number, folder=made.number)
+    assert entries[2:8] == [
+        Write(file=file_number, offset=0, content=b"first "),
+        Write(file=file_number, offset=6, content=b"second"),
+        Sync(file=file_number),
+        Truncate(file=file_number, size=6),
+        Write(file=file_number, offset=0, content=b"FIR"),
+        Write(file=file_number, offset=0, content=b"f"),
+    ]
+    assert_is_whole(recorder, tmp_path / "linked")
 
 
 def test_after_the_recording_databases_are_opened_as_ever(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from random import Random
@@ -123,8 +124,8 @@ class PoweredWorld(World):
         try:
             supervisor.journal = WrittenJournal(folder, key, boot_id=boot_id)
         except OSError as error:
-            # It has said so, and is gone.
-            forget(folder, key)
+            with suppress(OSError):  # It has said so, and is gone.
+                forget(folder, key)
             raise SupervisorUnavailable(f"supervisor can't be started: {error}") from error
         self.supervisors[key] = supervisor
         runner = PoweredRunner(self, supervisor)
