@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from edgecron.paths import state_dir
 from edgecron.timetext import parse_instant
 from support.cli import Edgecron
 
@@ -447,3 +448,31 @@ def test_none_clears_an_option(
     assert said.code == 0
     assert changed[field] != default
     assert edgecron("show", backup, "--json").json[0][field] == default
+
+
+@pytest.mark.failure(51)
+@pytest.mark.parametrize("in_place", ["a file", "a link to itself"])
+def test_what_was_done_is_not_said_to_have_failed_where_no_engine_can_be_told(
+    edgecron: Edgecron, database: Path, in_place: str
+) -> None:
+    folder = state_dir(database)
+    if in_place == "a file":
+        folder.touch()
+    else:
+        folder.symlink_to(folder)
+
+    added = edgecron("add", "x", "--every", "1h", "--", "true")
+    others = [
+        edgecron(*words)
+        for words in (
+            ("edit", "x", "--every", "2h"),
+            ("pause", "x"),
+            ("resume", "x"),
+            ("run", "x"),
+            ("cancel", "1"),
+            ("rm", "x"),
+        )
+    ]
+
+    assert (added.code, added.err.count("permission")) == (0, 0)
+    assert [said.code for said in others] == [0] * 6
