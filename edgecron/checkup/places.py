@@ -52,6 +52,14 @@ def check_files(database: Path, state_dir: Path) -> list[Finding]:
                     hint=f"chmod {mode:o} {quote(str(path))}",
                 )
             )
+        elif mode & ~found:
+            wide.append(
+                problem(
+                    "files",
+                    f"{path} has mode {found:04o}, expected {mode:04o}: its owner can't use it",
+                    hint=f"chmod {mode:o} {quote(str(path))}",
+                )
+            )
     return wide or [well("files", "private: nobody else can read them")]
 
 

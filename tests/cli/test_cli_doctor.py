@@ -240,6 +240,21 @@ def test_files_that_others_can_read_are_named_with_the_way_to_close_them(
     assert "0644, expected 0600" in findings(said, "files")[0]["message"]
 
 
+@pytest.mark.failure(51)
+def test_a_folder_that_is_closed_to_its_owner_is_named_with_the_way_to_open_it(
+    edgecron: Edgecron, backup: str, database: Path, daemon: Daemon
+) -> None:
+    folder = state_dir(database)
+    folder.chmod(0)
+
+    said = edgecron("doctor", "--json")
+    status, message, hint = only(said, "files")
+
+    assert said.code == 1
+    assert (status, hint) == ("problem", f"chmod 700 {folder}")
+    assert message == f"{folder} has mode 0000, expected 0700: its owner can't use it"
+
+
 def test_a_file_in_place_of_the_state_folder_is_to_be_moved_away(
     edgecron: Edgecron, backup: str, database: Path
 ) -> None:
