@@ -11,9 +11,11 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
+
+import apsw
 
 from tests.chaos.crowd import PULSES, crowd, words
 from tests.chaos.engines import Slot
@@ -58,7 +60,7 @@ class Storm:
     def run(self) -> History:
         began_ms = wall_ms()
         self._set_up()
-        self.say(f"{self._count_schedules()} schedules, {len(self.slots)} engines")
+        self.say(f"{len(crowd(self._pace))} schedules, {len(self.slots)} engines")
         self._blow()
         self.say("the storm is over")
         healed_ms = self._come_to_calm()
@@ -159,16 +161,13 @@ class Storm:
         self._do("rm", *names)
 
     def _is_quiet(self) -> bool:
+        marks = ", ".join(f"'{status}'" for status in ACTIVE)
+        asked = f"SELECT count(*) FROM executions WHERE status IN ({marks})"
         try:
-            connection = open_database(self.field.database)
-        except OSError:
+            with closing(open_database(self.field.database)) as connection:
+                [(count,)] = connection.execute(asked).fetchall()
+        except apsw.BusyError:
             return False
-        try:
-            marks = ", ".join(f"'{status}'" for status in ACTIVE)
-            asked = f"SELECT count(*) FROM executions WHERE status IN ({marks})"
-            [(count,)] = connection.execute(asked).fetchall()
-        finally:
-            connection.close()
         return count == 0 and not list(self.jobs.living())
 
     def _end_engines(self) -> None:
@@ -241,9 +240,6 @@ class Storm:
             self.remarks.append(Remark(number="VERB", text=text))
         return process.returncode, out
 
-    def _count_schedules(self) -> int:
-        return len(crowd(self._pace))
-
     def _progress(self) -> str:
         self.jobs.read()
         faults = sum(self.faults.counts.values())
@@ -263,12 +259,9 @@ class Storm:
     ) -> History:
         self.watch.look()
         self.jobs.read()
-        connection = open_database(self.field.database)
-        try:
+        with closing(open_database(self.field.database)) as connection:
             rows, lives = read_rows(connection), read_lives(connection)
             integrity = read_integrity(connection)
-        finally:
-            connection.close()
         return History(
             began_ms=began_ms,
             healed_ms=healed_ms,
