@@ -7,7 +7,7 @@ import re
 import stat
 from pathlib import Path
 
-from edgecron.errors import DatabaseUnusable, NotFound
+from edgecron.errors import DatabaseDamaged, DatabaseUnusable, NotFound
 from edgecron.paths import unreachable
 
 _OCTAL = re.compile(r"\\([0-7]{3})")  # how a blank or a backslash stands in the table of mounts
@@ -70,6 +70,8 @@ def prepare_file(path: Path, *, must_exist: bool, mounts: Path) -> bool:
             hint="check its owner and mode",
         )
     _check_beside(path)
+    if found.st_size == 0:
+        _refuse_emptied(path)
     _check_file_system(path, mounts)
     return False
 
@@ -99,6 +101,21 @@ def _check_beside(path: Path) -> None:
         raise DatabaseUnusable(
             f"database {path} can't be used: {beside} is {_kind_of(found)}",
             hint="SQLite keeps a file of that name; look what it is, and move it away",
+        )
+
+
+def _refuse_emptied(path: Path) -> None:
+    """Refuse an empty file with a log: SQLite would take it for a new database, and remove that."""
+    try:
+        log_bytes = os.lstat(f"{path}-wal").st_size
+        # One that is being made has something in it before its log has.
+        is_empty = os.lstat(path).st_size == 0
+    except OSError:
+        return
+    if log_bytes and is_empty:
+        raise DatabaseDamaged(
+            f"database {path} is empty, and its log is not: it was cut",
+            hint="it was left as it is; move it away with its -wal, and restore a backup",
         )
 
 

@@ -217,6 +217,22 @@ def test_what_lies_in_the_place_of_a_file_of_sqlite_is_named_and_not_written(
     assert damaged.read_bytes() == content
 
 
+def test_an_empty_file_beside_a_log_is_not_taken_for_a_new_database(
+    edgecron: Edgecron, damaged: Path
+) -> None:
+    log = damaged.with_name(f"{damaged.name}-wal")
+    log.write_bytes(b"what was written last")
+    cut(damaged, to_bytes=0)
+
+    for verb in FEW:
+        said = edgecron(*verb)
+        assert (said.code, said.out) == (5, "")
+        assert_clear(said, damaged)
+
+    assert edgecron("doctor").code == 5
+    assert (damaged.stat().st_size, log.read_bytes()) == (0, b"what was written last")
+
+
 @pytest.mark.failure(16)
 @pytest.mark.parametrize("suffix", ["-wal", "-shm", "-journal"])
 def test_noise_in_a_file_of_sqlite_that_nobody_uses_is_cleared_away(
