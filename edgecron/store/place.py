@@ -15,7 +15,10 @@ _NETWORK_FS = frozenset(
     (
         *("nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "afs", "ceph", "glusterfs", "lustre"),
         *("ocfs2", "gfs2", "davfs", "fuse.davfs2", "fuse.sshfs", "fuse.glusterfs"),
-        *("fuse.rclone", "fuse.s3fs"),
+        *("fuse.rclone", "fuse.s3fs", "fuse.gcsfuse", "fuse.juicefs", "fuse.ceph-fuse"),
+        *("fuse.gvfsd-fuse", "beegfs", "gpfs", "orangefs", "coda", "ncpfs"),
+        # The folders of a host in its virtual machines: no shared memory between the two.
+        *("vboxsf", "vmhgfs", "fuse.vmhgfs-fuse", "prl_fs"),
     )
 )
 

@@ -265,7 +265,7 @@ def contents(folder: Path) -> dict[str, bytes | None]:
 
 
 @pytest.mark.failure(54)
-@pytest.mark.parametrize("kind", ["nfs4", "cifs", "fuse.sshfs", "9p"])
+@pytest.mark.parametrize("kind", ["nfs4", "cifs", "fuse.sshfs", "9p", "vboxsf", "beegfs"])
 def test_a_network_file_system_is_refused_and_nothing_is_made_there(
     tmp_path: Path, kind: str
 ) -> None:
