@@ -120,14 +120,17 @@ class Ledger:
     def count_start(
         self, key: ScopeKey, group: str | None, cause: Cause, *, is_backfill: bool = False
     ) -> None:
-        """Note one more that runs here."""
+        """Note one more that runs here; a retry that does waits for its attempt no longer."""
         before = self.occupancy(key)
+        is_retry = cause is Cause.RETRY
         is_catching_up = cause is Cause.CATCH_UP
         if before is _NOBODY and not is_catching_up and not is_backfill:
             self._active[key] = _ONE
         else:
             self._active[key] = before._replace(
                 running=before.running + 1,
+                retrying=before.retrying - (is_retry and not is_backfill),
+                backfill_retrying=before.backfill_retrying - (is_retry and is_backfill),
                 catching_up=before.catching_up + is_catching_up,
                 backfilling=before.backfilling + is_backfill,
             )

@@ -385,3 +385,17 @@ def test_the_interval_goes_on_after_an_interruption(story: Story) -> None:
     assert history(story, "poll") == ["interrupted:lost"]
     assert story.scheduler.schedule("poll").next_plan_at is not None
     assert story.runs("poll")[0].reason == Reason.LOST
+
+
+def test_retries_that_are_due_together_run_beside_one_another(story: Story) -> None:
+    """What waited for its next attempt, and has begun it, takes one place, and not two."""
+    policies = Policies(overlap=Overlap.ALLOW, max_running=2, retries=1, retry_delay_s=0)
+    story.add("feed", "@yearly", lasts_s=60, code=3, policies=policies)
+    story.scheduler.run_now("feed")
+    story.scheduler.run_now("feed")
+    story.engine.step()
+
+    story.world.clock.advance_ms(60_000)
+    story.engine.step()
+
+    assert story.statuses("feed") == ["failed:exit", "failed:exit", "running", "running"]
