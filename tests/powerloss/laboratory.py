@@ -93,8 +93,16 @@ def _databases(image: Image) -> Image:
 
 
 def _commit_points(log: Sequence[Logged], number: int) -> list[int]:
-    """From the latest mark on: whatever was committed by then must be there, and nothing torn."""
-    is_sure = (at for at in range(number, 0, -1) if isinstance(log[at - 1].entry, Mark | Found))
+    """From the latest mark on, before any sync that was refused: what was committed by then must be
+    there, and nothing torn."""
+    first = number
+    for at in range(number, 0, -1):
+        # What a sync refused looks committed until it is lost: go back to before it.
+        if isinstance(log[at - 1].entry, Sync):
+            break
+        if isinstance(log[at - 1].entry, SyncFailed):
+            first = at
+    is_sure = (at for at in range(first, 0, -1) if isinstance(log[at - 1].entry, Mark | Found))
     mark = next(is_sure, 0)
     syncs = [at for at in range(mark, number) if isinstance(log[at].entry, Sync | SyncFailed)]
     return [mark, *syncs, number]
