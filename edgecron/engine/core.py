@@ -143,6 +143,7 @@ class Engine:
         self._last_hold = Hold.ALL  # what the last look at the clock said
         self._is_draining = False
         self._filled: list[ClaimBatch] = []  # claimed in this pass with the ends that made room
+        self._untold: list[ClaimBatch] = []  # claimed in this pass, by it or with ends
         self._change_mark = -1
         self._is_prepared = False  # what fires next is loaded
 
@@ -196,6 +197,8 @@ class Engine:
             # It may have been committed all the same that something runs in another's place.
             self._ends.has_replaced = True
             raise
+        finally:
+            self._tell_claims()
 
     def _pass(self) -> Step:
         self._register()
@@ -354,7 +357,7 @@ class Engine:
         )
 
     def _claim(self, claim: Callable[[Seat, int], ClaimBatch]) -> ClaimBatch:
-        """Run one claim transaction, start what it granted, and tell."""
+        """Run one claim transaction, and start what it granted."""
         batch = self._claiming.take(claim)
         self._note_batch(batch)
         return batch
@@ -365,11 +368,17 @@ class Engine:
         self._filled.append(batch)
 
     def _note_batch(self, batch: ClaimBatch) -> None:
-        """Tell of a claim, and have what it replaces ended."""
-        self._claiming.tell(batch)
+        """Have what a claim replaces ended; it is told of at the end of the pass."""
+        self._untold.append(batch)
         if batch.has_replaced:
             self._end_cancelled()
             self._ring_peers()  # Some of it may be theirs.
+
+    def _tell_claims(self) -> None:
+        """Tell of the claims of a pass: of a thousand, the last is not to wait for the others'
+        lines in a log."""
+        while self._untold:
+            self._claiming.tell(self._untold.pop(0))
 
     def _next_wake_ms(self, hold: Hold) -> int | None:
         now_ms = self._clock.now_ms()

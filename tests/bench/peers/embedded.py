@@ -8,8 +8,7 @@ import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
-from tests.bench import callables
-from tests.bench.commands import measure_bare
+from tests.bench import callables, commands
 from tests.bench.machine import Setting
 from tests.bench.peers.programs import Programs
 from tests.bench.table import Row
@@ -31,9 +30,9 @@ def rows(setting: Setting, programs: Programs) -> Iterator[Row]:
             ours, bare = [], []
             for _ in range(setting.pick(2, 1)):
                 bare.append(
-                    callables.bare_s(setting, count)
+                    callables.measure_bare(setting, count)
                     if act == "call"
-                    else measure_bare(setting, count).took_s
+                    else commands.measure_bare(setting, count).took_s
                 )
                 ours.append(_measure(setting, python, script, count, act))
             ratios = [one / other for one, other in zip(ours, bare, strict=True)]
