@@ -15,7 +15,7 @@ import sys
 import termios
 from pathlib import Path
 
-from edgecron.supervisor.files import list_names
+from edgecron.paths import list_names
 
 # Gone; read by nobody (its engine is dead, and recovery clears it away); a symbolic link;
 # somebody else's. The safety net of each engine sees the change all the same.

@@ -45,15 +45,6 @@ def prepare_state_dir(state_dir: Path) -> Path:
     return folder
 
 
-def list_names(state_dir: Path) -> list[str]:
-    """The names of all files in the folder; none where it is missing, or no folder."""
-    # Not by glob, which takes four times as long: engines with nothing else to do ask this.
-    try:
-        return os.listdir(state_dir)
-    except (FileNotFoundError, NotADirectoryError):
-        return []
-
-
 def lock_path(state_dir: Path, key: str) -> Path:
     return state_dir / f"supervisor-{_checked(key)}.lock"
 

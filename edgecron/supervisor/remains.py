@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from edgecron.paths import list_names
 from edgecron.supervisor.cgroups import clear_away
 from edgecron.supervisor.files import (
     is_key,
     journal_path,
-    list_names,
     lock_is_held,
     lock_path,
     socket_path,

@@ -20,6 +20,7 @@ from edgecron.triggers import load_zone
 from support.cli import Edgecron
 from support.engines import Place
 from support.processes import BOUND_S, Gate
+from support.program import copied_program
 from support.reading import read_bytes
 from support.terminal import on_terminal, read_until
 
@@ -46,9 +47,12 @@ def anywhere(request: pytest.FixtureRequest, place: Place) -> Place:
     return place
 
 
-def program(place: Place, *words: str, stdout: int = subprocess.PIPE) -> subprocess.Popen[bytes]:
+def program(
+    place: Place, *words: str, stdout: int = subprocess.PIPE, package: Path | None = None
+) -> subprocess.Popen[bytes]:
     return subprocess.Popen(
         [sys.executable, "-m", "edgecron", "--db", str(place.database), *words],
+        cwd=package,  # where Python looks first
         stdout=stdout,
         stderr=subprocess.PIPE,
         bufsize=0,  # nothing that was read ahead hides from select
@@ -318,6 +322,21 @@ def test_errors_of_a_run_that_can_not_be_written_are_an_error_of_our_own(place: 
 
 
 def test_a_defect_of_ours_is_shown_and_is_not_taken_for_the_job_s_end(place: Place) -> None:
+    add(place, "x", "echo one")
+    line = '                fire_key=f"manual:{os.urandom(6).hex()}",'
+    broken = copied_program(
+        place.database.parent,
+        ("api/acting.py", re.escape(line), line.replace("os.urandom(6)", "nothing")),
+    )
+
+    code, out, err = end_of(program(place, "run", "x", "--wait", package=broken))
+
+    assert (code, out) == (125, b"")
+    assert err.startswith("Traceback")
+    assert "NameError: name 'nothing' is not defined" in err
+
+
+def test_a_database_that_takes_no_run_is_not_taken_for_the_job_s_end(place: Place) -> None:
     add(place, "x", "echo one", Policies(overlap=Overlap.ALLOW))
     place.scheduler.run_now("x")
     database = Database(place.database)
@@ -328,8 +347,8 @@ def test_a_defect_of_ours_is_shown_and_is_not_taken_for_the_job_s_end(place: Pla
     code, out, err = end_of(program(place, "run", "x", "--wait"))
 
     assert (code, out) == (125, b"")
-    assert err.startswith("Traceback")
     assert "UNIQUE constraint failed" in err
+    assert "edgecron doctor --deep" in err
 
 
 @pytest.mark.parametrize(

@@ -240,7 +240,8 @@ def test_a_daemon_starts_no_more_in_a_second_than_it_was_told(place: Place) -> N
     for _ in range(3):
         daemon.wait_for("ended")
 
-    starts = sorted(run.started_at for name in "abc" for run in place.runs(name) if run.started_at)
+    # What is claimed starts at once, or a moment later on a busy machine.
+    starts = sorted(run.claimed_at for name in "abc" for run in place.runs(name) if run.claimed_at)
     gaps = [(later - earlier).total_seconds() for earlier, later in itertools.pairwise(starts)]
     assert len(gaps) == 2
     assert all(gap >= 0.99 for gap in gaps)  # wall time, which may be slewed, in milliseconds
