@@ -306,9 +306,30 @@ def _set_aside(database: Path, partial: Path, *, now: datetime) -> Path:
         if not os.path.lexists(aside) and not os.path.lexists(state_dir(aside)):
             break
         number += 1
-    for beside in _BESIDE:
-        with suppress(FileNotFoundError):
-            database.with_name(database.name + beside).rename(aside.with_name(name + beside))
+    with _besides_moved(database, aside):
+        _trade_names(database, aside, partial)
+    return aside
+
+
+@contextmanager
+def _besides_moved(database: Path, aside: Path) -> Iterator[None]:
+    """Move what lies beside a database with it, and back where that fails: a damaged one may be
+    mended by its log."""
+    moved: list[tuple[Path, Path]] = []
+    try:
+        for beside in _BESIDE:
+            was, now = (path.with_name(path.name + beside) for path in (database, aside))
+            with suppress(FileNotFoundError):
+                was.rename(now)
+                moved.append((was, now))
+        yield
+    except OSError:
+        for was, now in moved:
+            now.rename(was)
+        raise
+
+
+def _trade_names(database: Path, aside: Path, partial: Path) -> None:
     # Never under the name of a partial file, or whoever clears these away would take the database.
     partial.rename(aside)
     try:
@@ -326,5 +347,12 @@ def _set_aside(database: Path, partial: Path, *, now: datetime) -> Path:
             os.link(database, aside, follow_symlinks=False)
         except OSError:
             database.rename(aside)
-        partial.replace(database)
-    return aside
+        try:
+            partial.replace(database)
+        except OSError:
+            # With two names nobody would open it.
+            if os.path.lexists(database):
+                aside.unlink()
+            else:
+                aside.rename(database)
+            raise

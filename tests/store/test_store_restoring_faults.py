@@ -303,3 +303,47 @@ def test_where_there_was_no_database_none_is_made_to_be_set_aside(
 
         assert done.aside is None
     assert list(place.parent.iterdir()) == [place]
+
+
+@pytest.mark.failure(52)
+def test_a_damaged_database_keeps_its_log_where_it_can_not_be_replaced(
+    scheduler: Scheduler, backup: Path, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: Path) -> bool:
+        raise OSError(errno.EIO, "failed here")
+
+    scheduler.close()
+    path.write_bytes(b"")
+    path.with_name("edgecron.db-wal").write_bytes(b"all that is left")
+    before = {found.name: found.read_bytes() for found in path.parent.iterdir()}
+    monkeypatch.setattr(restore_module, "exchange", fail)
+
+    with pytest.raises(OSError, match="failed here"):
+        put_in_place(path, backup)
+
+    assert {found.name: found.read_bytes() for found in path.parent.iterdir()} == before
+
+
+@pytest.mark.parametrize("has_links", [True, False])
+def test_a_database_has_its_one_name_also_where_the_last_step_fails(
+    scheduler: Scheduler,
+    backup: Path,
+    path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    has_links: bool,
+) -> None:
+    def fail(*_: object, **__: object) -> Path:
+        raise OSError(errno.EIO, "failed here")
+
+    monkeypatch.setattr(restore_module, "exchange", lambda *_: False)
+    monkeypatch.setattr(Path, "replace", fail)
+    if not has_links:
+        monkeypatch.setattr(os, "link", fail)
+
+    with pytest.raises(OSError, match="failed here"):
+        restore(scheduler, backup)
+
+    assert path.stat().st_nlink == 1
+    assert names(scheduler) == ["first", "later"]
+    scheduler.close()
+    assert [found.name for found in path.parent.iterdir()] == ["edgecron.db"]
