@@ -13,8 +13,10 @@ def has_holder(path: Path) -> bool:
 
     A few milliseconds, for all processes that can be seen.
     """
-    # A lock is made under another name, by which the kernel goes on calling it.
-    names = {f"{path}{_DELETED}", f"{path}.new{_DELETED}"}
+    # A lock is made under another name, by which the kernel goes on calling it. It calls it by the
+    # folder itself, where we may have come by a link.
+    place = f"{os.path.realpath(path.parent)}/{path.name}"
+    names = {f"{place}{_DELETED}", f"{place}.new{_DELETED}"}
     try:
         pids = [name for name in os.listdir("/proc") if name.isdecimal()]
     except OSError:
@@ -27,7 +29,7 @@ def find_holders(state_dir: Path, kind: str) -> list[int]:
 
     Also where the folder was deleted, and nothing but the processes knows of it any more.
     """
-    prefix, suffix = f"{state_dir}/{kind}-", f".lock.new{_DELETED}"
+    prefix, suffix = f"{os.path.realpath(state_dir)}/{kind}-", f".lock.new{_DELETED}"
     try:
         pids = [name for name in os.listdir("/proc") if name.isdecimal()]
     except OSError:

@@ -20,6 +20,7 @@ from edgecron.clock import SystemClock
 from edgecron.errors import SupervisorUnavailable
 from edgecron.supervisor import lock_is_held, lock_path, start
 from edgecron.supervisor.files import take_lock
+from edgecron.supervisor.holders import find_holders
 from edgecron.supervisor.process import StartBy
 from edgecron.supervisor.protocol import BrokenProtocol, FrameReader, FrameWriter, Kind, encode
 
@@ -115,6 +116,23 @@ def test_a_lock_that_cannot_be_made_is_no_defect_of_the_supervisor(tmp_path: Pat
         # What is not of this kind is kept as a crash, and doctor asks to report it.
         with pytest.raises(SupervisorUnavailable, match="can't be taken"):
             take_lock(lock_path(folder, "a" * 16))
+
+
+@pytest.mark.failure(18)
+def test_a_lock_that_was_deleted_is_held_for_who_comes_by_a_link_too(tmp_path: Path) -> None:
+    folder, link = tmp_path / "home" / "state", tmp_path / "link" / "state"
+    folder.mkdir(parents=True)
+    (tmp_path / "link").symlink_to(tmp_path / "home")
+    path = link / f"supervisor-{'a' * 16}.lock"
+    lock_fd = take_lock(path)
+    path.unlink()
+
+    assert lock_is_held(path)
+    assert find_holders(link, "supervisor") == [os.getpid()]
+
+    os.close(lock_fd)
+    assert not lock_is_held(path)
+    assert find_holders(link, "supervisor") == []
 
 
 def test_a_lock_is_seen_as_held_by_many_who_look_at_once(bench: Bench) -> None:
