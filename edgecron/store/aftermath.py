@@ -7,9 +7,11 @@ and its own schedule's next time after the end.
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
-from edgecron.errors import InvalidInput
+from edgecron.errors import SENSELESS, InvalidInput
 from edgecron.model import Cause, OnInterrupt, Outcome, Reason, Status
 from edgecron.planning import Fire, jitter_of
 from edgecron.retrying import EndedAttempt, RetryPolicy, plan_retry
@@ -20,9 +22,9 @@ from edgecron.store.firerows import count_planned
 from edgecron.store.fires import FireWriter
 from edgecron.store.ledger import Ledger
 from edgecron.store.needs import wake_for_success
-from edgecron.store.revisions import find_compiled
+from edgecron.store.revisions import columns_of, find_compiled
 from edgecron.store.rows import spec_of
-from edgecron.timetext import MAX_DURATION_MS, format_duration_ms
+from edgecron.timetext import MAX_DURATION_MS, format_duration_ms, from_ms
 
 # What `after NAME:WHAT` follows.
 _ENDS = {
@@ -141,7 +143,7 @@ def _retry(database: Database, row: _EndedRow, seed: bytes, now_ms: int) -> Deci
         status=row.status,
         finished_ms=row.finished_ms,
     )
-    due_ms = plan_retry(_policy_of(database, row), ended, seed=seed)
+    due_ms = _plan_retry(database, row, ended, seed)
     if due_ms is None:
         return None
     queued = database.returning(
@@ -184,25 +186,47 @@ def _count_interrupted(database: Database, row: _EndedRow) -> int:
     return int(count)
 
 
-def _policy_of(database: Database, row: _EndedRow) -> RetryPolicy:
-    """The policy of the revision, or of the schedule as it is where that is not on record."""
-    found = database.rows(
-        """SELECT snapshot ->> 'retries', snapshot ->> 'retry_delay_s',
-               snapshot ->> 'retry_factor', snapshot ->> 'retry_max_delay_s',
-               snapshot ->> 'on_interrupt'
-           FROM schedule_revisions WHERE schedule_id = :id AND revision = :revision
-           UNION ALL
-           SELECT retries, retry_delay_s, retry_factor, retry_max_delay_s, on_interrupt
-           FROM schedules WHERE id = :id""",
-        {"id": row.schedule_id, "revision": row.revision},
-    )[0]
+def _plan_retry(database: Database, row: _EndedRow, ended: EndedAttempt, seed: bytes) -> int | None:
+    """When the next attempt is due, if there is one, by the policy of the revision; by that of the
+    schedule as it is where that is not on record, or makes no sense."""
+    for find in (_find_snapshot, _find_columns):
+        try:
+            due_ms = plan_retry(_policy_of(find(database, row)), ended, seed=seed)
+            if due_ms is not None:
+                from_ms(due_ms)  # There is such an instant.
+        except SENSELESS:  # An end that can't be written would hold up all others.
+            continue
+        return due_ms
+    return None
+
+
+def _policy_of(columns: Mapping[str, Any]) -> RetryPolicy:
     return RetryPolicy(
-        retries=found[0],
-        delay_s=found[1],
-        factor=found[2],
-        max_delay_s=found[3],
-        on_interrupt=OnInterrupt(found[4]),
+        retries=int(columns["retries"]),
+        delay_s=float(columns["retry_delay_s"]),
+        factor=float(columns["retry_factor"]),
+        max_delay_s=float(columns["retry_max_delay_s"]),
+        on_interrupt=OnInterrupt(columns["on_interrupt"]),
     )
+
+
+def _find_snapshot(database: Database, row: _EndedRow) -> dict[str, Any]:
+    [(snapshot,)] = database.rows(
+        """SELECT snapshot FROM schedule_revisions
+           WHERE schedule_id = :id AND revision = :revision""",
+        {"id": row.schedule_id, "revision": row.revision},
+    )
+    return columns_of(snapshot)
+
+
+def _find_columns(database: Database, row: _EndedRow) -> dict[str, Any]:
+    names = ("retries", "retry_delay_s", "retry_factor", "retry_max_delay_s", "on_interrupt")
+    [found] = database.rows(
+        """SELECT retries, retry_delay_s, retry_factor, retry_max_delay_s, on_interrupt
+           FROM schedules WHERE id = :id""",
+        {"id": row.schedule_id},
+    )
+    return dict(zip(names, found, strict=True))
 
 
 def _start_downstream(

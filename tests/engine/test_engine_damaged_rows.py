@@ -6,6 +6,7 @@ import apsw
 import pytest
 
 from edgecron.engine.events import EventKind
+from edgecron.model import Policies
 from support.story import Story
 
 pytestmark = [pytest.mark.failure(52), pytest.mark.failure(66)]
@@ -130,6 +131,55 @@ def test_a_run_of_a_damaged_schedule_does_not_hold_up_the_others(
 
     assert_others_run(damaged)
     assert [str(run.status) for run in damaged.runs("good")[:1]] == ["success"]
+
+
+@pytest.mark.parametrize(
+    ("column", "value"),
+    [
+        ("retries", "many"),
+        ("retry_delay_s", "soon"),
+        ("retry_delay_s", 9e999),
+        ("retry_delay_s", 1e200),
+        ("retry_factor", "[]"),
+        ("retry_max_delay_s", None),
+        ("on_interrupt", "rocket"),
+        ("on_interrupt", None),
+    ],
+)
+def test_a_failure_whose_retries_make_no_sense_holds_up_no_other_end(
+    story: Story, column: str, value: object
+) -> None:
+    policies = Policies(retries=2, retry_delay_s=10, retry_max_delay_s=1e6)
+    story.add("bad", "every 1m", lasts_s=30, code=1, policies=policies)
+    story.add("good", "every 1m", lasts_s=30)
+    story.after_s(60)
+    change(
+        story,
+        "UPDATE schedule_revisions SET snapshot = json_set(snapshot, ?1, ?2) WHERE schedule_id = 1",
+        f"$.{column}",
+        value,
+    )
+
+    story.after_s(30)
+
+    assert story.statuses("good") == ["success"]
+    # As the schedule itself has it.
+    assert story.statuses("bad") == ["failed:exit", "queued"]
+
+
+@pytest.mark.parametrize("snapshot", ["'{'", "'{}'", NOT_UTF_8])
+def test_a_failure_whose_schedule_has_no_words_holds_up_no_other_end(
+    story: Story, snapshot: str
+) -> None:
+    story.add("bad", "every 1m", lasts_s=30, code=1, policies=Policies(retries=2))
+    story.add("good", "every 1m", lasts_s=30)
+    story.after_s(60)
+    change(story, f"UPDATE schedule_revisions SET snapshot = {snapshot} WHERE schedule_id = 1")
+
+    story.after_s(30)
+
+    assert story.statuses("good") == ["success"]
+    assert story.statuses("bad") == ["failed:exit", "queued"]
 
 
 def test_what_ran_of_a_damaged_schedule_is_taken_over_like_the_rest(story: Story) -> None:
