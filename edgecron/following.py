@@ -130,6 +130,8 @@ class Follower:
             return self._wait_for_change(also, until_s)
         ready = _wait_readable([*also, self._control.fileno()], _LISTEN_S)
         self.is_silent = not ready
+        # It raises where the log of the database was deleted: no engine can go on while we have it.
+        self._change_mark = self._store.change_mark
         return ready
 
     def _wait_for_change(self, also: Sequence[int], until_s: float) -> set[int]:

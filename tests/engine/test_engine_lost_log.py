@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pytest
 
@@ -27,6 +31,20 @@ def assert_each_fire_is_one(place: Place) -> None:
     assert set(plans.values()) == {1}
     [(verdict,)] = place.scheduler.store.database.rows("PRAGMA integrity_check")
     assert verdict == "ok"
+
+
+@contextmanager
+def follow(place: Place, name: str) -> Iterator[subprocess.Popen[bytes]]:
+    """`edgecron logs -f`, in a process of its own."""
+    with subprocess.Popen(
+        [sys.executable, "-m", "edgecron", "--db", str(place.database), "logs", "-f", name],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    ) as follower:
+        try:
+            yield follower
+        finally:
+            follower.kill()
 
 
 def told(daemon: Daemon, event: str) -> list[str]:
@@ -69,4 +87,27 @@ def test_engines_that_share_a_log_all_let_go_of_it(place: Place) -> None:
 
     assert codes == [0, 0]
     assert [len(told(daemon, "database_trouble")) for daemon in daemons] == [1, 1]
+    assert_each_fire_is_one(place)
+
+
+def test_who_follows_a_run_lets_go_of_the_log_too(place: Place) -> None:
+    place.add("often", "every 1s", 'echo "$EDGECRON_PLAN_AT" >>$LOG')
+    place.add("long", "@yearly", "until [ -e $LOG.end ]; do echo it runs; sleep 0.1; done")
+    place.scheduler.run_now("long")
+    place.scheduler.close()
+    daemon = place.daemon()
+    daemon.wait_for("started", schedule="long")
+    with follow(place, "long") as follower:
+        assert follower.stdout is not None
+        for _ in range(20):  # What was printed before, and then what its supervisor tells.
+            assert follower.stdout.readline() == b"it runs\n"
+
+        lose(place, "-wal", "-shm")
+        daemon.wait_for("database_well")
+        _, words = follower.communicate()
+
+    place.log.with_name(f"{place.log.name}.end").touch()
+    assert b"was deleted while it was open" in words
+    assert follower.returncode == 5
+    assert daemon.stop() == 0
     assert_each_fire_is_one(place)
