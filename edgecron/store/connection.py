@@ -25,6 +25,7 @@ from edgecron.store.translating import gone, too_new, translated_errors
 APPLICATION_ID = 0x65646763  # 'edgc'
 _LITTLE_KIB = 512  # of SQLite's two megabytes; claims take as long (measured)
 _PAGE_BYTES = 1024  # measured: 0.3 times the bytes per run that 4096 writes
+_MORE_THAN_VERSIONS = 2**32  # that SQLite tells: they have 32 bits
 _LEAST_SQLITE = (3, 51, 3)  # earlier ones can corrupt a WAL that two connections reset at once
 _LEFT_TO_PARENT: list[apsw.Connection] = []  # kept from the garbage collector, which closes too
 
@@ -53,17 +54,18 @@ class Database:
         self.wal_pages = 0  # of the log, after our latest commit
         self._version: int | None = None  # of the schema, that what we do is made for
         self._data_version = -1
+        self._renewals = 0
         self._is_together = False
         self._pid = os.getpid()
         self._busy_tries = max(1, round(busy_wait_s * 1000))
         _check_sqlite_version()
         self.is_new = prepare_file(path, must_exist=must_exist, mounts=mounts)
         refuse_lost_log(path, patience_s=busy_wait_s)
+        self._identity = _identity_of(path)
         self._open()
 
     def _open(self) -> None:
         path = self.path
-        self._identity = _identity_of(path)
         with translated_errors(path):
             # A folder above may well be a link (/home often is); NOFOLLOW would refuse that too.
             self._connection = apsw.Connection(
@@ -199,7 +201,7 @@ class Database:
 
     @property
     def data_version(self) -> int:
-        """A number that changes when another connection has committed."""
+        """A number that changes when another connection has committed, and with `renew`."""
         self.check_file()
         self._logs.check()
         found = self.row("PRAGMA data_version")
@@ -208,7 +210,8 @@ class Database:
             with translated_errors(self.path):
                 self.check_version()
             self._data_version = int(found[0])
-        return self._data_version
+        # A new connection counts anew, from the same number as the one before it.
+        return self._data_version + self._renewals * _MORE_THAN_VERSIONS
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
@@ -313,6 +316,7 @@ class Database:
         refuse_lost_log(self.path, patience_s=0)
         self._open()
         self._data_version = -1
+        self._renewals += 1
 
     def check_version(self) -> None:
         """Raise where the schema is of another version than what we do is made for."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import re
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -60,7 +61,7 @@ class Logs:
         """
         if self._are_let_go:
             return
-        if self._has_other_log():
+        if self._is_replaced():
             raise DatabaseGone(
                 f"the log of database {self._path} was replaced while it was open",
                 hint="another program has written it since; see what is missing, and start anew",
@@ -77,11 +78,17 @@ class Logs:
 
     def prepare_close(self) -> None:
         """See that closing the connection does not write over what lies in another log."""
-        if not self._are_let_go and self._has_other_log():
-            self._connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
+        if not self._are_let_go and self._is_replaced():
+            with suppress(apsw.ConnectionClosedError):
+                self._connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
 
-    def _has_other_log(self) -> bool:
-        return _identify_both(self._path)[0] not in (None, self._ours[0])
+    def _is_replaced(self) -> bool:
+        """Whether somebody has, or had, another log; or went on with ours by another index of it,
+        and that log has no name any more either."""
+        log, index = _identify_both(self._path)
+        if log is None:
+            return index not in (None, self._ours[1])
+        return log != self._ours[0]
 
 
 def refuse_lost_log(path: Path, *, patience_s: float) -> None:
@@ -132,10 +139,27 @@ def _users_of(path: Path) -> list[int]:
         lines = _LOCKS.read_text(encoding="ascii", errors="replace").splitlines()
     except OSError:
         return []
-    wanted = (os.major(found.st_dev), os.minor(found.st_dev), found.st_ino)
+    device = os.major(found.st_dev), os.minor(found.st_dev)
     locks = (_LOCK.match(line) for line in lines)
     return [
         int(lock[1])
         for lock in locks
-        if lock is not None and (int(lock[2], 16), int(lock[3], 16), int(lock[4])) == wanted
+        if lock is not None
+        and int(lock[4]) == found.st_ino
+        # On btrfs it is not the device that a look at the file tells.
+        and ((int(lock[2], 16), int(lock[3], 16)) == device or _has_open(lock[1], found))
     ]
+
+
+def _has_open(pid: str, wanted: os.stat_result) -> bool:
+    """Whether a process has a file open; not where it can't be looked into."""
+    folder = f"/proc/{pid}/fd"
+    try:
+        fds = os.listdir(folder)
+    except OSError:
+        return False
+    for fd in fds:
+        with suppress(OSError):
+            if os.path.samestat(os.stat(f"{folder}/{fd}"), wanted):
+                return True
+    return False

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -13,7 +14,7 @@ import apsw
 import pytest
 
 from edgecron.errors import DatabaseGone, LogLost
-from edgecron.store import SqliteStore, open_store
+from edgecron.store import SqliteStore, logfiles, open_store
 
 pytestmark = pytest.mark.failure(53)
 
@@ -24,6 +25,8 @@ import sys
 import apsw
 connection = apsw.Connection(sys.argv[1])
 connection.execute("SELECT 1 FROM sqlite_schema").fetchall()
+if sys.argv[2] == "reader within":
+    connection.execute("BEGIN; SELECT 1 FROM sqlite_schema").fetchall()
 if sys.argv[2] == "foreign":
     connection.execute("UPDATE meta SET created_by = 'foreign'")
 print("ready", flush=True)
@@ -129,6 +132,48 @@ def test_nobody_opens_a_database_whose_log_was_deleted_under_somebody_else(
     assert not path.with_name(f"{path.name}{suffixes[0]}").exists(), "it made another one"
 
 
+@pytest.mark.parametrize("others", range(3))
+def test_what_others_committed_before_it_was_lost_is_a_change_after_it(
+    store: SqliteStore, path: Path, stack: ExitStack, others: int
+) -> None:
+    before = store.change_mark
+    for number in range(others):
+        other = open_store(path, now_ms=NOW_MS)
+        register(other, f"other{number}")
+        other.close()
+    lose(path, ("-wal", "-shm"))
+
+    store.mend()
+
+    assert store.change_mark != before
+
+
+def test_it_is_noticed_where_the_kernel_calls_the_device_by_another_number(
+    store: SqliteStore,
+    path: Path,
+    stack: ExitStack,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    holder = hold(path, stack)
+    store.close()
+    lose(path, ("-wal", "-shm"))
+    # As on btrfs, where each subvolume has a number of its own for everybody but the kernel.
+    locks = Path("/proc/locks").read_text(encoding="ascii")
+    other, count = re.subn(rf"(READ +{holder.pid}) [0-9a-f]+:[0-9a-f]+:", r"\1 fffe:ff:", locks)
+    assert count
+    monkeypatch.setattr(logfiles, "_LOCKS", tmp_path / "locks")
+    (tmp_path / "locks").write_text(other, encoding="ascii")
+
+    with pytest.raises(LogLost, match=f"deleted while pid {holder.pid} has it open"):
+        open_store(path, now_ms=NOW_MS, busy_wait_s=0.02)
+
+    # Of another file system, a file that has the same number there.
+    (tmp_path / "locks").write_text(other.replace(str(holder.pid), str(os.getpid())), "ascii")
+    holder.communicate()
+    assert keys_of(path) == ["first"]
+
+
 @pytest.mark.parametrize("suffixes", LOST)
 def test_it_goes_on_once_the_others_have_let_go_too(
     store: SqliteStore, path: Path, stack: ExitStack, suffixes: tuple[str, ...]
@@ -168,6 +213,63 @@ def test_where_another_program_has_begun_another_log_ours_is_not_written_over_it
     rows += connection.execute("PRAGMA integrity_check").fetchall()
     connection.close()
     assert rows == [("foreign",), ("ok",)]
+
+
+def test_what_others_have_gone_on_from_by_another_index_is_not_written_over(
+    store: SqliteStore, path: Path, stack: ExitStack
+) -> None:
+    lose(path, ("-shm",))
+    foreign = hold(path, stack, kind="foreign")
+    lose(path, ("-wal",))
+
+    with pytest.raises(DatabaseGone, match="was replaced while it was open"):
+        store.mend()
+    store.close()
+    foreign.communicate()
+
+    connection = apsw.Connection(str(path))
+    rows = connection.execute("SELECT created_by FROM meta").fetchall()
+    rows += connection.execute("PRAGMA integrity_check").fetchall()
+    connection.close()
+    assert rows == [("foreign",), ("ok",)]
+
+
+@pytest.mark.failure(31)
+def test_a_database_that_takes_its_place_while_it_is_saved_is_not_taken_for_it(
+    store: SqliteStore, path: Path, stack: ExitStack
+) -> None:
+    other = path.with_name("other.db")
+    open_store(other, now_ms=NOW_MS).close()
+    reader = hold(path, stack, kind="reader within")
+    register(store, "second")  # To save this, the reader is waited for.
+
+    def replace_meanwhile(tries_before: int) -> bool:
+        if other.exists():
+            other.replace(path)
+            reader.communicate()
+        return True
+
+    store.database.connection.set_busy_handler(replace_meanwhile)
+    lose(path, ("-wal", "-shm"))
+
+    with pytest.raises(DatabaseGone):
+        store.mend()
+    assert not other.exists()
+
+
+def test_it_is_closed_again_harmlessly_where_another_log_is_there_by_then(
+    store: SqliteStore, path: Path, stack: ExitStack
+) -> None:
+    store.close()
+    for number in range(4):  # Which take the numbers of the files that have gone.
+        path.with_name(f"file{number}").touch()
+    other = open_store(path, now_ms=NOW_MS)
+    stack.callback(other.close)
+    register(other, "second")
+
+    store.close()
+
+    assert [engine.key for engine in other.find_engines()] == ["first", "second"]
 
 
 def test_a_process_that_ends_saves_the_log_that_was_deleted_under_it(
