@@ -173,6 +173,11 @@ class Engine:
         return self._live.unended_count
 
     @property
+    def call_count(self) -> int:
+        """How many of them are functions of the program, which nobody can take over."""
+        return self._live.call_count
+
+    @property
     def kill_grace_ms(self) -> int:
         """The longest grace of what runs now, between TERM and KILL."""
         return self._live.kill_grace_ms
@@ -281,6 +286,10 @@ class Engine:
     def stop_runs(self) -> None:
         """Have all that runs ended, by TERM, its grace, KILL; the next steps write the ends."""
         self._live.stop()
+
+    def stop_calls(self) -> None:
+        """Ask the functions of the program to stop; the next steps write the ends."""
+        self._live.stop_calls()
 
     def retire(self) -> None:
         """Write the last ends and leave the database; what runs goes on under its supervisor."""

@@ -69,6 +69,11 @@ class LiveRuns:
         return sum(runner.live_count for runner in self._runners())
 
     @property
+    def call_count(self) -> int:
+        """How many of them are functions of the program: they end with it."""
+        return 0 if self._callables is None else self._callables.live_count
+
+    @property
     def kill_grace_ms(self) -> int:
         """The longest of all, 0 where nothing runs."""
         return max((run.kill_grace_ms for run in self._runs.values()), default=0)
@@ -196,6 +201,11 @@ class LiveRuns:
         """Have all of them ended, by TERM, its grace, KILL."""
         for runner in self._runners():
             runner.stop()
+
+    def stop_calls(self) -> None:
+        """Ask the functions of the program to stop."""
+        if self._callables is not None:
+            self._callables.stop()
 
     def close(self) -> None:
         """Let go of all; what runs goes on."""

@@ -193,7 +193,17 @@ class Loop:
                 policy = OnShutdown.STOP
                 until_ms = self._begin(policy)
             elif is_over:
+                if policy is OnShutdown.LEAVE:
+                    self._end_calls()
                 return
+            self._step_once_more(until_ms)
+
+    def _end_calls(self) -> None:
+        """Ask functions of the program to stop, and wait a while: of one that ends after the
+        engine, nobody would know that it did."""
+        self._engine.stop_calls()
+        until_ms = self._clock.monotonic_ms() + _END_MS
+        while self._engine.call_count and self._clock.monotonic_ms() < until_ms:
             self._step_once_more(until_ms)
 
     def _begin(self, policy: OnShutdown) -> int | None:

@@ -19,8 +19,10 @@ from edgecron.runners.threads import Workers
 from edgecron.supervisor.records import Flag
 from edgecron.supervisor.results import MOST_BYTES
 
-CLOSE_MS = 10_000  # so long those that run are waited for at the end
+CLOSE_MS = 10_000  # so long those that were asked to stop are waited for at the end
+_LEAST_CLOSE_MS = 1_000  # and idle threads
 _MOST_TRACE_BYTES = 64 * 1024
+_MOST_LETTERS = 2_000  # of what a row says about an exception; its output has all of it
 
 
 class Call:
@@ -82,6 +84,7 @@ class CallableRunner:
         os.set_blocking(self._read_fd, False)
         os.set_blocking(self._write_fd, False)
         self._is_told = False  # there is a byte in the pipe
+        self._stopped_ms: int | None = None  # when all were asked to stop
 
     @property
     def live_count(self) -> int:
@@ -121,6 +124,8 @@ class CallableRunner:
             call.stop_reason = Reason.REQUEST
 
     def stop(self) -> None:
+        if self._stopped_ms is None:
+            self._stopped_ms = self._clock.monotonic_ms()
         for call in self._calls.values():
             call.stop_reason = call.stop_reason or Reason.SHUTDOWN
 
@@ -130,7 +135,9 @@ class CallableRunner:
         Of what still runs then, no end will be on record: it was `interrupted`.
         """
         self.stop()
-        if not self._workers.close(wait_ms=CLOSE_MS):
+        assert self._stopped_ms is not None
+        left_ms = self._stopped_ms + CLOSE_MS - self._clock.monotonic_ms()
+        if not self._workers.close(wait_ms=max(left_ms, _LEAST_CLOSE_MS)):
             os.close(self._read_fd)
             os.close(self._write_fd)
 
@@ -150,11 +157,10 @@ class CallableRunner:
         result: str | None = None
         flags: tuple[str, ...] = ()
         try:
-            returned = function(call)
+            # What it returned may call code of the program's own, too, while it is written.
+            result, flags = _result_of(function(call))
         except BaseException as error:  # noqa: BLE001  SystemExit, too: it is recorded
             why = _failure_of(error)
-        else:
-            result, flags = _result_of(returned)
         took_ms = self._clock.monotonic_ms() - begun_ms
         self._tell(
             self._outcome(
@@ -231,9 +237,15 @@ def _failure_of(error: BaseException) -> _Failure:
     try:
         trace = "".join(traceback.format_exception(error))
         message = "".join(traceback.format_exception_only(error)).strip()
-    except Exception as unprintable:  # noqa: BLE001  its own __str__ raises, or returns no text
-        message = trace = f"{type(error).__name__}, which can't be printed: {unprintable!r}"
-    return _Failure(type(error).__name__, message, trace)
+    except BaseException as unprintable:  # noqa: BLE001  its own __str__ raises, or returns no text
+        name = type(unprintable).__name__
+        message = trace = f"{type(error).__name__}, which can't be printed: {name}"
+    return _Failure(_storable(type(error).__name__), _storable(message), trace)
+
+
+def _storable(text: str) -> str:
+    """A text that a row can hold: an end that can't be written would hold up all others."""
+    return text.encode("utf-8", "backslashreplace").decode()[:_MOST_LETTERS]
 
 
 def _result_of(returned: object) -> tuple[str | None, tuple[str, ...]]:
@@ -243,7 +255,7 @@ def _result_of(returned: object) -> tuple[str | None, tuple[str, ...]]:
     try:
         text = json.dumps(returned, allow_nan=False, ensure_ascii=False)
         size_bytes = len(text.encode())
-    except (TypeError, ValueError, RecursionError):  # UnicodeEncodeError is a ValueError
+    except Exception:  # noqa: BLE001  whatever it is that says what it holds
         return None, (Flag.RESULT_INVALID,)
     return (None, (Flag.RESULT_TOO_BIG,)) if size_bytes > MOST_BYTES else (text, ())
 

@@ -103,6 +103,47 @@ def test_an_exception_is_the_error_of_its_row_and_the_traceback_its_output(tmp_p
     assert b"in poll" in b"".join(chunk.content for chunk in output.chunks)
 
 
+@pytest.mark.failure(81)
+def test_an_exception_whose_words_are_no_text_holds_up_no_other_end(tmp_path: Path) -> None:
+    database = tmp_path / "edge.db"
+    fire(database, "odd")
+    fire(database, "poll")
+
+    def odd(call: Call) -> None:
+        raise ValueError(os.fsdecode(b"plc\xff"))
+
+    with program(database, {"odd": odd, "poll": lambda call: None}) as host:
+        step_until_ended(host)
+
+    assert run_of(database, "poll").status is Status.SUCCESS
+    assert run_of(database, "odd").error_msg == r"ValueError: plc\udcff"
+
+
+@pytest.mark.failure(79)
+def test_an_engine_that_stops_waits_a_while_for_functions_and_writes_their_ends(
+    tmp_path: Path,
+) -> None:
+    database = tmp_path / "edge.db"
+    fire(database, "poll")
+
+    entered = threading.Event()
+
+    def poll(call: Call) -> str:
+        entered.set()
+        while not call.must_stop:
+            pass
+        return "in time"
+
+    with program(database, {"poll": poll}) as host:
+        host.engine.step()
+        assert entered.wait(BOUND_S)
+        host.loop.stop()
+        host.loop.run()
+
+    run = run_of(database, "poll")
+    assert (run.status, run.result) == (Status.SUCCESS, '"in time"')
+
+
 @pytest.mark.failure(67)
 def test_a_function_that_the_program_did_not_register_is_not_run(tmp_path: Path) -> None:
     database = tmp_path / "edge.db"

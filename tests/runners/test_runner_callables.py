@@ -161,11 +161,34 @@ def test_an_exception_that_can_not_be_printed_is_recorded_all_the_same(
     assert "Unprintable" in (outcome.error_msg or "")
 
 
+@pytest.mark.failure(81)
+@pytest.mark.parametrize("text", ["\udcff\ud800", "x" * 2_000_000])
+def test_what_a_row_says_of_an_exception_is_short_and_can_be_stored(
+    runner: CallableRunner, registry: dict[str, Function], text: str
+) -> None:
+    def report(call: Call) -> None:
+        raise ValueError(text)
+
+    registry["report"] = report
+
+    outcome = run(runner, claim("report"))
+
+    assert outcome.error_msg is not None
+    assert 20 < len(outcome.error_msg.encode()) <= 4000
+
+
 def _nested(depth: int) -> object:
     value: object = 1
     for _ in range(depth):
         value = [value]
     return value
+
+
+class Broken(dict[str, object]):
+    """Rows that are fetched when they are asked for, from where there is nothing any more."""
+
+    def items(self) -> Any:
+        raise ConnectionError("plc1 is away")
 
 
 @pytest.mark.failure(81)
@@ -176,6 +199,7 @@ def _nested(depth: int) -> object:
         (math.nan, "result_invalid"),
         ("\udcff", "result_invalid"),
         (_nested(100_000), "result_invalid"),
+        (Broken(rows=1), "result_invalid"),
         ("x" * 70_000, "result_too_big"),
     ],
 )
