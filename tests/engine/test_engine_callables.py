@@ -119,7 +119,6 @@ def test_an_exception_whose_words_are_no_text_holds_up_no_other_end(tmp_path: Pa
     assert run_of(database, "odd").error_msg == r"ValueError: plc\udcff"
 
 
-@pytest.mark.failure(79)
 def test_an_engine_that_stops_waits_a_while_for_functions_and_writes_their_ends(
     tmp_path: Path,
 ) -> None:
