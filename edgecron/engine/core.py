@@ -135,6 +135,7 @@ class Engine:
             teller=self._teller,
             may_fill=self._may_fill,
             note=self._note_filled,
+            tell_claims=self._tell_claims,
             ring_peers=ring_peers,
         )
         self._engine_id: int | None = None
@@ -377,7 +378,7 @@ class Engine:
         self._filled.append(batch)
 
     def _note_batch(self, batch: ClaimBatch) -> None:
-        """Have what a claim replaces ended; it is told of at the end of the pass."""
+        """Have what a claim replaces ended; it is told of before an end is, or with the pass."""
         self._untold.append(batch)
         if batch.has_replaced:
             self._end_cancelled()

@@ -22,8 +22,9 @@ class Ends:
     """Ends that came in and are not on record yet.
 
     `may_fill` says whether the places that they leave may be given away with them, and `note`
-    hears of what was claimed so. `has_replaced`: ends were written whose followers replace what
-    runs; who has seen to that takes it back.
+    hears of what was claimed so; `tell_claims` tells of that before its ends are told.
+    `has_replaced`: ends were written whose followers replace what runs; who has seen to that takes
+    it back.
     """
 
     def __init__(
@@ -37,6 +38,7 @@ class Ends:
         teller: Teller,
         may_fill: Callable[[], bool],
         note: Callable[[ClaimBatch], object],
+        tell_claims: Callable[[], object],
         ring_peers: Callable[[], object],
     ) -> None:
         self.has_replaced = False
@@ -48,6 +50,7 @@ class Ends:
         self._teller = teller
         self._may_fill = may_fill
         self._note = note
+        self._tell_claims = tell_claims
         self._ring_peers = ring_peers
         self._unsaved: list[Outcome] = []
         self._held_until_ms = 0
@@ -89,6 +92,7 @@ class Ends:
         else:
             written = self._store.finish(outcomes, now_ms=self._clock.now_ms())
         del self._unsaved[: len(taken)]
+        self._tell_claims()
         schedules = self._live.settle(outcomes)
         for outcome, schedule, ended in zip(outcomes, schedules, written, strict=True):
             self._teller.tell_end(outcome, schedule, ended)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import apsw
 import pytest
 
@@ -197,3 +199,22 @@ def test_what_ran_of_a_damaged_schedule_is_taken_over_like_the_rest(story: Story
     [(ended,)] = connection.execute("SELECT status FROM executions WHERE id = 1").fetchall()
     connection.close()
     assert (str(first.status), ended) == ("success", "success")
+
+
+def test_a_run_that_can_not_be_read_once_it_has_a_place_is_told_in_order(tmp_path: Path) -> None:
+    story = Story(tmp_path / "story.db", max_running=1)
+    story.add("good", "every 1m", lasts_s=30)
+    story.after_s(60)
+    story.add("bad", "@yearly")
+    story.scheduler.run_now("bad")
+    change(
+        story,
+        "UPDATE schedule_revisions SET snapshot = json_set(snapshot, '$.job', '{')"
+        " WHERE schedule_id = 2",
+    )
+
+    story.after_s(30)
+
+    told = [event.kind for event in story.world.events if event.execution_id == 2]
+    assert told == [EventKind.STARTED, EventKind.ENDED]
+    assert story.statuses("good") == ["success"]
