@@ -167,8 +167,9 @@ class Life:
             self.meddle()
 
     def kill_an_engine(self) -> None:
-        if self.daemons:
-            self.machine.kill(self.random.choice(self.daemons).stepper)
+        alive = [one for one in self.daemons if one.is_alive]
+        if alive:
+            self.machine.kill(self.random.choice(alive).stepper)
 
     def kill_a_supervisor(self) -> None:
         alive = [one for one in self.machine.steppers if one.name.startswith("supervisor")]
