@@ -105,9 +105,7 @@ class Loop:
                     self._mend_store()
                 step = self._engine.step()
                 self._engine.prepare()
-                if self._troubles:
-                    self._troubles = 0
-                    self._tell(EventKind.DATABASE_WELL)
+                self._note_health()
                 self._sleep(step.wake_ms)
             except (DatabaseGone, SchemaTooNew) as error:
                 # To wait would be to wait for a file that nobody else writes to, or for an older
@@ -155,6 +153,11 @@ class Loop:
             if wake_ms is not None:
                 until_ms = min(until_ms, wake_ms)
             self._sleeper.wait([self._doorbell.fileno()], until_ms=until_ms)
+
+    def _note_health(self) -> None:
+        if self._troubles:
+            self._troubles = 0
+            self._tell(EventKind.DATABASE_WELL)
 
     def _wait_for_health(self, error: Exception) -> None:
         if not self._troubles:
@@ -228,7 +231,10 @@ class Loop:
         self._sleeper.wait(fds, until_ms=self._clock.now_ms() + left_ms)
         self._doorbell.clear()
         try:
+            if self._troubles:  # Also for others, who wait for a lost log to be let go of.
+                self._mend_store()
             self._engine.step()
+            self._note_health()
         except _OUTLIVED as error:
             if not self._engine.unended_count:
                 raise

@@ -111,3 +111,21 @@ def test_who_follows_a_run_lets_go_of_the_log_too(place: Place) -> None:
     assert follower.returncode == 5
     assert daemon.stop() == 0
     assert_each_fire_is_one(place)
+
+
+def test_an_engine_that_only_waits_for_its_runs_saves_it_too(place: Place) -> None:
+    place.add("long", "@yearly", place.gate.line)
+    place.scheduler.run_now("long")
+    place.scheduler.close()
+    daemon = place.daemon("--on-shutdown", "wait")
+    place.gate.wait_arrival()
+    daemon.process.terminate()
+    daemon.wait_for("engine_stopping")
+
+    lose(place, "-wal", "-shm")
+    daemon.wait_for("database_well")
+    place.gate.open()
+    code = daemon.wait_end()
+
+    assert code == 0
+    assert [str(run.status) for run in place.runs("long")] == ["success"]
