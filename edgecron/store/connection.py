@@ -18,7 +18,7 @@ import apsw
 
 from edgecron.errors import DatabaseUnusable
 from edgecron.paths import unreachable
-from edgecron.store.logfiles import Logs, refuse_lost_log
+from edgecron.store.logfiles import Logs, may_be_lost, refuse_lost_log
 from edgecron.store.place import MOUNTS, prepare_file
 from edgecron.store.translating import gone, too_new, translated_errors
 
@@ -60,7 +60,8 @@ class Database:
         self._busy_tries = max(1, round(busy_wait_s * 1000))
         _check_sqlite_version()
         self.is_new = prepare_file(path, must_exist=must_exist, mounts=mounts)
-        refuse_lost_log(path, patience_s=busy_wait_s)
+        if may_be_lost(path):
+            refuse_lost_log(path, patience_s=busy_wait_s)
         self._identity = _identity_of(path)
         self._open()
 

@@ -14,6 +14,7 @@ import apsw
 import pytest
 
 from edgecron.errors import DatabaseGone, LogLost
+from edgecron.paths import state_dir
 from edgecron.store import SqliteStore, logfiles, open_store
 
 pytestmark = pytest.mark.failure(53)
@@ -66,6 +67,10 @@ def lose(path: Path, suffixes: tuple[str, ...]) -> None:
 
 
 def hold(path: Path, stack: ExitStack, *, kind: str = "reader") -> subprocess.Popen[bytes]:
+    """Somebody who has the database open, beside an engine's files."""
+    folder = state_dir(path)
+    folder.mkdir(mode=0o700, exist_ok=True)
+    (folder / "engine-1.lock").touch(mode=0o600)
     holder = subprocess.Popen(
         [sys.executable, "-c", HOLDER, str(path), kind],
         stdin=subprocess.PIPE,
@@ -130,6 +135,16 @@ def test_nobody_opens_a_database_whose_log_was_deleted_under_somebody_else(
 
     assert "engine" in str(caught.value.hint)
     assert not path.with_name(f"{path.name}{suffixes[0]}").exists(), "it made another one"
+
+
+def test_the_kernel_is_not_asked_about_a_database_that_was_closed_in_good_order(
+    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    open_store(path, now_ms=NOW_MS).close()
+    os.mkfifo(tmp_path / "locks")  # who reads it waits for ever
+    monkeypatch.setattr(logfiles, "_LOCKS", tmp_path / "locks")
+
+    assert keys_of(path) == []
 
 
 @pytest.mark.parametrize("others", range(3))
