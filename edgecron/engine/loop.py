@@ -125,6 +125,9 @@ class Loop:
             bell = self._doorbell.fileno()
             runners = self._engine.filenos()
             peers = self._watch.watch(self._engine.peers)
+            if self._watch.take_missed():
+                self._engine.suspect()
+                return
             ready = self._sleeper.wait([bell, *runners, *peers], until_ms=wake_ms)
             for dead in ready.intersection(peers):
                 self._watch.forget(dead)

@@ -92,6 +92,8 @@ class Rescue:
         """
         if not self.is_due():
             return Looked()
+        # First: who dies from here on is watched, and told of, should `recover` come too early.
+        dead = self._look_at_peers(engine_id)
         taker = self._taker(engine_id)
         done = recover(self._store, self._liveness, taker, now_ms=self._clock.now_ms)
         for row, outcome, ended in done.ended:
@@ -101,7 +103,9 @@ class Rescue:
         for row in done.adopted:
             why: dict[str, object] = {"reason": "engine_gone"}
             self._teller.tell(EventKind.ADOPTED, row.execution_id, row.schedule, why)
-        self._look_at_peers(engine_id)
+        for engine in dead:
+            self._store.retire_engine(engine.id, now_ms=self._clock.now_ms())
+            self._liveness.forget_engine(engine.key)
         self._is_suspected = False
         self.wake_ms = _ORPHAN_MS if done.left_running else None
         self._look_at_ms = self._clock.monotonic_ms() + (self.wake_ms or _LOOK_MS)
@@ -139,16 +143,11 @@ class Rescue:
         known = {engine.key for engine in engines}
         self._liveness.clear_strays(known=known, now_ms=self._clock.now_ms())
 
-    def _look_at_peers(self, engine_id: int) -> None:
-        peers = []
+    def _look_at_peers(self, engine_id: int) -> list[EngineInfo]:
+        """Note who lives, and say who does not."""
         engines = self._store.find_engines()
         self._clear_strays(engines)
-        for engine in engines:
-            if engine.id == engine_id:
-                continue
-            if self._liveness.engine_is_alive(engine.key):
-                peers.append(engine)
-            else:
-                self._store.retire_engine(engine.id, now_ms=self._clock.now_ms())
-                self._liveness.forget_engine(engine.key)
+        others = [engine for engine in engines if engine.id != engine_id]
+        peers = [one for one in others if self._liveness.engine_is_alive(one.key)]
         self.peers = tuple(peers)
+        return [one for one in others if one not in peers]

@@ -16,6 +16,7 @@ class PeerWatch:
 
     def __init__(self) -> None:
         self._fds: dict[str, int] = {}  # by the engine's key; -1 where it can't be watched
+        self._has_missed = False
 
     def watch(self, peers: Iterable[EngineInfo]) -> list[int]:
         """Watch these and no others; their descriptors."""
@@ -25,8 +26,17 @@ class PeerWatch:
         for key in wanted.keys() - self._fds.keys():
             # Its process id may be that of another namespace, or in use again: then this tells
             # of a stranger, and whoever is woken by it looks at the lock.
-            self._fds[key] = _open(wanted[key])
+            try:
+                self._fds[key] = _open(wanted[key])
+            except ProcessLookupError:
+                self._fds[key] = -1
+                self._has_missed = True
         return [fd for fd in self._fds.values() if fd >= 0]
+
+    def take_missed(self) -> bool:
+        """Whether one of those that came anew had ended before it could be watched; told once."""
+        has_missed, self._has_missed = self._has_missed, False
+        return has_missed
 
     def forget(self, fd: int) -> None:
         """It has told: its process has ended, whoever that was."""
@@ -46,7 +56,10 @@ class PeerWatch:
 
 
 def _open(pid: int) -> int:
+    """A descriptor, or -1 where the system has none. Raises ProcessLookupError."""
     try:
         return os.pidfd_open(pid)
-    except (AttributeError, OSError):  # another system, an old kernel, gone already
+    except ProcessLookupError:
+        raise
+    except (AttributeError, OSError):  # another system, an old kernel
         return -1

@@ -192,6 +192,34 @@ def test_what_is_claimed_just_before_its_engine_dies_is_not_overlooked(
     assert (story.bodies("late"), story.bodies("slow")) == (1, 1)
 
 
+@pytest.mark.failure(19)
+def test_an_engine_that_dies_while_another_one_looks_is_watched_and_then_taken_over(
+    story: Story, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    story.add("slow", "@hourly", lasts_s=90)
+    story.after_s(3600)
+    first = story.key
+    story.key = story.world.start_engine()
+    store = story.world.engines[story.key][1]
+    find, looks = store.find_running, itertools.count(1)
+
+    def find_and_let_the_other_die() -> list[RunningRow]:
+        rows = find()
+        if next(looks) == 2:  # It was known to be alive.
+            story.world.kill_engine(first)
+        return rows
+
+    monkeypatch.setattr(store, "find_running", find_and_let_the_other_die)
+    story.engine.step()
+    watched = [peer.key for peer in story.engine.peers]
+    live_before = story.engine.live_count
+    story.engine.suspect()
+    story.engine.step()
+
+    assert (watched, live_before) == ([first], 0)
+    assert story.engine.live_count == 1
+
+
 def test_the_files_of_a_supervisor_stay_while_its_engine_may_claim_for_it(story: Story) -> None:
     story.engine.step()
     dead = story.engine.supervisor_id

@@ -232,10 +232,19 @@ class PeerWatch:
         self._daemon = daemon
         self._numbers = count(2_000_000)
         self._fds: dict[str, int] = {}
+        self._has_missed = False
+
+    def take_missed(self) -> bool:
+        has_missed, self._has_missed = self._has_missed, False
+        return has_missed
 
     def watch(self, peers: Iterable[EngineInfo]) -> list[int]:
         keys = [peer.key for peer in peers]
-        self._fds = {key: self._fds.get(key) or next(self._numbers) for key in keys}
+        alive = self._daemon.machine.engine_keys
+        self._has_missed |= any(key not in alive and key not in self._fds for key in keys)
+        self._fds = {
+            key: self._fds.get(key) or (next(self._numbers) if key in alive else -1) for key in keys
+        }
         return [fd for fd in self._fds.values() if fd > 0]
 
     def has_told(self, fd: int) -> bool:
