@@ -48,20 +48,26 @@ def _parse() -> argparse.Namespace:
     parser.add_argument(
         "--stories", action="store_true", help="something at each point of the core stories instead"
     )
-    parser.add_argument("--replay", type=int, metavar="SEED", help="live one seed, and show it")
+    parser.add_argument(
+        "--replay", metavar="WHAT", help="live one SEED, or tell one STORY:KIND:POINT, and show it"
+    )
     return parser.parse_args()
 
 
-def _replay(seed: int) -> int:
+def _replay(what: str) -> int:
     from simulation.seeds import Violation, live_once
+    from simulation.stories import kind_of, tell_once
 
     try:
-        figures = live_once(seed)
+        if what.isdecimal():
+            print(json.dumps(vars(live_once(int(what))), indent=2))
+        else:
+            name, kind, number = what.split(":")
+            print("\n".join(tell_once(name, hit=(int(number), kind_of(kind))).trail))
     except Violation as violation:
         print("\n".join(violation.trail))
         print(f"violation: {violation}", file=sys.stderr)
         return 1
-    print(json.dumps(vars(figures), indent=2))
     return 0
 
 
@@ -101,11 +107,12 @@ def _run(arguments: argparse.Namespace) -> int:
 
 def _tell_stories(jobs: int) -> int:
     """Each story once for each of its points and each thing that can happen there."""
-    from simulation.points import Hit
+    from simulation.points import Fault, Hit
     from simulation.stories import STORIES
 
     tellings, wrong = 0, 0
-    pairs = [(kind.value, name) for kind in Hit for name in STORIES]
+    kinds = [*(kind for kind in Hit if kind is not Hit.FAULT), *Fault]
+    pairs = [(kind.value, name) for kind in kinds for name in STORIES]
     with _pool(jobs) as pool:
         found = pool.map(tell_all, *zip(*pairs, strict=True))
         for (kind, name), (points, violations) in zip(pairs, found, strict=True):
@@ -113,8 +120,9 @@ def _tell_stories(jobs: int) -> int:
             wrong += len(violations)
             told = f"{points:5} points, {len(violations)} violations"
             print(f"{kind:8} {name:16} {told}", file=sys.stderr)
-            for why in violations[:3]:
+            for told, why in violations[:3]:
                 print(f"  {why[:2000]}", file=sys.stderr)
+                print(f"  replay: python -m tests.simulation --replay {told}", file=sys.stderr)
     print(f"{tellings:,} tellings of {len(STORIES)} stories, {wrong} violations")
     return 1 if wrong else 0
 

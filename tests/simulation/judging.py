@@ -39,7 +39,7 @@ TABLE = {
     13: (ALWAYS, "each row without a success, that is not active, has a reason"),
     14: (END, "nothing is queued or running when all schedules are removed and time has passed"),
     15: (ALWAYS, "up to `decided_until`, by plain arithmetic; at the end up to the removal"),
-    16: (END, "a minute after the last fault nothing due is undecided and no run is an orphan"),
+    16: (END, "a minute after the last fault nothing is undecided or an orphan; all gets its turn"),
     17: (ALWAYS, "no command began before its due time, by any time the clock had shown"),
     18: (END, "in the calm at the end each plan time is decided within two seconds"),
     19: (END, "modes of the database, its log, its state folder, and all in there"),
@@ -128,6 +128,13 @@ class Judge(Witness):
         ).fetchall()
         return int(count)
 
+    def active(self) -> list[tuple[Any, ...]]:
+        """What waits or runs now, and how far it has come."""
+        return self.database.execute(
+            """SELECT id, status, lease_token, schedule_id, cause, due_at, waiting_for
+               FROM executions WHERE status IN ('queued', 'running')"""
+        ).fetchall()
+
     def check_recovered(self) -> None:
         """A minute after the last fault: full service, and nobody's runs."""
         overdue = self.database.execute(
@@ -200,6 +207,9 @@ class Judge(Witness):
                 assert is_one or self.gone, f"backfilled twice: {row}"
         if row["status"] == "failed" and row["reason"] != "spawn":
             assert row["lease_token"] in self.machine.bodies, f"I6 {row}"
+        if row["status"] == "interrupted":
+            is_alive = row["supervisor_id"] in self.machine.supervisors
+            assert not is_alive, f"I6 its supervisor lives: {row}"
         assert row["attempt"] <= row["max_attempts"], f"I12 {row}"
         assert row["status"] in ("success", *ACTIVE) or row["reason"], f"I13 {row}"
 
@@ -252,9 +262,10 @@ class Judge(Witness):
     def _check_end(self, row: Row, body: Any) -> None:
         """I6: what the row says of its end is what the command itself knows."""
         assert row["lease_token"] == body.token, f"I6 {row} {body}"
-        if row["status"] == "interrupted":
-            return  # Whatever became of it: nobody could know.
         assert body.ends_at_ms <= self.machine.true_ms, f"I6 it still runs: {row} {body}"
+        if row["status"] == "interrupted":
+            assert not body.is_on_record, f"I6 its end was on record: {row} {body}"
+            return
         assert not body.is_cut_short, f"I6 {row} {body}"
         # By a clock that was set back between the claim and the start, it started with its claim.
         started_ms = max(body.started_ms, row["claimed_at"])

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
 from edgecron.api import Scheduler
 from edgecron.documents.document import Document, Wanted
-from edgecron.errors import EdgecronError
+from edgecron.errors import EdgecronError, NotFound
 from edgecron.model import ScheduleSpec, Status
 from edgecron.retention import Retention
 from edgecron.store import SqliteStore, open_store
@@ -25,6 +26,7 @@ from simulation.steppers import Stepper
 from simulation.witness import Asked
 
 ACTIVE = (Status.QUEUED, Status.RUNNING)
+NEVER = "at 2100-01-01T00:00:00Z"
 
 
 class CommandLine(Scheduler):
@@ -129,6 +131,22 @@ class People:
             name,
             lambda spec: replace(spec, policies=replace(spec.policies, **changes)),  # type: ignore[arg-type]
         )
+
+    def let_nothing_come(self, names: Sequence[str]) -> None:
+        """Nothing is held any more, and no time of these schedules comes before long."""
+
+        def changed(spec: ScheduleSpec) -> ScheduleSpec:
+            now = replace(spec, triggers=(NEVER,), until_at=None)
+            self.asked.note(now)
+            return now
+
+        def act(scheduler: Scheduler) -> None:
+            for name in names:
+                with suppress(NotFound):  # Who was to make it anew was killed.
+                    scheduler.resume(name)
+                    scheduler.edit(name, changed)
+
+        self.begin("edit", act)
 
     def apply(self, names: Sequence[str], *, priority: int) -> None:
         """Change several at once, by a document: all or nothing."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -21,6 +20,8 @@ from simulation.witness import Asked
 
 PRUNED = Retention(history_age_s=120, history_count=10)
 _MOST_ENGINES = 3
+_LONGEST_MS = 60_000  # longer than any job, and any delay before another attempt
+_MOST_MINUTES = 30
 
 
 @dataclass(kw_only=True)
@@ -248,14 +249,35 @@ class Life:
         since_ms = machine.clock.now_ms() + 1_000
         self.run(20_000)
         self.punctual = self.judge.check_punctual(since_ms=since_ms)
-        self._shut_down()
+        self.shut_down()
         self.run(5_000)
+        if self.random.random() < 0.5:
+            self.drain()
         self.remove_all()
         self.come_to_rest()
 
     def start_now(self) -> None:
         """The service manager waits no longer before it starts an engine."""
         self._starts_at_ms = self.machine.true_ms
+
+    def drain(self) -> None:
+        """Nothing comes due any more, and nobody withdraws what waits: each run has its turn."""
+        self.people.let_nothing_come(
+            [
+                name
+                for name, spec in sorted(self.specs.items())
+                if not any(text.startswith("after ") for text in spec.triggers)
+            ]
+        )
+        self.run(5_000)
+        before = None
+        for _ in range(_MOST_MINUTES):
+            active = self.judge.active()
+            if not active:
+                break
+            assert active != before, f"I16 nothing moves for a minute: {active[:5]}"
+            before = active
+            self.run(_LONGEST_MS)
 
     def remove_all(self) -> None:
         """What follows others is removed last: it would not follow the end of what runs now."""
@@ -269,14 +291,19 @@ class Life:
         if behind_ms > 0:
             self.run(behind_ms + 1)
 
-    def finish_early(self, *, pause_ms: int = 0) -> None:
-        """The same of a short story: no more happens, and it is judged in the quiet."""
+    def finish_early(self, *, pause_ms: int = 0, is_drained: bool = False) -> None:
+        """The same of a short story: no more happens, and it is judged in the quiet.
+
+        Drained: what waits is run before, else it is withdrawn with its schedule.
+        """
         machine = self.machine
         machine.be_calm()
         self.start_now()
         self.run(12_000)
         self.run_until_ahead()
         self.judge.check_recovered()
+        if is_drained:
+            self.drain()
         for name in self.specs:
             self.people.remove(name)
             self.run(pause_ms)
@@ -297,9 +324,20 @@ class Life:
         machine.run_until(lambda: not any(one.is_alive for one in self.daemons))
         self._ask_doctor()
 
-    def _shut_down(self) -> None:
-        """I20: who is told to wait or to stop leaves nothing behind of what it ran."""
-        machine = self.machine
+    @property
+    def mishaps(self) -> int:
+        """How often a process was killed, failed or stood still."""
+        faults = self.machine.faults
+        return (
+            faults.total() + self.machine.kills.total() - faults["adoption"] - faults["clock set"]
+        )
+
+    def shut_down(self, *, is_judged: bool = True) -> None:
+        """I20: who is told to wait or to stop leaves nothing behind of what it ran.
+
+        Unless something goes wrong meanwhile.
+        """
+        machine, before = self.machine, self.mishaps
         stopping = [one for one in self.daemons if one.is_alive]
         self.engines_wanted = 0
         mine = {
@@ -314,7 +352,8 @@ class Life:
             left = [
                 body for body in machine.live_bodies.values() if body.supervisor in mine[daemon]
             ]
-            assert not left, f"I20 {daemon.on_shutdown} has left {left}"
+            is_calm = is_judged and self.mishaps == before
+            assert not (left and is_calm), f"I20 {daemon.on_shutdown} has left {left}"
         self.engines_wanted = 1
 
     def _ask_doctor(self) -> None:
@@ -361,8 +400,3 @@ def maltreated(life: Life, *, for_ms: int) -> None:
     while machine.true_ms < until_ms:
         life.run(random.choice((500, 2_000, 5_000, 5_000, 10_000)))
         life.maltreat()
-
-
-def clock_s() -> float:
-    """The time that a life takes of ours."""
-    return time.process_time()

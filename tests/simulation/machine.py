@@ -53,7 +53,9 @@ class Machine:
         self.bodies: dict[str, Body] = {}  # by token
         self.live_bodies: dict[str, Body] = {}
         self.chances = CALM
-        self.hit: tuple[int, Hit] | None = None  # the number of a point, and what happens there
+        # The number of a point, and what happens there.
+        self.hit: tuple[int, Hit | Fault] | None = None
+        self.passed: list[tuple[Fault, ...]] | None = None  # what may fail at each, where listed
         self.reached = 0
         self.told = 0  # of these, until the end began
         self.points: Counter[Point] = Counter()
@@ -81,6 +83,8 @@ class Machine:
         self.points[point] += 1
         self.digest = zlib.crc32(f"{stepper.name} {label}".encode(), self.digest)
         self._since_sleep += 1
+        if self.passed is not None:
+            self.passed.append(faults_at(point) if may_fail else ())
         assert self._since_sleep < _MOST_POINTS, f"{stepper.name} spins"
         if point is Point.BEGIN:
             self.pass_ms(1)
@@ -118,6 +122,9 @@ class Machine:
             self._kill_here(stepper, point, label)
         if kind is Hit.FAULT:
             return self._fail_here(stepper, point, label, may_fail=may_fail)
+        if isinstance(kind, Fault):
+            can_be = may_fail and kind in faults_at(point)
+            return self._fail_by(kind, stepper, label) if can_be else None
         if kind is Hit.STALL:
             self.faults["stopped"] += 1
             self.note(f"stall {stepper.name} at {label}")
@@ -134,7 +141,9 @@ class Machine:
         kinds = faults_at(point) if may_fail else ()
         if not kinds:
             return None
-        fault = self.random.choice(kinds)
+        return self._fail_by(self.random.choice(kinds), stepper, label)
+
+    def _fail_by(self, fault: Fault, stepper: Stepper, label: str) -> Fault:
         self.faults[fault] += 1
         self.note(f"{fault} for {stepper.name} at {label}")
         self.is_disturbed = True

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import tempfile
 import time
+import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from enum import StrEnum
@@ -27,12 +28,12 @@ class Violation(AssertionError):
     """An invariant did not hold in the life of a seed."""
 
     def __init__(self, seed: int | None, why: str, trail: list[str]) -> None:
-        super().__init__(f"seed {seed}: {why}")
+        super().__init__(why if seed is None else f"seed {seed}: {why}")
         self.seed = seed
         self.why = why
         self.trail = trail
 
-    def __reduce__(self) -> tuple[type[Violation], tuple[int, str, list[str]]]:
+    def __reduce__(self) -> tuple[type[Violation], tuple[int | None, str, list[str]]]:
         return Violation, (self.seed, self.why, self.trail)
 
 
@@ -76,8 +77,8 @@ def live(
                     life.finish()
             finally:
                 life.close()
-    except AssertionError as error:
-        raise Violation(seed, str(error), machine.trail) from error
+    except Exception as error:
+        raise Violation(seed, why_of(error), machine.trail) from error
     return life.figures(took_s=time.process_time() - before_s), machine
 
 
@@ -85,6 +86,12 @@ def live_once(seed: int, *, for_ms: int | None = None, kind: Kind | None = None)
     """The same, in a folder in memory that is removed afterwards."""
     with folder_in_memory() as folder:
         return live(seed, folder, for_ms=for_ms, kind=kind)[0]
+
+
+def why_of(error: Exception) -> str:
+    """What did not hold; of an engine that ended by a defect also where."""
+    is_judged = isinstance(error, AssertionError) and str(error)
+    return str(error) if is_judged else "".join(traceback.format_exception(error)[-6:])
 
 
 @contextmanager

@@ -12,8 +12,8 @@ from simulation.casts import START_MS
 from simulation.lives import Life
 from simulation.machine import Machine
 from simulation.people import wish
-from simulation.points import Hit, watching
-from simulation.seeds import Violation, folder_in_memory
+from simulation.points import Fault, Hit, watching
+from simulation.seeds import Violation, folder_in_memory, why_of
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,6 +61,37 @@ def _be_adopted(life: Life) -> None:
     life.run(6_000)
 
 
+def _be_taken_over(life: Life) -> None:
+    """An engine starts beside another one, which claims on, and dies."""
+    life.run(7_000)
+    life.engines_wanted = 2
+    life.run(9_000)
+    life.engines_wanted = 1
+    for first in life.daemons[:1]:
+        if first.is_alive:
+            life.machine.kill(first.stepper)
+    life.run(40_000)
+
+
+def _lose_a_start(life: Life) -> None:
+    """A supervisor does not hear of a claim before it dies with its engine; two engines find it."""
+    life.run(9_000)
+    machine = life.machine
+    for one in machine.steppers:
+        if one.name.startswith("supervisor"):
+            one.stalled_until_ms = machine.true_ms + 60_000
+    life.run(1_500)
+    life.engines_wanted = 3
+    life.run(10)
+    for one in [one for one in machine.steppers if one.stalled_until_ms > machine.true_ms]:
+        machine.kill(one)
+    for first in life.daemons[:1]:
+        if first.is_alive:
+            machine.kill(first.stepper)
+    life.engines_wanted = 2
+    life.run(50_000)
+
+
 def _lose_all(life: Life) -> None:
     life.run(6_000)
     life.kill_a_supervisor()
@@ -78,8 +109,7 @@ def _backfill(life: Life) -> None:
 
 def _shut_down(life: Life) -> None:
     life.run(6_500)
-    for daemon in life.daemons:
-        daemon.stop()
+    life.shut_down(is_judged=life.mishaps == 0)
     life.run(8_000)
 
 
@@ -138,6 +168,17 @@ STORIES: Mapping[str, Story] = {
         pause_ms=5_000,
     ),
     "adoption": Story(specs=(_one("long", 5, lasts_s=9),), tell=_be_adopted),
+    "take-over": Story(
+        specs=(
+            _one("beside", 5, lasts_s=50, overlap=Overlap.ALLOW),
+            _one("waiting", 7, lasts_s=3, overlap=Overlap.QUEUE),
+        ),
+        tell=_be_taken_over,
+    ),
+    "lost-start": Story(
+        specs=(_one("long", 10, lasts_s=50), _one("waiting", 5, lasts_s=3, overlap=Overlap.QUEUE)),
+        tell=_lose_a_start,
+    ),
     "interrupted": Story(
         specs=(
             _one("left", 5, lasts_s=9),
@@ -160,8 +201,11 @@ STORIES: Mapping[str, Story] = {
 }  # fmt: skip
 
 
-def tell(name: str, folder: Path, *, hit: tuple[int, Hit] | None = None) -> Machine:
-    """A story, with something at one of its points, to its end. Raises Violation."""
+def tell(name: str, folder: Path, *, hit: tuple[int, Hit | Fault] | None = None) -> Machine:
+    """A story, with something at one of its points, to its end. Raises Violation.
+
+    Where nothing happens, what may fail at each of its points is in `Machine.passed`.
+    """
     story = STORIES[name]
     machine = Machine(folder, seed=f"{name} {hit}", start_ms=START_MS)
     try:
@@ -171,14 +215,19 @@ def tell(name: str, folder: Path, *, hit: tuple[int, Hit] | None = None) -> Mach
             life.engines_wanted = story.engines
             machine.reached = 0
             machine.hit = hit
+            machine.passed = [] if hit is None else None
             try:
                 story.tell(life)
                 machine.told = machine.reached
-                life.finish_early(pause_ms=story.pause_ms)
+                machine.passed, passed = None, machine.passed
+                is_even = hit is not None and hit[0] % 2 == 0
+                life.finish_early(pause_ms=story.pause_ms, is_drained=is_even)
             finally:
                 life.close()
-    except AssertionError as error:
-        raise Violation(-1, f"story {name} hit {hit}: {error}", machine.trail) from error
+    except Exception as error:
+        told = "" if hit is None else f":{hit[1]}:{hit[0]}"
+        raise Violation(None, f"story {name}{told}: {why_of(error)}", machine.trail) from error
+    machine.passed = passed
     return machine
 
 
@@ -192,7 +241,7 @@ def _beginning(name: str) -> bytes:
         return machine.path.read_bytes()
 
 
-def tell_once(name: str, *, hit: tuple[int, Hit] | None = None) -> Machine:
+def tell_once(name: str, *, hit: tuple[int, Hit | Fault] | None = None) -> Machine:
     """The same, in a folder in memory that is removed afterwards."""
     with folder_in_memory() as folder:
         return tell(name, folder, hit=hit)
@@ -201,3 +250,14 @@ def tell_once(name: str, *, hit: tuple[int, Hit] | None = None) -> Machine:
 def count_points(name: str) -> int:
     """How many points a story has where nothing happens."""
     return tell_once(name).told
+
+
+def points_for(kind: Hit | Fault, name: str) -> list[int]:
+    """The numbers of the points of a story at which this may happen."""
+    passed = tell_once(name).passed
+    assert passed is not None
+    return [at for at, faults in enumerate(passed, 1) if isinstance(kind, Hit) or kind in faults]
+
+
+def kind_of(text: str) -> Hit | Fault:
+    return Hit(text) if text in list(Hit) else Fault(text)

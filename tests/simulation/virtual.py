@@ -44,6 +44,7 @@ class Body:
     scope: tuple[str, str] = ("global", "")
     end_cause: EndCause | None = None  # why it was ended, where it was
     is_cut_short: bool = False  # by the death of its supervisor
+    is_on_record: bool = False  # its end is in the journal of its supervisor
     is_deaf: bool = False  # to TERM
 
 
@@ -96,6 +97,7 @@ class Watch:
         self._machine = machine
         self._deadlines = deadlines
         self._ledger = ledger
+        self._reaped: list[Body] = []  # whose ends were not seen on record yet
         self.live: dict[str, Run] = {}
 
     def add(self, run: Run) -> None:
@@ -133,6 +135,13 @@ class Watch:
         """When the next one ends by itself, by the clock that truly counts."""
         return min([run.body.ends_at_ms for run in self.live.values()], default=None)
 
+    def note_records(self) -> None:
+        """Before it sleeps: what it has put down of ends is in its journal, unless that is full."""
+        if not self._ledger.has_backlog:
+            for body in self._reaped:
+                body.is_on_record = True
+            self._reaped.clear()
+
     def reap_unwatched(self) -> None:
         raise AssertionError("there is a descriptor for each process")
 
@@ -140,6 +149,7 @@ class Watch:
         del self.live[run.token]
         self._deadlines.clear(f"run {run.token}")
         self._ledger.record_exit(run.record())
+        self._reaped.append(run.body)
 
     def _set_deadline(self, run: Run, after_ms: int) -> None:
         self._deadlines.set(f"run {run.token}", self._machine.clock.monotonic_ms() + after_ms)
@@ -277,6 +287,7 @@ class VirtualSupervisor(Supervisor):
         machine, clock = self._machine, self._clock
         until_ms = None if timeout_ms is None else clock.monotonic_ms() + timeout_ms
         watch: Any = self._watch
+        watch.note_records()
 
         def waits_ms() -> list[int]:
             end_ms = watch.next_end_ms()
@@ -298,8 +309,11 @@ class VirtualSupervisor(Supervisor):
 
     def take(self) -> None:
         end: Any = self._engine
-        end.take()
-        self.controls.take()
+        heard = [end.take, self.controls.take]
+        if end.socket.to_supervisor and self.controls.asked:
+            self._machine.random.shuffle(heard)  # The kernel tells of both at once.
+        for take in heard:
+            take()
         watch: Any = self._watch
         watch.reap_ended()
 

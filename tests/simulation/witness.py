@@ -20,7 +20,7 @@ _COLUMNS = (
     "id", "schedule_id", "revision", "scope_kind", "scope_id", "plan_at", "fire_key",
     "attempt", "max_attempts", "cause", "status", "reason", "due_at", "queued_at", "claimed_at",
     "started_at", "finished_at", "duration_ms", "exit_code", "lease_token", "engine_id",
-    "missed_from_at", "missed_to_at", "missed_count", "cancel_requested_at",
+    "supervisor_id", "missed_from_at", "missed_to_at", "missed_count", "cancel_requested_at",
 )  # fmt: skip
 _SELECT = f"SELECT {', '.join(_COLUMNS)} FROM executions WHERE {{}} ORDER BY id"
 

@@ -23,17 +23,19 @@ def live(seed: int) -> object:
         return violation
 
 
-def tell_all(kind: str, name: str) -> tuple[int, list[str]]:
-    """A story with one kind of thing at each of its points: how many those are, and what broke."""
-    from simulation.points import Hit
-    from simulation.seeds import Violation
-    from simulation.stories import count_points, tell_once
+def tell_all(kind: str, name: str) -> tuple[int, list[tuple[str, str]]]:
+    """A story with one kind of thing at each point where that may happen.
 
-    points = count_points(name)
+    How many those are; of what broke how it is replayed, and why.
+    """
+    from simulation.seeds import Violation
+    from simulation.stories import kind_of, points_for, tell_once
+
+    points = points_for(kind_of(kind), name)
     violations = []
-    for number in range(1, points + 1):
+    for number in points:
         try:
-            tell_once(name, hit=(number, Hit(kind)))
+            tell_once(name, hit=(number, kind_of(kind)))
         except Violation as violation:
-            violations.append(str(violation))
-    return points, violations
+            violations.append((f"{name}:{kind}:{number}", str(violation)))
+    return len(points), violations
