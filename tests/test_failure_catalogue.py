@@ -7,6 +7,7 @@ test of a row takes it out of NOT_CARRIED; who removes the last one puts it back
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
@@ -120,14 +121,26 @@ NOT_CARRIED = {
 
 @cache
 def carried() -> dict[int, set[str]]:
-    """The rows that tests are marked with, and the files of those tests."""
+    """The rows that tests are marked with, and the files of those tests.
+
+    A test that is not run by default, or not everywhere, carries none.
+    """
     found: dict[int, set[str]] = {}
     for path in TESTS.rglob("test_*.py"):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        for node in _walk_what_runs(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.Call) and ast.unparse(node.func) == "pytest.mark.failure":
                 [row] = node.args
                 found.setdefault(ast.literal_eval(row), set()).add(path.name)
     return found
+
+
+def _walk_what_runs(node: ast.AST) -> Iterator[ast.AST]:
+    marks = [ast.unparse(one) for one in getattr(node, "decorator_list", ())]
+    if any(mark.startswith(("pytest.mark.slow", "pytest.mark.skip")) for mark in marks):
+        return
+    yield node
+    for child in ast.iter_child_nodes(node):
+        yield from _walk_what_runs(child)
 
 
 def test_every_row_is_carried_or_says_why_not() -> None:

@@ -154,12 +154,12 @@ def test_a_priority_may_be_given_and_is_below_the_schedule_s_own_otherwise(
 def test_too_many_are_refused_at_once_with_what_to_do(scheduler: Scheduler) -> None:
     scheduler.add(make_spec("job", "* * * * * *"))
 
-    began = time.perf_counter()
+    began_s = time.thread_time()  # of the processor, whoever else needs it
     with pytest.raises(InvalidInput, match="more than 10,000") as refused:
         scheduler.backfill("job", at(0) - timedelta(days=50 * 365), at(8))
-    took_s = time.perf_counter() - began
+    took_s = time.thread_time() - began_s
 
-    assert took_s < 1
+    assert took_s < 10, "to count them all takes hours"
     assert refused.value.hint is not None
     assert "such as up to 19" in refused.value.hint
 

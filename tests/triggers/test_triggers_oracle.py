@@ -18,7 +18,7 @@ from edgecron.triggers import Trigger, parse_trigger
 FAST = settings(
     derandomize=True, database=None, deadline=None, suppress_health_check=list(HealthCheck)
 )
-LONG = settings(database=None, deadline=None, suppress_health_check=list(HealthCheck))
+LONG = settings(FAST, derandomize=False)
 DAY_S = 86_400
 YEAR_S = 31_556_952
 # Offsets are whole minutes from here on (Liberia was the last).
