@@ -86,5 +86,5 @@ def _checks(
         lambda: engines.check_runs(scheduler, states(), command=command),
         lambda: engines.check_supervisors(scheduler),
         lambda: others.check_others(scheduler, states()),
-        lambda: contents.check_lock(scheduler),
+        lambda: contents.check_access(scheduler),
     )

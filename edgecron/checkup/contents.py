@@ -9,6 +9,8 @@ from edgecron.checkup.finding import Finding, problem, warning, well
 from edgecron.errors import DatabaseUnusable
 
 _LOCK_WAIT_S = 2.0  # engines that write in turns leave it to each other sooner
+_MIB = 1 << 20
+LONG_LOG_BYTES = 64 * _MIB  # an engine moves its log into the database long before
 
 
 def check_integrity(scheduler: Scheduler, *, is_deep: bool) -> list[Finding]:
@@ -27,18 +29,30 @@ def check_integrity(scheduler: Scheduler, *, is_deep: bool) -> list[Finding]:
     return found or [well("integrity", "no damage found")]
 
 
-def check_lock(scheduler: Scheduler) -> list[Finding]:
-    """Whether whoever has something to write gets the chance to."""
+def check_access(scheduler: Scheduler) -> list[Finding]:
+    """Whether whoever has something to write gets the chance to, and nobody reads without end."""
     path = scheduler.path
-    if not scheduler.store.is_write_locked(wait_s=_LOCK_WAIT_S):
-        return [well("database", str(path))]
-    return [
-        warning(
-            "database",
-            f"{path} is locked for writing for {_LOCK_WAIT_S:.0f} s at least: nothing is started",
-            hint=f"it is a stalled engine or another program; who has it open: fuser {path}",
+    found = []
+    if scheduler.store.is_write_locked(wait_s=_LOCK_WAIT_S):
+        found.append(
+            warning(
+                "database",
+                f"{path} is locked for writing for {_LOCK_WAIT_S:.0f} s at least: nothing is"
+                " started",
+                hint=f"it is a stalled engine or another program; who has it open: fuser {path}",
+            )
         )
-    ]
+    unmoved_bytes = scheduler.store.find_unmoved_bytes()
+    if unmoved_bytes > LONG_LOG_BYTES:
+        found.append(
+            warning(
+                "database",
+                f"{unmoved_bytes / _MIB:,.0f} MiB of its log can't be moved into {path}, and the"
+                " log grows: a program has begun to read, and does not end that",
+                hint=f"end that program; who has it open: fuser {path}",
+            )
+        )
+    return found or [well("database", str(path))]
 
 
 def check_schedules(scheduler: Scheduler, *, command: Callable[[str], str]) -> list[Finding]:

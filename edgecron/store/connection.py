@@ -281,6 +281,19 @@ class Database:
         with translated_errors(self.path), suppress(apsw.BusyError):  # Somebody else is at it.
             self._connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
 
+    @property
+    def unmoved_bytes(self) -> int:
+        """How much of the log is not in the database yet; 0 while somebody moves it."""
+        self._check_process()
+        self._logs.check()
+        with translated_errors(self.path):
+            try:
+                in_log, moved = self._connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_NOOP)
+            except apsw.BusyError:
+                return 0
+        found = self.row("PRAGMA page_size")
+        return max(in_log - moved, 0) * (found[0] if found else 0)
+
     def leave_checkpoints_to_others(self) -> None:
         """Never checkpoint inside this connection's commits, which keeps their tail short.
 

@@ -287,3 +287,7 @@ class ForPeople(OpenStore):
 
     def is_write_locked(self, *, wait_s: float) -> bool:
         return damage.is_write_locked(self.path, wait_s=wait_s)
+
+    def find_unmoved_bytes(self) -> int:
+        """How much of the log waits to be moved into the database."""
+        return self._database.unmoved_bytes

@@ -10,6 +10,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
+import apsw
 import pytest
 
 from edgecron.api import Scheduler
@@ -455,3 +456,27 @@ def change(database: Path, statement: str) -> list[Any]:
     finally:
         connection.close()
     return rows
+
+
+@pytest.mark.failure(25)
+def test_a_program_that_reads_without_end_is_told_of(
+    edgecron: Edgecron, backup: str, database: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("edgecron.checkup.contents.LONG_LOG_BYTES", 10_000)
+    reader = apsw.Connection(str(database))
+    reader.execute("BEGIN")
+    reader.execute("SELECT count(*) FROM executions").fetchall()
+    for _ in range(10):
+        edgecron("pause", backup)
+        edgecron("resume", backup)
+
+    during = only(edgecron("doctor", "--json"), "database")
+    reader.execute("COMMIT")
+    reader.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    after = only(edgecron("doctor", "--json"), "database")
+    reader.close()
+
+    assert during[0] == "warning"
+    assert "has begun to read" in during[1]
+    assert "fuser" in (during[2] or "")
+    assert after == ("ok", str(database), None)

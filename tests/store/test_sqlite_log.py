@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from edgecron.store import open_store
+from edgecron.store import SqliteStore, open_store
+from edgecron.store.connection import Database
 
 START_MS = 1_773_000_000_000  # 2026-03-08T20:00:00Z
 
@@ -24,6 +25,44 @@ def _write_often(path: Path) -> int:
     size = path.with_name(path.name + "-wal").stat().st_size
     store.close()
     return size
+
+
+def _write_much(store: SqliteStore, keys: range) -> None:
+    """What an engine does, which moves its log where nobody is in the way of that."""
+    for number in keys:
+        engine_id = store.register_engine(
+            key=f"{number:016x}", pid=1, boot_id="b", queues=("command",), now_ms=START_MS
+        )
+        store.retire_engine(engine_id, now_ms=START_MS)
+    store.tidy()
+
+
+@pytest.mark.failure(25)
+def test_a_log_that_a_reader_without_end_keeps_from_being_moved_is_measured(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "e.db"
+    store = open_store(path, now_ms=START_MS)
+    store.database.rows("PRAGMA synchronous = OFF")
+    store.tidy()
+    store.database.checkpoint()
+    reader = Database(path, must_exist=True)
+
+    before = store.find_unmoved_bytes()
+    reader.rows("BEGIN")
+    reader.rows("SELECT count(*) FROM executions")
+    measured = []
+    for keys in (range(300), range(300, 600)):
+        _write_much(store, keys)
+        measured.append(store.find_unmoved_bytes())
+    reader.rows("COMMIT")
+    store.database.checkpoint()
+    after = store.find_unmoved_bytes()
+
+    assert before == after == 0
+    assert 100_000 < measured[0] < measured[1]
+    reader.close()
+    store.close()
 
 
 @pytest.mark.failure(25)
