@@ -84,6 +84,7 @@ class CallableRunner:
         os.set_blocking(self._read_fd, False)
         os.set_blocking(self._write_fd, False)
         self._is_told = False  # there is a byte in the pipe
+        self._pid = os.getpid()
         self._stopped_ms: int | None = None  # when all were asked to stop
 
     @property
@@ -132,8 +133,11 @@ class CallableRunner:
     def close(self) -> None:
         """Ask all to stop, and wait a while for them.
 
-        Of what still runs then, no end will be on record: it was `interrupted`.
+        Of what still runs then, no end will be on record: it was `interrupted`. In a child that
+        was forked meanwhile there is nobody to wait for.
         """
+        if os.getpid() != self._pid:
+            return
         self.stop()
         assert self._stopped_ms is not None
         left_ms = self._stopped_ms + CLOSE_MS - self._clock.monotonic_ms()

@@ -11,6 +11,7 @@ from typing import Any
 
 from edgecron.errors import SupervisorUnavailable
 from edgecron.supervisor import protocol
+from edgecron.supervisor.forks import leave_in_children
 from edgecron.supervisor.protocol import Kind
 from edgecron.supervisor.records import EndCause, ExitRecord, StartRequest
 
@@ -70,6 +71,7 @@ class SupervisorLink:
         self.is_alive = True
         self.end_message: str | None = None
         link.setblocking(False)
+        leave_in_children(self)
 
     @property
     def has_unsent(self) -> bool:
@@ -151,6 +153,11 @@ class SupervisorLink:
         if self._link.fileno() >= 0:
             self._push()
             self._link.close()
+        self.is_alive = False
+
+    def leave_to_parent(self) -> None:
+        """Close our end in a child of ours: the supervisor is told nothing."""
+        self._link.close()
         self.is_alive = False
 
     def _say(self, kind: Kind, body: Any) -> None:

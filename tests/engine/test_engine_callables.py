@@ -29,6 +29,7 @@ from edgecron.model import (
 from edgecron.paths import state_dir
 from edgecron.runners.callables import Call, CallableRunner, Function
 from edgecron.supervisor.control import Control
+from edgecron.supervisor.files import lock_is_held
 
 BOUND_S = 20.0
 QUEUE = "py:plant"
@@ -195,6 +196,54 @@ def test_a_supervisor_that_dies_takes_no_callable_with_it(tmp_path: Path) -> Non
     ended = run_of(database, "wait")
     assert running.status is Status.RUNNING
     assert (ended.status, ended.result) == (Status.SUCCESS, '"whole"')
+
+
+FORKS = """
+import os, sys, time
+from pathlib import Path
+from edgecron.clock import SystemClock
+from edgecron.engine.host import EngineHost
+from edgecron.runners.callables import CallableRunner
+
+def fork(call):
+    if os.fork() == 0:
+        host.close()  # As a child does that unwinds the stack of its parent.
+        print(os.getpid(), flush=True)
+        time.sleep(60)
+        os._exit(0)
+    time.sleep(60)
+
+clock = SystemClock()
+host = EngineHost(Path(sys.argv[1]), clock=clock, report=lambda event: None,
+                  queues=("py:plant",), callables=CallableRunner({"fork": fork}, clock=clock))
+host.loop.run()
+"""
+
+
+def test_a_child_that_a_function_has_forked_does_not_make_its_engine_live_on(
+    tmp_path: Path,
+) -> None:
+    database = tmp_path / "edge.db"
+    fire(database, "fork")
+    with subprocess.Popen(
+        [sys.executable, "-c", FORKS, str(database)], stdout=subprocess.PIPE, text=True
+    ) as other:
+        assert other.stdout is not None
+        child_pid = int(other.stdout.readline())
+        try:
+            [lock] = state_dir(database).glob("engine-*.lock")
+            is_alive = lock_is_held(lock), lock.with_suffix(".fifo").exists()
+            other.kill()
+            other.wait()
+
+            assert is_alive == (True, True)
+            assert not lock_is_held(lock)
+            with program(database, {}) as host:
+                step_until_ended(host)
+            run = run_of(database, "fork")
+            assert (run.status, run.reason) == (Status.INTERRUPTED, Reason.LOST)
+        finally:
+            os.kill(child_pid, signal.SIGKILL)
 
 
 PROGRAM = """
