@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .hunts import CRASHES, EVERY_CALL, POLICIES, fails
+from .hunts import CRASHES, EVERY_CALL, LOST_START, POLICIES, fails
 from .mutation import Edit, Hunt, Mutation
 
 _ENDING = "store/ending.py"
@@ -74,10 +74,7 @@ ALL: tuple[Mutation, ...] = (
                 "               RETURNING schedule_id, cancel",
             ),
         ),
-        hunt=Hunt(
-            tests=("tests/store/test_store_ends.py",),
-            says="test_what_was_claimed_anew_is_not_queued_again",
-        ),
+        hunt=Hunt(tests=(LOST_START,), says=fails("I[35]"), is_long=True),
     ),
     Mutation(
         name="retry-of-its-revision",
@@ -144,9 +141,9 @@ ALL: tuple[Mutation, ...] = (
             ),
             Edit(
                 file="engine/ends.py",
-                old="        del self._unsaved[: len(taken)]\n"
+                old="        self._tell_claims()\n"
                 "        schedules = self._live.settle(outcomes)\n",
-                new="        del self._unsaved[: len(taken)]\n",
+                new="        self._tell_claims()\n",
             ),
         ),
         hunt=Hunt(tests=(EVERY_CALL, CRASHES, POLICIES), says=fails("I[346]")),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .hunts import CRASHES, POLICIES, fails
+from .hunts import CRASHES, LATE_START, POLICIES, TAKE_OVER, fails
 from .mutation import Edit, Hunt, Mutation
 
 _STORIES = "tests/engine/test_engine_recovery.py"
@@ -46,6 +46,43 @@ ALL: tuple[Mutation, ...] = (
         ),
         hunt=Hunt(tests=(CRASHES, POLICIES), says=fails("I[67]")),
         is_quick=True,
+    ),
+    Mutation(
+        name="who-is-dead-first",
+        guard="what an engine left is read after it is known to be dead",
+        proves=("I14", "17", "19"),
+        edits=(
+            Edit(
+                file=_RECOVERY,
+                old="        keys = {\n"
+                "            row.engine_id: row.engine_key\n"
+                "            for row in self._store.find_running()\n",
+                new="        rows = self._store.find_running()\n"
+                "        keys = {\n"
+                "            row.engine_id: row.engine_key\n"
+                "            for row in rows\n",
+            ),
+            Edit(
+                file=_RECOVERY,
+                old="        return [row for row in self._store.find_running()"
+                " if row.engine_id in known]",
+                new="        return [row for row in rows if row.engine_id in known]",
+            ),
+        ),
+        hunt=Hunt(tests=(TAKE_OVER,), says=fails("I1[46]"), is_long=True),
+    ),
+    Mutation(
+        name="revoked-before-requeued",
+        guard="nothing is queued again while its supervisor may start it",
+        proves=("I3", "17"),
+        edits=(
+            Edit(
+                file=_RECOVERY,
+                old="            if is_alive and not isinstance(verdict, Exit):\n",
+                new="            if is_alive and not isinstance(verdict, Exit | NeverStarted):\n",
+            ),
+        ),
+        hunt=Hunt(tests=(LATE_START,), says=fails("I[356]"), is_long=True),
     ),
     Mutation(
         name="supervisor-on-record",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .hunts import CROWDS, ORACLE, fails
+from .hunts import CROWDS, LIVES, ORACLE, STORIES, fails
 from .mutation import Edit, Hunt, Mutation
 
 _CRON = "triggers/crontrigger.py"
@@ -89,6 +89,19 @@ ALL: tuple[Mutation, ...] = (
             ),
         ),
         hunt=Hunt(tests=(CROWDS,), says=fails("I17")),
+    ),
+    Mutation(
+        name="queued-never-early",
+        guard="nothing that is queued starts before it is due",
+        proves=("I17",),
+        edits=(
+            Edit(
+                file="store/inorder.py",
+                old="AND e.priority = :priority AND e.due_at <= :now\n",
+                new="AND e.priority = :priority AND e.due_at <= :now + 500\n",
+            ),
+        ),
+        hunt=Hunt(tests=(STORIES, LIVES), says=fails("I17")),
     ),
     Mutation(
         name="range-before-the-fire",

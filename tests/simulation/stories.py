@@ -92,6 +92,20 @@ def _lose_a_start(life: Life) -> None:
     life.run(50_000)
 
 
+def _start_late(life: Life) -> None:
+    """A supervisor stands still while its engine claims and dies, and hears of the claim later."""
+    life.run(9_000)
+    machine = life.machine
+    for one in machine.steppers:
+        if one.name.startswith("supervisor"):
+            one.stalled_until_ms = machine.true_ms + 8_000
+    life.run(1_500)
+    for first in life.daemons[:1]:
+        if first.is_alive:
+            machine.kill(first.stepper)
+    life.run(30_000)
+
+
 def _lose_all(life: Life) -> None:
     life.run(6_000)
     life.kill_a_supervisor()
@@ -179,6 +193,7 @@ STORIES: Mapping[str, Story] = {
         specs=(_one("long", 10, lasts_s=50), _one("waiting", 5, lasts_s=3, overlap=Overlap.QUEUE)),
         tell=_lose_a_start,
     ),
+    "late-start": Story(specs=(_one("long", 10, lasts_s=20),), tell=_start_late),
     "interrupted": Story(
         specs=(
             _one("left", 5, lasts_s=9),
