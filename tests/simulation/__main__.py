@@ -49,9 +49,24 @@ def _parse() -> argparse.Namespace:
         "--stories", action="store_true", help="something at each point of the core stories instead"
     )
     parser.add_argument(
-        "--replay", metavar="WHAT", help="live one SEED, or tell one STORY:KIND:POINT, and show it"
+        "--replay",
+        type=_replayed,
+        metavar="WHAT",
+        help="live one SEED, or tell one STORY:KIND:POINT, and show it",
     )
     return parser.parse_args()
+
+
+def _replayed(text: str) -> str:
+    from simulation.points import Fault, Hit
+    from simulation.stories import STORIES
+
+    name, _, rest = text.partition(":")
+    kind, _, number = rest.partition(":")
+    is_point = name in STORIES and kind in [*Hit, *Fault] and number.isdecimal()
+    if text.isdecimal() or is_point:
+        return text
+    raise argparse.ArgumentTypeError(f"{text!r} is no seed and no STORY:KIND:POINT")
 
 
 def _replay(what: str) -> int:
