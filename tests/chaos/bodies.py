@@ -97,6 +97,12 @@ def _disagreement(row: Row, body: Body | None, history: History) -> str | None:
                 return "ended by a signal, and the job says otherwise"
             if not _is_near(row, history):
                 return "ended by a signal, and nothing was wrong"
+        case "failed", "timeout":
+            if body is not None and body.code is not None and not _is_near(row, history):
+                return "ended as too long, and the job ended by itself"
+        case "failed", _:
+            if not _is_near(row, history):
+                return "failed otherwise, and nothing was wrong"
         case "skipped", _:
             if body is not None:
                 return "left out, and yet it began"

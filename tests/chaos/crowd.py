@@ -10,6 +10,8 @@ JOB = Path(__file__).with_name("job.py")
 ANCHOR = "1970-01-01T00:00:00Z"
 # These must never be late but near a fault: they wait for nobody, and go before all others.
 PULSES = ("pulse", "beat")
+# These may wait for long: until somebody resumes them, or for what they need.
+PATIENT = ("paused", "needy")
 
 
 @dataclass(frozen=True, kw_only=True)

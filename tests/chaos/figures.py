@@ -9,7 +9,7 @@ from typing import Any
 
 from tests.chaos.history import History, Violation
 from tests.chaos.storm import Storm
-from tests.chaos.times import calms
+from tests.chaos.times import calms, count_judged
 from tests.chaos.verdicts import NOT_CHECKED
 
 
@@ -40,6 +40,7 @@ def figures(storm: Storm, history: History, violations: Sequence[Violation]) -> 
         "copies_run": sum(copy.has_run for copy in storm.faults.copies),
         "copies_noticed": sum(copy.was_noticed for copy in storm.faults.copies),
         "calms_judged": len(calms(history)),
+        "pulses_judged": count_judged(history),
         "slow_machine": len(storm.slow),
         "looks": storm.watch.looks,
         "late_ms_median": late_ms[len(late_ms) // 2] if late_ms else None,

@@ -111,6 +111,15 @@ class Promise:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Refusal:
+    """What a command line said could not be done: `code` is how it ended."""
+
+    asked: Promise
+    code: int
+    words: str
+
+
+@dataclass(frozen=True, kw_only=True)
 class Remark:
     """Something that was seen while it happened, and is a violation as it stands."""
 
@@ -132,6 +141,7 @@ class History:
     changes: tuple[Change, ...] = ()
     steps_back: tuple[Step, ...] = ()
     promises: tuple[Promise, ...] = ()
+    refusals: tuple[Refusal, ...] = ()
     remarks: tuple[Remark, ...] = ()
     alive: tuple[str, ...] = ()  # processes that are left
     modes: Mapping[str, int] = field(default_factory=dict)

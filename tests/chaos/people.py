@@ -18,13 +18,13 @@ import apsw
 
 from tests.chaos.crowd import ANCHOR, Member, words
 from tests.chaos.field import Field, JobLog
-from tests.chaos.history import Promise, Remark
+from tests.chaos.history import Promise, Refusal, Remark
 from tests.chaos.plan import Act
 
 _BOUND_S = 120.0  # for a verb to answer, on a machine that is busy
 _GRACE_S = 30.0  # after INT
 _AT_ONCE = 4
-_FINE = frozenset({0, 3, 4, 5})  # and every one of them is documented
+_FINE = frozenset({0, 3, 4, 5})  # documented; whether there was a reason is judged afterwards
 # It has ended already, or was left out; and doctor, where it finds something.
 _MAY_FAIL = ("cancel", "run", "resume_now", "look")
 _RUNNABLE = ("by-hand", "by-hand", "skips", "allows", "flaky", "again", "scoped", "disk-1")
@@ -61,6 +61,7 @@ class People:
         self.counts: Counter[str] = Counter()
         self.codes: Counter[str] = Counter()
         self.promises: list[Promise] = []
+        self.refusals: list[Refusal] = []
         self.remarks: list[Remark] = []
         self.missed: Counter[str] = Counter()
         self.added: list[Promise] = []  # what was to be added, whatever became of it
@@ -201,6 +202,9 @@ class People:
             self.added.append(_promise(command))
         if code == 0:
             self._note_promise(command)
+        elif code in _FINE and not is_own and not is_ended:
+            said = f"edgecron {' '.join(command.arguments[:6])}: {err[-500:]}"
+            self.refusals.append(Refusal(asked=_promise(command), code=code, words=said))
         if not err and command.out.stat().st_size < 10_000:
             with suppress(OSError):
                 command.err.unlink()

@@ -10,9 +10,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from random import Random
 
-# Longer than the invariants grant for recovery, or a calm would show nothing.
-CALM_S = 40
-LONG_CALM_S = 85  # where an idle engine may have to find out by itself
+# Longer than the invariants grant for recovery, and then for what is late without a cause: or a
+# calm would show nothing.
+CALM_S = 60
+LONG_CALM_S = 105  # where an idle engine may have to find out by itself
 _STORM_S = (35, 70)
 _LANES = ("engines", "supervisors", "jobs", "people", "storage")
 

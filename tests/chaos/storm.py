@@ -273,6 +273,7 @@ class Storm:
             changes=tuple(self.watch.changes),
             steps_back=tuple(self.watch.steps_back),
             promises=tuple(self.people.promises),
+            refusals=tuple(self.people.refusals),
             remarks=(*self._all_remarks(), *self._crashes()),
             alive=self._alive(),
             modes=self._modes(),

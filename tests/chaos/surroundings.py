@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tests.chaos.history import History
+from tests.chaos.history import History, Refusal
+from tests.chaos.rows import is_in_doubt
+
+_NOTICED_MS = 10_000  # a fault that has healed may be noticed so late
 
 
 def files_are_private(history: History) -> Iterator[str]:
@@ -40,8 +43,28 @@ def copies_are_noticed(history: History) -> Iterator[str]:
 
 
 def verbs_answer(history: History) -> Iterator[str]:
-    """VERB: each command line answers within a bound, as documented, without a traceback."""
+    """VERB: each command line answers within a bound, as documented, without a traceback.
+
+    And what it refuses can't be done: no such thing (3), there already (4), no database (5).
+    """
     yield from remarks(history, "VERB")
+    for refusal in history.refusals:
+        if not _has_reason(refusal, history):
+            yield f"ended with {refusal.code}, and nothing was wrong: {refusal.words}"
+
+
+def _has_reason(refusal: Refusal, history: History) -> bool:
+    asked = refusal.asked
+    if refusal.code == 5:
+        return any(
+            trouble.began_ms <= asked.at_ms and asked.began_ms <= trouble.healed_ms + _NOTICED_MS
+            for trouble in history.troubles
+        )
+    # Whoever was to add a guest may have been killed; a run may be one of a copy; and before the
+    # first run of a schedule there are no logs.
+    is_guest = asked.name.startswith("guest-") and asked.kind != "add"
+    is_unsure = is_guest or asked.kind in ("cancel", "look")
+    return is_unsure or is_in_doubt(asked, history.troubles)
 
 
 def engines_speak(history: History) -> Iterator[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.chaos.plan import BY_NAME, CALM_S, KINDS, LONG_CALM_S, make_plan
-from tests.chaos.times import RECOVERY_S, UNSEEN_S
+from tests.chaos.times import LATE_S, RECOVERY_S, UNSEEN_S
 
 ALL = frozenset({"disk", "modes"})
 
@@ -48,6 +48,6 @@ def test_storms_leave_calms_that_show_a_recovery() -> None:
         for before, after in zip(plan.faults, plan.faults[1:], strict=False)
     ]
 
-    assert CALM_S > RECOVERY_S
-    assert LONG_CALM_S > UNSEEN_S
+    assert CALM_S > RECOVERY_S + LATE_S
+    assert LONG_CALM_S > UNSEEN_S + LATE_S
     assert sum(pause > RECOVERY_S for pause in pauses) >= 4

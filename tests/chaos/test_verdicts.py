@@ -15,6 +15,7 @@ from tests.chaos.history import (
     History,
     Life,
     Promise,
+    Refusal,
     Remark,
     Row,
     Step,
@@ -145,6 +146,12 @@ def remarked(number: str) -> Callable[[History], History]:
     return lambda history: replace(history, remarks=(Remark(number=number, text="planted"),))
 
 
+def refused(code: int) -> Callable[[History], History]:
+    asked = Promise(kind="pause", began_ms=T0 + S, at_ms=T0 + 2 * S, name="other")
+    refusal = Refusal(asked=asked, code=code, words="planted")
+    return lambda history: replace(history, refusals=(refusal,))
+
+
 FINAL = row(9, 2, "other", T0 + 4 * S)
 SKIP = {"status": "skipped", "missed_from_at": T0, "missed_to_at": T0, "missed_count": 1}
 # By the invariant that must find it: what is planted, and in words.
@@ -200,6 +207,16 @@ PLANTED: list[tuple[str, str, Callable[[History], History]]] = [
             code=None,
             ended_ms=None,
         ),
+    ),
+    (
+        "I6",
+        "ended as too long that had ended",
+        lambda h: with_row(h, 5, status="failed", reason="timeout", exit_code=None),
+    ),
+    (
+        "I6",
+        "a failure of another kind",
+        lambda h: with_row(h, 5, status="failed", reason="unreadable", exit_code=None),
     ),
     (
         "I6",
@@ -327,6 +344,14 @@ PLANTED: list[tuple[str, str, Callable[[History], History]]] = [
     ("I16", "no service at the end", remarked("I16")),
     (
         "I16",
+        "a run that is forgotten",
+        lambda h: replace(
+            with_row(h, 4, status="cancelled", reason="removed", finished_at=T0 + 60 * S),
+            troubles=(Trouble(kind="lock", began_ms=T0 + S, healed_ms=T0 + 2 * S),),
+        ),
+    ),
+    (
+        "I16",
         "no service in a calm",
         lambda h: replace(
             h,
@@ -356,6 +381,8 @@ PLANTED: list[tuple[str, str, Callable[[History], History]]] = [
     ("I22", "no answer", lambda h: replace(h, doctor=None)),
     ("N30", "a copy that nobody noticed", remarked("N30")),
     ("VERB", "a verb that failed", remarked("VERB")),
+    ("VERB", "a verb that found no database", refused(5)),
+    ("VERB", "a verb that found no schedule", refused(3)),
     ("LOG", "an engine that failed", remarked("LOG")),
 ]
 
@@ -383,6 +410,21 @@ def test_every_check_has_a_planted_violation() -> None:
 
 LOCK = Trouble(kind="lock", began_ms=T0, healed_ms=T0 + 3 * S)
 DEATH = Trouble(kind="kill_supervisor", began_ms=T0 + 4500, healed_ms=T0 + 4500, ended=("sup",))
+
+
+def test_a_verb_may_find_no_database_near_a_fault_and_nothing_in_another_one() -> None:
+    away = replace(LOCK, kind="away")
+
+    assert "VERB" not in found(replace(refused(5)(calm_history()), troubles=(LOCK,)))
+    assert "VERB" in found(replace(refused(3)(calm_history()), troubles=(LOCK,)))
+    assert "VERB" not in found(replace(refused(3)(calm_history()), troubles=(away,)))
+
+
+def test_late_before_a_fault_is_not_excused_by_it() -> None:
+    late = with_body(calm_history(), 1, began_ms=T0 + 30 * S)
+    after = Trouble(kind="lock", began_ms=T0 + 25 * S, healed_ms=T0 + 31 * S)
+
+    assert "I18" in found(replace(late, troubles=(after,)))
 
 
 def test_late_near_a_fault_is_excused() -> None:

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from tests.chaos.bodies import body_words
-from tests.chaos.crowd import PULSES
+from tests.chaos.crowd import PATIENT, PULSES
 from tests.chaos.history import History, Life, Row, Trouble
 from tests.chaos.rows import short
 from tests.chaos.surroundings import remarks
@@ -78,7 +78,19 @@ def full_service_again(history: History) -> Iterator[str]:
     for healed_ms, bound_ms in calms(history):
         if not any(healed_ms <= at <= bound_ms for at in starts):
             yield f"all had healed at {healed_ms}, and nothing began before {bound_ms}"
+        for row in history.rows:
+            if _goes_on_through(row, healed_ms, bound_ms):
+                yield f"all had healed at {healed_ms}, and it goes on at {bound_ms}: {short(row)}"
     yield from remarks(history, "I16")
+
+
+def _goes_on_through(row: Row, since_ms: int, until_ms: int) -> bool:
+    """Whether a run waited or ran all the time, which is longer than any job or line takes."""
+    return (
+        row["name"] not in PATIENT
+        and row["due_at"] <= since_ms
+        and (row["finished_at"] is None or row["finished_at"] >= until_ms)
+    )
 
 
 def calms(history: History) -> list[tuple[int, int]]:
@@ -90,6 +102,8 @@ def calms(history: History) -> list[tuple[int, int]]:
             found.append((healed_ms, bound_ms))
         healed_ms = max(trouble.healed_ms, healed_ms)
         bound_ms = max(trouble.healed_ms + recovery_ms(trouble), bound_ms)
+    if healed_ms < bound_ms < history.healed_ms:
+        found.append((healed_ms, bound_ms))  # the calm with which the storm ended
     if history.healed_ms > healed_ms:
         bound_ms += history.healed_ms - healed_ms
         healed_ms = history.healed_ms
@@ -110,25 +124,36 @@ def never_early(history: History) -> Iterator[str]:
 def late_only_near_a_fault(history: History) -> Iterator[str]:
     """I18: what waits for nobody begins in time, but near a fault."""
     began = {body.run: body.began_ms for body in history.bodies}
-    lives = {life.schedule_id for life in history.lives if life.name in PULSES}
-    for row in history.rows:
-        if row["schedule_id"] not in lives or row["fire_key"] != "" or row["attempt"] > 1:
-            continue
-        if row["plan_at"] > history.removed_ms - LATE_S * 1000:
-            continue  # It was removed with its schedule.
+    for row in _pulses(history):
         began_ms = began.get(row["id"], row["finished_at"])
         has_run = row["id"] in began
         if has_run and began_ms - row["due_at"] <= LATE_S * 1000:
             continue
         if not has_run and row["status"] == "skipped" and row["reason"] == "overlap":
             continue
-        if not _is_excused(row["due_at"], began_ms, history.troubles):
+        if not _is_excused(row["due_at"], history.troubles):
             how = f"{(began_ms - row['due_at']) / 1000:.1f} s late" if has_run else "not run"
             yield f"{how}, and nothing was wrong: {short(row)}"
 
 
-def _is_excused(due_ms: int, began_ms: int, troubles: tuple[Trouble, ...]) -> bool:
+def count_judged(history: History) -> int:
+    """The pulses that no fault would excuse had they been late."""
+    return sum(not _is_excused(row["due_at"], history.troubles) for row in _pulses(history))
+
+
+def _pulses(history: History) -> Iterator[Row]:
+    for row in history.rows:
+        is_fire = row["fire_key"] == "" and row["attempt"] == 1
+        # The last ones were removed with their schedules.
+        is_before_end = row["plan_at"] <= history.removed_ms - LATE_S * 1000
+        if row["name"] in PULSES and is_fire and is_before_end:
+            yield row
+
+
+def _is_excused(due_ms: int, troubles: tuple[Trouble, ...]) -> bool:
+    """Whether something was wrong before it was late. What came later is no excuse."""
+    late_ms = due_ms + LATE_S * 1000
     return any(
-        trouble.began_ms <= began_ms and due_ms <= trouble.healed_ms + recovery_ms(trouble)
+        trouble.began_ms <= late_ms and due_ms <= trouble.healed_ms + recovery_ms(trouble)
         for trouble in troubles
     )
