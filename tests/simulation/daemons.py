@@ -183,8 +183,7 @@ class Daemon:
             if is_graceful:
                 self._place.close()
             else:
-                for fd in (*self._place._lock_fds, self._place.doorbell.fileno()):
-                    os.close(fd)
+                self._place.leave_to_parent()
         for link in self.links:
             link.socket.is_open_at_engine = False
 
