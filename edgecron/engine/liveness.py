@@ -7,13 +7,14 @@ from pathlib import Path
 from typing import Protocol
 
 from edgecron.engine.strays import clear_strays
-from edgecron.model import Outcome
+from edgecron.model import Outcome, Reason
 from edgecron.runners.command import outcome_of
 from edgecron.store.contract import RunningRow
 from edgecron.supervisor.cgroups import end_left_cgroup
 from edgecron.supervisor.files import SCARCE, lock_is_held, lock_path, take_lock
 from edgecron.supervisor.groups import end_left_group
 from edgecron.supervisor.journal import JournalState, read_journal
+from edgecron.supervisor.looks import end_unrecorded
 from edgecron.supervisor.remains import find_dead, forget
 from edgecron.supervisor.verdicts import Exit, Interrupted, Verdict, judge
 
@@ -38,7 +39,7 @@ class Liveness(Protocol):
     def outcome_of(self, verdict: Exit, row: RunningRow) -> Outcome:
         """The outcome that the dead supervisor recorded for a row."""
 
-    def end_what_is_left(self, verdict: Interrupted) -> None:
+    def end_what_is_left(self, verdict: Interrupted, token: str) -> None:
         """End an interrupted run, if it is still the one that was started, and its cgroup."""
 
     def forget_engine(self, key: str) -> None:
@@ -85,9 +86,11 @@ class KernelLiveness:
             state_dir=self._state_dir,
         )
 
-    def end_what_is_left(self, verdict: Interrupted) -> None:
+    def end_what_is_left(self, verdict: Interrupted, token: str) -> None:
         if verdict.pid is not None:
             end_left_group(verdict.pid, verdict.start_time)
+        elif verdict.reason is Reason.LOST:
+            end_unrecorded(token)
         if verdict.cgroup is not None:
             end_left_cgroup(verdict.cgroup)
 

@@ -194,7 +194,7 @@ class _Pass:
         if isinstance(verdict, Exit):
             return self._liveness.outcome_of(verdict, row)
         assert isinstance(verdict, Interrupted)
-        self._liveness.end_what_is_left(verdict)
+        self._liveness.end_what_is_left(verdict, row.lease_token)
         return self._interrupted(row, verdict.reason, _MESSAGES.get(verdict.reason))
 
     def _interrupted(self, row: RunningRow, reason: Reason, message: str | None) -> Outcome:

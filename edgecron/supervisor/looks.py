@@ -12,7 +12,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from edgecron.clock import Clock
-from edgecron.supervisor.groups import Process, list_processes
+from edgecron.supervisor.files import result_name
+from edgecron.supervisor.groups import LeftGroup, Process, end_left_group, list_processes
 from edgecron.supervisor.results import VARIABLE
 
 # A look rests for so many times as long as it took.
@@ -75,6 +76,21 @@ class Looks:
             self._rests_until_ms is not None and self._clock.monotonic_ms() < self._rests_until_ms
         )
         return None if is_resting and self._looked_in != self._turn() else self.look()
+
+
+def end_unrecorded(token: str) -> LeftGroup:
+    """Kill the process group of a command whose supervisor died before its start was on record.
+
+    It is the leader of a session that has the run's result file among its variables. When the
+    supervisor's lock is free, it is no copy of the supervisor any more. One that runs as a user
+    for whom there is no such file is not found.
+    """
+    mark = f"/{result_name(token)}".encode()
+    for seen in list_processes():
+        is_leader = seen.pid == seen.session and not seen.is_zombie
+        if is_leader and any(entry.endswith(mark) for entry in _read_variables(seen.pid)):
+            return end_left_group(seen.pid, seen.start_time)
+    return LeftGroup.GONE
 
 
 def _look() -> Look:

@@ -17,7 +17,7 @@ from edgecron.engine.place import EnginePlace
 from edgecron.engine.sleep import SAFETY_MS
 from edgecron.engine.wake import ring_engines
 from edgecron.errors import EdgecronError
-from edgecron.model import COMMAND_QUEUE, EngineInfo, OnShutdown
+from edgecron.model import COMMAND_QUEUE, EngineInfo, OnShutdown, Reason
 from edgecron.retention import UNLIMITED, Retention
 from edgecron.runners.command import CommandRunner
 from edgecron.store import SqliteStore, open_store
@@ -38,9 +38,10 @@ class Liveness(KernelLiveness):
         super().__init__(machine.state_dir, boot_id=machine.clock.boot_id())
         self._machine = machine
 
-    def end_what_is_left(self, verdict: Interrupted) -> None:
+    def end_what_is_left(self, verdict: Interrupted, token: str) -> None:
+        is_unrecorded = verdict.pid is None and verdict.reason is Reason.LOST
         for body in list(self._machine.live_bodies.values()):
-            if body.pid == verdict.pid:
+            if body.token == token if is_unrecorded else body.pid == verdict.pid:
                 self._machine.cut_short(body)
 
 

@@ -196,7 +196,7 @@ class SimLiveness:
         assert body is not None
         return outcome_of(body, row.execution_id)
 
-    def end_what_is_left(self, verdict: Interrupted) -> None:
+    def end_what_is_left(self, verdict: Interrupted, token: str) -> None:
         """The bodies of a dead supervisor end with it: see `World.kill_supervisor`."""
 
     def forget_engine(self, key: str) -> None:

@@ -250,7 +250,7 @@ def test_the_next_recovery_ends_what_escaped_where_the_guardian_was_killed_too(
     liveness = KernelLiveness(bench.state_dir, boot_id=boot_id)
     [verdict] = liveness.judge(key, [token]).values()
     assert isinstance(verdict, Interrupted)
-    liveness.end_what_is_left(verdict)
+    liveness.end_what_is_left(verdict, token)
 
     assert after_boot == Interrupted(reason=Reason.REBOOT)
     wait_gone(escaped)

@@ -12,6 +12,7 @@ import pytest
 from supervisor_bench import Bell, Bench, Gate, wait_gone
 
 from edgecron.clock import SystemClock
+from edgecron.engine.liveness import KernelLiveness
 from edgecron.model import Reason
 from edgecron.supervisor import (
     EndCause,
@@ -26,6 +27,7 @@ from edgecron.supervisor import (
     verdict,
 )
 from edgecron.supervisor.groups import read_start_time
+from edgecron.supervisor.looks import end_unrecorded
 from edgecron.supervisor.output import load_output
 
 ENGINE = """
@@ -105,6 +107,30 @@ def test_requests_that_were_taken_are_run_though_the_engine_has_gone(tmp_path: P
 
     traces = read_journal(tmp_path, bench.link.supervisor_id).traces.values()
     assert [trace.exit.exit_code for trace in traces if trace.exit] == [0] * 300
+
+
+@pytest.mark.failure(17)
+def test_a_command_whose_start_was_not_on_record_yet_is_found_and_ended(
+    tmp_path: Path, bell: Bell
+) -> None:
+    bench = Bench(tmp_path)
+    token = bench.shell(f"sh -c 'echo $$ > {bell.path}; exec sleep 60' & wait")
+    other = bench.shell("exec sleep 60")
+    started, spared = bench.started(token), bench.started(other)
+    grandchild = int(bell.wait())
+    bench.kill_guardian()
+    os.kill(bench.link.pid, signal.SIGKILL)
+    wait_gone(bench.link.pid)
+    liveness = KernelLiveness(tmp_path, boot_id=SystemClock().boot_id())
+
+    # As the journal has it when the supervisor dies between the start and its record.
+    liveness.end_what_is_left(Interrupted(reason=Reason.LOST), token)
+
+    wait_gone(started.pid)
+    wait_gone(grandchild)
+    assert end_left_group(spared.pid, read_start_time(spared.pid)) is LeftGroup.ENDED
+    assert end_unrecorded("unheard-of") is LeftGroup.GONE
+    bench.link.close()
 
 
 @pytest.mark.failure(17)
