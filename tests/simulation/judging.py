@@ -196,7 +196,7 @@ class Judge(Witness):
     def _check_row(self, row: Row) -> None:
         fire, id_ = fire_of(row), row["id"]
         row["name"] = self.lives[row["schedule_id"]].spec.name
-        self._forget_removed(fire, id_)
+        self._forget_removed(fire, row["attempt"], id_)
         assert self._fires[fire].setdefault(row["attempt"], id_) == id_, f"I2 {row}"
         if row["status"] == "success":
             assert self._successes.setdefault(fire, id_) == id_, f"I1 {row}"
@@ -213,16 +213,12 @@ class Judge(Witness):
         assert row["attempt"] <= row["max_attempts"], f"I12 {row}"
         assert row["status"] in ("success", *ACTIVE) or row["reason"], f"I13 {row}"
 
-    def _forget_removed(self, fire: Any, id_: int) -> None:
+    def _forget_removed(self, fire: Any, attempt: int, id_: int) -> None:
         """By a clock that is set by far, an interval comes by the same times again, and those are
         decided as long as there is a row: of what retention has removed nobody knows."""
         known = self._fires[fire]
-        if (
-            not self.is_exact
-            and known
-            and id_ not in known.values()
-            and self.gone >= {*known.values()}
-        ):
+        is_anew = known.get(attempt, id_) != id_
+        if is_anew and not self.is_exact and self.gone >= {*known.values()}:
             known.clear()
             self._successes.pop(fire, None)
 
