@@ -1,0 +1,1 @@
+"""The dashboard: what will happen and what happened, on a terminal."""
