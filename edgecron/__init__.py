@@ -38,6 +38,7 @@ in this list, never from below; `tests/test_house.py` holds it.
     api                   Scheduler: the embedding face, and the only wiring
     checkup               what is wrong with a database and around it; the end of what stalls
     crontab               crontabs in and out
+    words                 values in plain words, for the command line and the dashboard
     tui                   the dashboard: what will happen and what happened
     cli                   one module per verb
 

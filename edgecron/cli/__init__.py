@@ -6,13 +6,13 @@ may go on for longer than seconds; its docstring is its help, examples first.
     options.py   the parser                        session.py      what a verb is given
     verbs.py     the table of verbs                screen.py       text for people
     streams.py   closed pipes, full disks          completion.py   and shells/, from grammar.py
-    objects.py   values as JSON objects            phrases.py      values in a few words
-    wanted.py    a schedule's options, read        transitions.py  an engine's events as lines
-    wantedjob.py those of its job                  prospects.py    what will happen next, and why
-    help_.py     help; manual.py: the man page     everyday.py    what both of them say
-    waiting.py   run --wait                        printing.py     what runs print
-    runwords.py  a run in words                    followlogs.py   logs -f
-    defaults.py  those that were not given
+    objects.py   values as JSON objects            transitions.py  an engine's events as lines
+    wanted.py    a schedule's options, read        everyday.py     what help and manual say
+    wantedjob.py those of its job                  printing.py     what runs print
+    help_.py     help; manual.py: the man page     followlogs.py   logs -f
+    waiting.py   run --wait                        defaults.py     those that were not given
+
+What is said of values in plain words, here and on the dashboard, lies in `edgecron.words`.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def run(argv: Sequence[str]) -> int:
         # Of `run --wait` a 0 would say that the job did well, which goes on.
         return 0 if session.error_exit is None else session.error_exit
     except OSError as error:
-        from edgecron.cli.phrases import os_words
+        from edgecron.words.phrases import os_words
 
         session.show_error(EdgecronError(os_words(error)))
         return 1 if session.error_exit is None else session.error_exit

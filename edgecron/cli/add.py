@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING
 from edgecron.cli import wanted, wantedjob
 from edgecron.cli.defaults import with_defaults
 from edgecron.cli.options import UsageError
-from edgecron.cli.phrases import next_sentence
 from edgecron.cli.session import Session
+from edgecron.words.phrases import next_sentence
 
 if TYPE_CHECKING:
     from edgecron.model import Job, Schedule

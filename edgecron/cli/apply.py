@@ -88,7 +88,7 @@ def read_file(file: str) -> bytes:
     except FileNotFoundError:
         raise NotFound(f"file {file!r} does not exist") from None
     except (OSError, ValueError) as error:
-        from edgecron.cli.phrases import os_words
+        from edgecron.words.phrases import os_words
 
         raise InvalidInput(
             f"file {file!r} can't be read: {os_words(error, is_named=True)}"
@@ -126,7 +126,7 @@ def _read(content: bytes) -> Document:
 
 def _need_consent(cli: Session, removed: list[Step]) -> None:
     """Ask before everything that a file has made is removed. Raises UsageError for a no."""
-    from edgecron.cli.phrases import count_words
+    from edgecron.words.phrases import count_words
 
     what = count_words(len(removed), "schedule")
     if not cli.is_json and sys.stdin.isatty() and sys.stderr.isatty():

@@ -66,7 +66,7 @@ def run(cli: Session, args: Namespace) -> int:
 
 def _agrees(cli: Session, plan: Backfill) -> bool:
     from edgecron.cli.options import UsageError
-    from edgecron.cli.phrases import count_words
+    from edgecron.words.phrases import count_words
 
     what = f"{count_words(len(plan.wanted), 'run')} of {plan.schedule.name}"
     if cli.is_json or not (sys.stdin.isatty() and sys.stderr.isatty()):
@@ -135,7 +135,7 @@ def _put_done(cli: Session, plan: Backfill, ids: list[int]) -> None:
 
         cli.put_json(execution_object(scheduler.execution(id_)) for id_ in ids)
         return
-    from edgecron.cli.phrases import count_words
+    from edgecron.words.phrases import count_words
 
     name = plan.schedule.name
     if not ids:
@@ -154,7 +154,7 @@ def _put_done(cli: Session, plan: Backfill, ids: list[int]) -> None:
 
 def _lines(cli: Session, plan: Backfill) -> list[str]:
     """What would be queued, the first ten and the last ten, and what is left out and why."""
-    from edgecron.cli.phrases import count_words
+    from edgecron.words.phrases import count_words
 
     name, wanted = plan.schedule.name, plan.wanted
     if not wanted:
@@ -170,7 +170,7 @@ def _lines(cli: Session, plan: Backfill) -> list[str]:
 
 
 def _fire_words(cli: Session, plan: Backfill, fire: PastFire) -> str:
-    from edgecron.cli.phrases import full_time
+    from edgecron.words.times import full_time
 
     time = full_time(fire.plan_at, plan.schedule.spec.timezone, zone=cli.zone())
     scope = f"  {fire.scope[0]}:{fire.scope[1]}" if fire.scope[1] else ""
@@ -195,7 +195,7 @@ def _undecided_lines(cli: Session, plan: Backfill) -> list[str]:
         lines.append(f"left out: {plan.undecided_count} not decided yet: {why}")
     if plan.forgotten_count:
         assert plan.schedule.pruned_until is not None
-        from edgecron.cli.phrases import full_time
+        from edgecron.words.times import full_time
 
         until = full_time(plan.schedule.pruned_until, plan.schedule.spec.timezone, zone=cli.zone())
         lines.append(

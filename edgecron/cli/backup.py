@@ -74,7 +74,7 @@ def _refuse_stdout(cli: Session, args: Namespace) -> None:
 
 def _words(done: Backup) -> str:
     from edgecron.cli.copywords import contents_words
-    from edgecron.cli.phrases import size_words
+    from edgecron.words.phrases import size_words
 
     where = "stdout" if done.path is None else str(done.path)
     size = size_words(done.size_bytes)

@@ -135,8 +135,10 @@ def _has_hash(text: str) -> bool:
 def _put(cli: Session, reading: _Reading, *, now: datetime) -> None:
     from datetime import UTC
 
-    from edgecron.cli.screen import distance, glyph, paint, room_on_screen
+    from edgecron.cli.screen import paint, room_on_screen
     from edgecron.triggers import load_zone
+    from edgecron.words.letters import glyph
+    from edgecron.words.times import distance
 
     is_colored = cli.use_color(sys.stdout)
     cli.put(f"{paint(reading.trigger.text, 'bold', is_on=is_colored)}")

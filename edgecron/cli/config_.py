@@ -170,8 +170,8 @@ def _check(cli: Session, args: Namespace) -> None:
     elif not checked:
         cli.say("there is no file, and every setting has its default or a variable's value")
     else:
-        from edgecron.cli.phrases import count_words
         from edgecron.safetext import clean
+        from edgecron.words.phrases import count_words
 
         for file, each in zip(config.files, checked, strict=True):
             words = count_words(len(file.values), "setting")

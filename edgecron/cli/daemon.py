@@ -173,11 +173,11 @@ def open_host(
     `on_shutdown` None leaves what runs; `clock_wait_ms` None waits without end for a clock that
     can be trusted.
     """
-    from edgecron.cli.phrases import os_words
     from edgecron.clock import SystemClock
     from edgecron.engine.host import EngineHost
     from edgecron.errors import DatabaseUnusable, SupervisorUnavailable
     from edgecron.model import OnShutdown
+    from edgecron.words.phrases import os_words
 
     try:
         return EngineHost(
@@ -259,8 +259,8 @@ def _shutdown_timeout_ms(cli: Session, args: Namespace, on_shutdown: OnShutdown)
 
 def _has_said_stopping(cli: Session, event: Event) -> bool:
     """Say what becomes of what runs, and what the next Ctrl-C does; False of any other event."""
-    from edgecron.cli.phrases import count_words
     from edgecron.engine.events import EventKind
+    from edgecron.words.phrases import count_words
 
     count = event.details.get("runs")
     if event.kind is not EventKind.ENGINE_STOPPING or not isinstance(count, int):
@@ -294,8 +294,8 @@ def _say_start(cli: Session, database: Path, *, is_new: bool) -> None:
 def _say_start_in_words(
     cli: Session, database: Path, *, is_new: bool, count: int, first: UpcomingFire | None
 ) -> None:
-    from edgecron.cli.phrases import count_words, is_overdue, near_time
-    from edgecron.cli.screen import distance
+    from edgecron.words.phrases import count_words, is_overdue
+    from edgecron.words.times import distance, near_time
 
     coming = "nothing to come"
     if first is not None:

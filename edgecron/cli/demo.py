@@ -104,8 +104,8 @@ def _spec(name: str, trigger: str, line: str, timeout_s: float | None) -> Schedu
 
 
 def _introduce(cli: Session, schedules: list[Schedule], seconds: int) -> None:
-    from edgecron.cli.phrases import count_words
     from edgecron.cli.screen import table
+    from edgecron.words.phrases import count_words
 
     cli.put(
         f"{count_words(len(schedules), 'schedule')} in a throw-away database,"
@@ -138,9 +138,9 @@ def _report(event: Event, line: Line) -> None:
 
 
 def _sum_up(cli: Session, scheduler: Scheduler) -> None:
-    from edgecron.cli.phrases import count_words
     from edgecron.cli.screen import table
     from edgecron.model import Status
+    from edgecron.words.phrases import count_words
 
     rows, styles = [], []
     total = 0

@@ -87,8 +87,9 @@ def _finding_object(finding: Finding) -> dict[str, Any]:
 
 def _put(cli: Session, findings: tuple[Finding, ...]) -> None:
     from edgecron.checkup import CheckStatus
-    from edgecron.cli.phrases import count_words
-    from edgecron.cli.screen import glyph, paint
+    from edgecron.cli.screen import paint
+    from edgecron.words.letters import glyph
+    from edgecron.words.phrases import count_words
 
     is_colored = cli.use_color(sys.stdout)
     signs = {
@@ -165,7 +166,7 @@ def _trust_clock(cli: Session) -> int:
 
 def _agrees(cli: Session, state: EngineState, *, count: int) -> bool:
     """Say what is about to happen, and ask."""
-    from edgecron.cli.phrases import count_words
+    from edgecron.words.phrases import count_words
 
     pid = state.info.pid
     cli.say(f"engine pid {pid} is stalled: {state.why}")
@@ -177,7 +178,7 @@ def _agrees(cli: Session, state: EngineState, *, count: int) -> bool:
 
 
 def _put_taken(cli: Session, done: TakenOver) -> None:
-    from edgecron.cli.phrases import count_words
+    from edgecron.words.phrases import count_words
 
     if done.settled:
         cli.put(f"{count_words(len(done.settled), 'end')} of its runs put on record")

@@ -88,7 +88,7 @@ class Draft:
                 check=False,
             )
         except (OSError, ValueError) as error:
-            from edgecron.cli.phrases import os_words
+            from edgecron.words.phrases import os_words
 
             raise InvalidInput(
                 f"the editor {command[0]!r}{whose} can't be started:"

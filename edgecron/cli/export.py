@@ -48,7 +48,7 @@ def run(cli: Session, args: Namespace) -> int:
     _warn_of_secrets(cli, schedules)
     _put(cli, text, file=args.output)
     if args.output is not None:
-        from edgecron.cli.phrases import count_words
+        from edgecron.words.phrases import count_words
 
         cli.say(f"wrote {count_words(len(schedules), 'schedule')} to {args.output}")
     return 0
@@ -103,7 +103,7 @@ def _write(file: str, content: bytes) -> None:
     """
     import os
 
-    from edgecron.cli.phrases import os_words
+    from edgecron.words.phrases import os_words
 
     try:
         if os.path.exists(file) and not os.path.isfile(file):

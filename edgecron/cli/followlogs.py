@@ -7,10 +7,11 @@ from datetime import tzinfo
 from typing import TYPE_CHECKING
 
 from edgecron.cli.printing import OF_BOTH, Printer, last_lines, only, pieces_of, put_pieces
-from edgecron.cli.runwords import end_words, state_words
-from edgecron.cli.session import Session, stalled_engine_words
+from edgecron.cli.session import Session
 from edgecron.errors import NotFound
 from edgecron.model import ACTIVE, Execution, Status
+from edgecron.words.engines import stalled_engine_words
+from edgecron.words.runs import end_words, state_words
 
 if TYPE_CHECKING:
     from edgecron.cli.printing import Piece
@@ -46,9 +47,9 @@ class LogFollower:
         printer.end()
         ended = self._cli.scheduler().execution(execution.id)
         if had_ended and not has_printed:
-            words = f" {state_words(self._cli, ended)}"
+            words = f" {state_words(self._cli, ended, zone=self._cli.zone())}"
         else:
-            words = end_words(self._cli, ended)
+            words = end_words(self._cli, ended, zone=self._cli.zone())
         self._cli.say(f"run {ended.id} of {ended.schedule}{words}")
 
     def follow_schedule(self, name: str) -> int:
@@ -83,7 +84,7 @@ class LogFollower:
             return None
 
     def _follow_next(self, execution: Execution) -> None:
-        from edgecron.cli.phrases import near_time
+        from edgecron.words.times import near_time
 
         started = execution.started_at or execution.claimed_at or execution.due_at
         time = near_time(started, zone=self._cli.zone(), now=self._cli.scheduler().now())

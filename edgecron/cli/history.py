@@ -76,7 +76,7 @@ def run(cli: Session, args: Namespace) -> int:
 
 def say_removed(cli: Session, scheduler: Scheduler, name: str) -> None:
     """Say of a schedule that it was removed, where that is so."""
-    from edgecron.cli.phrases import near_time
+    from edgecron.words.times import near_time
 
     removed_at = scheduler.removed_at(name)
     if removed_at is not None and not cli.is_json:
@@ -90,7 +90,7 @@ def _say_pruned(cli: Session, scheduler: Scheduler, name: str) -> None:
         return
     pruned_until = scheduler.schedule(name).pruned_until
     if pruned_until is not None:
-        from edgecron.cli.screen import local_time
+        from edgecron.words.times import local_time
 
         until = local_time(pruned_until, zone=cli.zone())
         cli.say(f"retention has removed runs of times up to {until}")
@@ -98,8 +98,9 @@ def _say_pruned(cli: Session, scheduler: Scheduler, name: str) -> None:
 
 def put_executions(cli: Session, scheduler: Scheduler, executions: list[Execution]) -> None:
     """Runs as a table on stdout."""
-    from edgecron.cli.phrases import near_time, note_words, status_words
-    from edgecron.cli.screen import STATUS_STYLES, short_duration, table
+    from edgecron.cli.screen import STATUS_STYLES, table
+    from edgecron.words.phrases import note_words, status_words
+    from edgecron.words.times import near_time, short_duration
 
     now, zone = scheduler.now(), cli.zone()
     rows, styles = [], []

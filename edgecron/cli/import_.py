@@ -18,9 +18,9 @@ from argparse import ArgumentParser, Namespace
 from typing import TYPE_CHECKING, NoReturn
 
 from edgecron.cli.options import UsageError
-from edgecron.cli.phrases import os_words
 from edgecron.cli.session import Session
 from edgecron.errors import InvalidCrontab, InvalidInput, NotFound
+from edgecron.words.phrases import os_words
 
 if TYPE_CHECKING:
     from edgecron.crontab import Comparison, Crontab, Entry
@@ -166,9 +166,9 @@ def _with_policies(spec: ScheduleSpec, policies: Policies) -> ScheduleSpec:
 
 
 def _put(cli: Session, added: list[Schedule], comparison: Comparison) -> None:
-    from edgecron.cli.phrases import count_words, job_words, next_words, trigger_words
     from edgecron.cli.screen import table
     from edgecron.standing import standing_of
+    from edgecron.words.phrases import count_words, job_words, next_words, trigger_words
 
     now, zone = cli.scheduler().now(), cli.zone()
     if added:
@@ -204,7 +204,7 @@ def _part_from_cron(
     cli: Session, args: Namespace, content: bytes, entries: tuple[Entry, ...]
 ) -> None:
     """Say that cron still runs the lines, and comment them out where that is wanted."""
-    from edgecron.cli.phrases import count_words
+    from edgecron.words.phrases import count_words
 
     lines = [entry.line for entry in entries]
     shown = count_words(len(lines), "line")

@@ -52,8 +52,8 @@ def say_empty(cli: Session) -> None:
 
 
 def _put_table(cli: Session, scheduler: Scheduler, standings: list[Standing]) -> None:
-    from edgecron.cli.phrases import last_words, next_words, trigger_words
     from edgecron.cli.screen import STATUS_STYLES, table
+    from edgecron.words.phrases import last_words, next_words, trigger_words
 
     now, zone = scheduler.now(), cli.zone()
     rows, styles = [], []
@@ -87,8 +87,8 @@ def _put_table(cli: Session, scheduler: Scheduler, standings: list[Standing]) ->
 
 def _state(standing: Standing, now: datetime) -> tuple[str, str]:
     """One sign for how a schedule stands, and its style."""
-    from edgecron.cli.screen import glyph
     from edgecron.standing import Idle, find_idle
+    from edgecron.words.letters import glyph
 
     if standing.trigger_error is not None:
         return glyph("✗", "!"), "red"

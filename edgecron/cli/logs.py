@@ -80,8 +80,8 @@ def run(cli: Session, args: Namespace) -> int:
 def _show(cli: Session, execution: Execution, args: Namespace, *, lines: int | None) -> None:
     """What a run has printed up to now, and on stderr what else is to be known of it."""
     from edgecron.cli.printing import OF_BOTH, Printer, chunk_objects, last_lines, put_pieces
-    from edgecron.cli.runwords import state_words
     from edgecron.model import ACTIVE, Status
+    from edgecron.words.runs import state_words
 
     pieces = _pieces_of_run(cli.scheduler(), execution, args.stream)
     shown = last_lines(pieces or (), lines)
@@ -93,7 +93,9 @@ def _show(cli: Session, execution: Execution, args: Namespace, *, lines: int | N
         put_pieces(cli, shown, printer, of=OF_BOTH if is_live else "")
         printer.end()
     if execution.status in ACTIVE or (pieces is None and not cli.is_json):
-        cli.say(f"run {execution.id} of {execution.schedule} {state_words(cli, execution)}")
+        words = state_words(cli, execution, zone=cli.zone())
+        more = ": -f goes on until it has ended" if execution.status is Status.RUNNING else ""
+        cli.say(f"run {execution.id} of {execution.schedule} {words}{more}")
     if not _is_number(args.run) and not cli.is_json:
         _say_queued(cli, execution)
 
@@ -116,15 +118,15 @@ def _pieces_of_run(
 
 def _say_queued(cli: Session, execution: Execution) -> None:
     """Say which newer run of the schedule is still to start."""
-    from edgecron.cli.phrases import count_words
-    from edgecron.cli.runwords import queued_words
     from edgecron.model import Status
+    from edgecron.words.phrases import count_words
+    from edgecron.words.runs import queued_words
 
     found = cli.scheduler().history(execution.schedule, statuses=(Status.QUEUED,), limit=1000)
     newer = [one for one in found[::-1] if one.id > execution.id]
     if newer and cli.scheduler().removed_at(execution.schedule) is None:
         more = f"; {count_words(len(newer) - 1, 'more run')} after it" if len(newer) > 1 else ""
-        words = queued_words(cli, newer[0])
+        words = queued_words(cli, newer[0], zone=cli.zone())
         cli.say(f"run {newer[0].id}, which is newer, {words}{more}")
 
 

@@ -53,7 +53,8 @@ def run(cli: Session, args: Namespace) -> int:
 
 
 def _put_table(cli: Session, scheduler: Scheduler, fires: list[UpcomingFire]) -> None:
-    from edgecron.cli.screen import distance, local_time, table
+    from edgecron.cli.screen import table
+    from edgecron.words.times import distance, local_time
 
     now, zone = scheduler.now(), cli.zone()
     rows = [
@@ -78,8 +79,8 @@ def _put_table(cli: Session, scheduler: Scheduler, fires: list[UpcomingFire]) ->
 
 
 def _note(fire: UpcomingFire, *, zone: tzinfo, now: datetime) -> str:
-    from edgecron.cli.phrases import moved_words
-    from edgecron.cli.screen import short_duration
+    from edgecron.words.phrases import moved_words
+    from edgecron.words.times import short_duration
 
     if fire.is_moved:
         return moved_words(fire, zone=zone, now=now)
@@ -96,7 +97,7 @@ def _say_nothing_to_come(cli: Session, scheduler: Scheduler, name: str | None) -
             f" {cli.command('list')}"
         )
         return
-    from edgecron.cli.phrases import next_sentence
+    from edgecron.words.phrases import next_sentence
 
     schedule = scheduler.schedule(name)
     cli.say(f"{name}: {next_sentence(schedule, zone=cli.zone(), now=scheduler.now())}")

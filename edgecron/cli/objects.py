@@ -7,10 +7,11 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from edgecron.timetext import format_instant
+from edgecron.timetext import format_instant, format_ms
 
 if TYPE_CHECKING:
     from edgecron.model import Execution, Schedule
+    from edgecron.outlook import Outlook
     from edgecron.upcoming import UpcomingFire
 
 
@@ -129,4 +130,44 @@ def execution_object(execution: Execution) -> dict[str, Any]:
         "trigger_text": execution.trigger_text,
         "waiting_for": execution.waiting_for,
         "wait_until": instant(execution.wait_until),
+    }
+
+
+def outlook_object(outlook: Outlook, *, now: datetime) -> dict[str, Any]:
+    """What will happen next to a schedule, and why, as `show` and `why` have it."""
+    from edgecron.standing import idle_words, standing_of
+
+    held = outlook.held
+    return {
+        "next": fire_object(outlook.upcoming[0]) if outlook.upcoming else None,
+        "idle": None if outlook.idle is None else outlook.idle.value,
+        "idle_reason": idle_words(standing_of(outlook.schedule), now=now),
+        "clock_changes": list(outlook.changes),
+        "held_count": 0 if held is None else held.count,
+        "held_from_at": None if held is None else format_ms(held.from_ms),
+        "held_to_at": None if held is None else format_ms(held.to_ms),
+        "active_count": outlook.active_count,
+        "active": [
+            execution_object(run.execution)
+            | {
+                "waits_for": None if run.waits_for is None else run.waits_for.value,
+                "waits_for_run": run.behind_id,
+            }
+            for run in outlook.active
+        ],
+        "fire_now": [
+            {
+                "scope_kind": fire.scope[0],
+                "scope_id": fire.scope[1],
+                "becomes": fire.admission.value,
+                "because_of_run": fire.because_id,
+            }
+            for fire in outlook.fire_now
+        ],
+        "unmet_need": outlook.unmet,
+        "clock_trusted": outlook.is_clock_trusted,
+        "has_engine": outlook.has_engine,
+        "last_not_run": (
+            None if outlook.last_unrun is None else execution_object(outlook.last_unrun)
+        ),
     }

@@ -25,8 +25,8 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def run(cli: Session, args: Namespace) -> int:
-    from edgecron.cli.screen import local_time
     from edgecron.documents.values import read_time
+    from edgecron.words.times import local_time
 
     scheduler = cli.scheduler(must_exist=True)
     need_all(cli, args.names)
@@ -52,7 +52,7 @@ def put_changed(cli: Session, changed: list[tuple[Schedule, str]]) -> None:
 
         cli.put_json(schedule_object(schedule) for schedule, _ in changed)
         return
-    from edgecron.cli.phrases import next_sentence
+    from edgecron.words.phrases import next_sentence
 
     now = cli.scheduler().now()
     for schedule, words in changed:

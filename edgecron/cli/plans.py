@@ -32,7 +32,7 @@ def put_plan(cli: Session, steps: Collection[Step], *, is_pruned: bool) -> None:
             continue
         cli.put(paint(f"{_SIGNS[action]} {action} {step.name}", _STYLES[action], is_on=is_colored))
         if step.action is Action.CREATE and step.wanted is not None:
-            from edgecron.cli.phrases import job_words
+            from edgecron.words.phrases import job_words
 
             spec = step.wanted.spec
             cli.put(f"    {', '.join(spec.triggers)}: {job_words(spec)}")
@@ -61,7 +61,7 @@ def put_changed(cli: Session, schedule: Schedule, changes: Iterable[FieldChange]
 
         cli.put_json([schedule_object(schedule)])
         return
-    from edgecron.cli.phrases import next_sentence
+    from edgecron.words.phrases import next_sentence
 
     when = next_sentence(schedule, zone=cli.zone(), now=cli.scheduler().now())
     cli.put(f"changed {schedule.name}; {when}")

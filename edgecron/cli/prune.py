@@ -144,7 +144,7 @@ class _Progress:
 
 
 def _put(cli: Session, pruned: Pruned, retention: Retention, args: Namespace) -> None:
-    from edgecron.cli.phrases import size_words
+    from edgecron.words.phrases import size_words
 
     if not pruned.has_ages and (retention.output_age_s or retention.history_age_s):
         cli.warn(
@@ -180,9 +180,9 @@ def _put(cli: Session, pruned: Pruned, retention: Retention, args: Namespace) ->
 
 
 def _lines(pruned: Pruned, retention: Retention, *, is_of_one: bool) -> list[str]:
-    from edgecron.cli.phrases import size_words
     from edgecron.cli.screen import table
     from edgecron.retention import Kind
+    from edgecron.words.phrases import size_words
 
     nouns = {
         Kind.RUN: "run",
@@ -200,9 +200,9 @@ def _lines(pruned: Pruned, retention: Retention, *, is_of_one: bool) -> list[str
 
 
 def _why(removed: Removed, retention: Retention, *, is_of_one: bool) -> str:
-    from edgecron.cli.phrases import size_words
-    from edgecron.cli.screen import seconds_words
     from edgecron.retention import Kind, Reason, output_limit
+    from edgecron.words.phrases import size_words
+    from edgecron.words.times import seconds_words
 
     is_output = removed.kind is Kind.OUTPUT
     if removed.reason is Reason.AGE:

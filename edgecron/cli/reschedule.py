@@ -36,7 +36,8 @@ def run(cli: Session, args: Namespace) -> int:
 
         cli.put_json([schedule_object(schedule)])
     else:
-        from edgecron.cli.phrases import full_time, next_sentence
+        from edgecron.words.phrases import next_sentence
+        from edgecron.words.times import full_time
 
         zone, now = cli.zone(), scheduler.now()
         was = before.next_run_at

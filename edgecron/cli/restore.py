@@ -78,7 +78,7 @@ def _agrees(cli: Session, restoration: Restoration) -> bool:
 
 def _lines(cli: Session, restoration: Restoration, done: Restored) -> list[str]:
     from edgecron.cli.copywords import contents_words
-    from edgecron.cli.phrases import count_words
+    from edgecron.words.phrases import count_words
 
     lines = [f"restored {contents_words(done.contents)} to {done.database}"]
     if done.aside is not None:

@@ -23,8 +23,8 @@ from argparse import ArgumentParser, Namespace
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from edgecron.cli.runwords import blocking_words
 from edgecron.cli.session import Session
+from edgecron.words.runs import blocking_words
 
 if TYPE_CHECKING:
     from edgecron.model import Execution
@@ -109,7 +109,7 @@ def tell_fired(cli: Session, executions: list[Execution]) -> int:
 
 def put_fired(cli: Session, executions: list[Execution]) -> None:
     """What became of a fire, a line for each of its runs."""
-    from edgecron.cli.phrases import status_words
+    from edgecron.words.phrases import status_words
 
     for execution in executions:
         cli.put(f"run {execution.id} of {execution.schedule}: {status_words(execution)}")
@@ -132,8 +132,8 @@ def _show_end(cli: Session, execution: Execution, *, result: bool) -> int:
     """
     from edgecron.cli.logs import put_result
     from edgecron.cli.options import OWN_ERROR
-    from edgecron.cli.phrases import status_words
     from edgecron.model import Reason, Status
+    from edgecron.words.phrases import status_words
 
     if result and not cli.is_json and (execution.result or execution.status is Status.SUCCESS):
         put_result(cli, execution)

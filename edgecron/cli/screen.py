@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import os
 import sys
-import unicodedata
 from collections.abc import Iterator, Sequence
-from datetime import UTC, datetime, tzinfo
 
 from edgecron.cli.width import terminal_columns
 from edgecron.safetext import clean
-from edgecron.timetext import format_duration_ms
+from edgecron.words.letters import display_width, fit, folded
 
 _STYLES = {
     "bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "blue": "34",
@@ -47,15 +45,6 @@ def paint(text: str, style: str | None, *, is_on: bool) -> str:
     if not is_on or style is None:
         return text
     return f"\x1b[{_STYLES[style]}m{text}\x1b[0m"
-
-
-def glyph(letter: str, plain: str) -> str:
-    """A letter, or what stands for it where the output can't show it."""
-    try:
-        letter.encode(sys.stdout.encoding or "ascii")
-    except UnicodeEncodeError:
-        return plain
-    return letter
 
 
 def wrapped(text: str) -> str:
@@ -102,7 +91,7 @@ def table(
         return [line for block in blocks for line in block]
     lines = [paint(_line(headings, columns), "bold", is_on=is_colored)]
     for number, cells in enumerate(cleaned):
-        fitted = [_fit(cell, columns[at]) for at, cell in enumerate(cells)]
+        fitted = [fit(cell, columns[at]) for at, cell in enumerate(cells)]
         lines.append("  ".join(_painted(fitted, styles[number], is_colored=is_colored)).rstrip())
     return lines
 
@@ -114,63 +103,12 @@ def room_on_screen() -> int:
     return _NO_LIMIT
 
 
-def display_width(text: str) -> int:
-    """Columns that a text takes: wide letters two, marks on other letters none."""
-    if text.isascii():
-        return len(text)
-    return sum(_letter_width(letter) for letter in text)
-
-
-def local_time(instant: datetime | None, *, zone: tzinfo | None, absent: str = "-") -> str:
-    """A time on screens: local, to the second, with no fraction."""
-    if instant is None:
-        return absent
-    return instant.astimezone(zone or UTC).strftime("%Y-%m-%d %H:%M:%S")
-
-
-def distance(instant: datetime, now: datetime) -> str:
-    """How far away: `in 3 min`, `2 h ago`."""
-    seconds = round((instant - now).total_seconds())
-    if seconds == 0:
-        return "now"
-    size = abs(seconds)
-    # A unit begins where the one below it would be rounded up to all of it.
-    for unit, length, least in (
-        ("d", 86400, 84600), ("h", 3600, 3570), ("min", 60, 60), ("s", 1, 1),
-    ):  # fmt: skip
-        if size >= least:
-            amount = size / length
-            shown = f"{amount:.1f}".rstrip("0").rstrip(".") if amount < 10 else str(round(amount))
-            return f"in {shown} {unit}" if seconds > 0 else f"{shown} {unit} ago"
-    return "now"
-
-
-def short_duration(duration_ms: int | None) -> str:
-    """How long: `12 ms`, `1.5 s`, `3 min 20 s`, `2 h 5 min`."""
-    if duration_ms is None:
-        return "-"
-    if duration_ms < 1000:
-        return f"{duration_ms} ms"
-    seconds = round(duration_ms / 1000, 1)
-    if seconds < 60:
-        return f"{seconds:.1f} s"
-    minutes, rest = divmod(round(seconds), 60)
-    if minutes < 60:
-        return f"{minutes} min {rest} s"
-    return f"{minutes // 60} h {minutes % 60} min"
-
-
-def seconds_words(seconds: float) -> str:
-    """A policy's seconds as the option has them: `1h30m`."""
-    return format_duration_ms(round(seconds * 1000))
-
-
 def _line_width(columns: Sequence[int]) -> int:
     return sum(columns) + 2 * (len(columns) - 1)
 
 
 def _line(cells: Sequence[str], columns: Sequence[int]) -> str:
-    return "  ".join(_fit(cell, columns[at]) for at, cell in enumerate(cells)).rstrip()
+    return "  ".join(fit(cell, columns[at]) for at, cell in enumerate(cells)).rstrip()
 
 
 def _painted(
@@ -191,50 +129,14 @@ def _block(
 ) -> list[str]:
     """A row as lines: what it is called, then what has something to tell."""
     first = " ".join(cell for cell in cells[: title + 1] if cell)
-    lines = [paint(part, "bold", is_on=is_colored) for part in _folded(first, room)]
+    lines = [paint(part, "bold", is_on=is_colored) for part in folded(first, room)]
     labels = max(display_width(heading) for heading in headings[title + 1 :]) + 4
     for heading, cell, style in zip(
         headings[title + 1 :], cells[title + 1 :], styles[title + 1 :], strict=True
     ):
         label = heading.lower()
-        for part in _folded(cell, max(room - labels, _NARROWEST)) if cell else ():
+        for part in folded(cell, max(room - labels, _NARROWEST)) if cell else ():
             start = paint(f"  {label}".ljust(labels), "dim", is_on=is_colored)
             lines.append(f"{start}{paint(part, style, is_on=is_colored)}")
             label = ""
     return lines
-
-
-def _folded(text: str, width: int) -> Iterator[str]:
-    """A text in parts that fit, broken between words where that is possible."""
-    while display_width(text) > width:
-        end = len(_beginning(text, width)) or 1
-        # A word that begins in the first half would leave more than half of the line empty.
-        at = text.rfind(" ", end // 2, end + 1)
-        yield text[: at if at > 0 else end].rstrip()
-        text = text[at if at > 0 else end :].lstrip()
-    yield text
-
-
-def _beginning(text: str, width: int) -> str:
-    """As much of a text as fits into so many columns."""
-    taken = 0
-    for number, letter in enumerate(text):
-        taken += _letter_width(letter)
-        if taken > width:
-            return text[:number]
-    return text
-
-
-def _fit(text: str, width: int) -> str:
-    size = display_width(text)
-    if size <= width:
-        return text + " " * (width - size)
-    kept = _beginning(text, width - 1)
-    return kept + glyph("…", "~") + " " * (width - 1 - display_width(kept))
-
-
-def _letter_width(letter: str) -> int:
-    # The second and third part of a Hangul syllable are joined to the first one.
-    if unicodedata.category(letter) in ("Mn", "Me") or "\u1160" <= letter <= "\u11ff":
-        return 0
-    return 2 if unicodedata.east_asian_width(letter) in "WF" else 1

@@ -15,9 +15,7 @@ if TYPE_CHECKING:
 
     from edgecron.api import Scheduler
     from edgecron.config import Config
-    from edgecron.engine.peers import EngineState
     from edgecron.errors import EdgecronError
-    from edgecron.model import Execution
 
 
 class Session:
@@ -227,6 +225,8 @@ class Session:
 
     def warn_without_engine(self, scheduler: Scheduler, *, queue: str = "command") -> None:
         """Say that nothing will fire, and what to do, where no engine is alive and at work."""
+        from edgecron.words.engines import find_living, stalled_words
+
         states = find_living(scheduler, queue)
         if not states:
             self.warn(
@@ -234,28 +234,9 @@ class Session:
                 f" start one: {self.command('daemon')}"
             )
         elif all(state.is_stalled for state in states):
-            from edgecron.cli.phrases import stalled_words
-
             self.warn(
                 f"{stalled_words(states)}; nothing will be run yet; see: {self.command('doctor')}"
             )
-
-
-def find_living(scheduler: Scheduler, queue: str) -> list[EngineState]:
-    """The engines that are alive and look at a queue, stalled ones included."""
-    states = scheduler.engines()
-    return [state for state in states if state.is_alive and queue in state.info.queues]
-
-
-def stalled_engine_words(cli: Session, execution: Execution) -> str | None:
-    """That a run's end waits for its engine, which is stalled; None where it is not."""
-    for state in cli.scheduler().engines():
-        if state.is_stalled and state.info.id == execution.engine_id:
-            return (
-                f"its engine, pid {state.info.pid}, is stalled: {state.why};"
-                f" its end waits until that goes on; see: {cli.command('doctor')}"
-            )
-    return None
 
 
 def _json_text(value: object, stream: TextIO, *, indent: int | None = None) -> str:

@@ -36,8 +36,7 @@ def run(cli: Session, args: Namespace) -> int:
     outlook = scheduler.outlook(args.name, upcoming=_UPCOMING)
     schedule = outlook.schedule
     if cli.is_json:
-        from edgecron.cli.objects import schedule_details
-        from edgecron.cli.prospects import outlook_object
+        from edgecron.cli.objects import outlook_object, schedule_details
 
         details = schedule_details(schedule, outlook.upcoming)
         cli.put_json([details | {"outlook": outlook_object(outlook, now=scheduler.now())}])
@@ -56,16 +55,10 @@ def run(cli: Session, args: Namespace) -> int:
 
 
 def _lines(cli: Session, scheduler: Scheduler, outlook: Outlook) -> list[tuple[str, str]]:
-    from edgecron.cli.phrases import (
-        count_words,
-        group_words,
-        job_words,
-        last_words,
-        needs_words,
-    )
-    from edgecron.cli.prospects import prospect_lines
-    from edgecron.cli.screen import local_time
     from edgecron.standing import standing_of
+    from edgecron.words.phrases import count_words, group_words, job_words, last_words, needs_words
+    from edgecron.words.prospects import prospect_lines
+    from edgecron.words.times import local_time
 
     now, zone, schedule = scheduler.now(), cli.zone(), outlook.schedule
     spec, job = schedule.spec, schedule.spec.job
@@ -114,8 +107,8 @@ def _trigger_words(scheduler: Scheduler, schedule: Schedule) -> list[str]:
 
 
 def _policy_words(policies: Policies) -> str:
-    from edgecron.cli.screen import seconds_words
     from edgecron.model import OnInterrupt
+    from edgecron.words.times import seconds_words
 
     words = [f"catch up {policies.catch_up}", f"overlap {policies.overlap}"]
     if policies.grace_s is not None:

@@ -65,7 +65,7 @@ def run(cli: Session, args: Namespace) -> int:
     else:
         _put_table(cli, found)
     if found.cut_at is not None and not cli.is_json:
-        from edgecron.cli.screen import local_time
+        from edgecron.words.times import local_time
 
         cut = local_time(found.cut_at, zone=cli.zone())
         cli.say(f"there is more: only the newest are counted, from {cut} on")
@@ -92,8 +92,9 @@ def _read_since(text: str, *, now: datetime) -> datetime:
 
 
 def _put_table(cli: Session, found: Tallied) -> None:
-    from edgecron.cli.screen import local_time, table
+    from edgecron.cli.screen import table
     from edgecron.model import Status
+    from edgecron.words.times import local_time
 
     if not found.by_name:
         since = local_time(found.since, zone=cli.zone())
@@ -143,9 +144,10 @@ def _put_table(cli: Session, found: Tallied) -> None:
 
 
 def _put_one(cli: Session, scheduler: Scheduler, found: Tallied, schedule: Schedule | None) -> None:
-    from edgecron.cli.phrases import size_words
-    from edgecron.cli.screen import local_time, paint
+    from edgecron.cli.screen import paint
     from edgecron.model import Status
+    from edgecron.words.phrases import size_words
+    from edgecron.words.times import local_time
 
     tally = found.total
     counts = [f"{count:,} {status}" for status, count in tally.counts.items()]
@@ -184,7 +186,7 @@ def _rate(tally: Tally) -> str:
 
 
 def _cells(spread: Spread | None) -> tuple[str, str, str]:
-    from edgecron.cli.screen import short_duration
+    from edgecron.words.times import short_duration
 
     if spread is None:
         return "-", "-", "-"

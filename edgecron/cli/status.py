@@ -45,17 +45,11 @@ def run(cli: Session, args: Namespace) -> int:
 
 
 def _put(cli: Session, scheduler: Scheduler) -> None:
-    from edgecron.cli.phrases import (
-        count_words,
-        is_overdue,
-        near_time,
-        note_words,
-        size_words,
-        status_words,
-    )
-    from edgecron.cli.screen import distance, paint
+    from edgecron.cli.screen import paint
     from edgecron.model import Status
     from edgecron.timetext import from_ms
+    from edgecron.words.phrases import count_words, is_overdue, note_words, size_words, status_words
+    from edgecron.words.times import distance, near_time
 
     now, zone = scheduler.now(), cli.zone()
     is_colored = cli.use_color(sys.stdout)

@@ -19,8 +19,8 @@ def raise_lost(error: OSError) -> NoReturn:
     """Raise what it means that stdout took no more: BrokenPipeError, or words of ours."""
     if isinstance(error, BrokenPipeError):
         raise error
-    from edgecron.cli.phrases import os_words
     from edgecron.errors import EdgecronError
+    from edgecron.words.phrases import os_words
 
     drop(sys.stdout)
     raise EdgecronError(f"what was to be shown can't be written: {os_words(error)}") from error

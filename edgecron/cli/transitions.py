@@ -7,11 +7,13 @@ from collections.abc import Callable, Mapping
 from datetime import tzinfo
 
 from edgecron.cli.clockwords import clock_notes
-from edgecron.cli.phrases import size_words, waiting_words
-from edgecron.cli.screen import STATUS_STYLES, display_width, glyph, paint, short_duration
+from edgecron.cli.screen import STATUS_STYLES, paint
 from edgecron.engine.events import Event, EventKind
 from edgecron.safetext import clean
 from edgecron.timetext import format_ms, from_ms
+from edgecron.words.letters import display_width, glyph
+from edgecron.words.phrases import size_words, waiting_words
+from edgecron.words.times import short_duration
 
 Line = Callable[[Event], str]
 

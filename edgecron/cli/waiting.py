@@ -10,8 +10,9 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from edgecron.cli.runwords import end_words, queued_words
-from edgecron.cli.session import Session, stalled_engine_words
+from edgecron.cli.session import Session
+from edgecron.words.engines import stalled_engine_words
+from edgecron.words.runs import end_words, queued_words
 
 if TYPE_CHECKING:
     from edgecron.engine.host import EngineHost
@@ -52,9 +53,8 @@ class Waiter:
             following = self._cli.scheduler().next_attempt(ended)
             if following is None:
                 return ended
-            self._cli.say(
-                f"edgecron: run {ended.id} of {ended.schedule}{end_words(self._cli, ended)}"
-            )
+            words = end_words(self._cli, ended, zone=self._cli.zone())
+            self._cli.say(f"edgecron: run {ended.id} of {ended.schedule}{words}")
             execution = following
 
     def leave(self, executions: Iterable[Execution]) -> None:
@@ -225,13 +225,14 @@ class Waiter:
         self._checks += 1
         if self._checks < _CHECKS_BEFORE_WORDS:
             return
-        from edgecron.cli.prospects import find_active
+        from edgecron.words.prospects import find_active
 
         found = find_active(self._cli.scheduler(), execution)
         if found is None or found.waits_for is self._said_waits_for:
             return
         self._said_waits_for = found.waits_for
-        self._cli.say(f"edgecron: run {execution.id} {queued_words(self._cli, execution)}")
+        words = queued_words(self._cli, execution, zone=self._cli.zone())
+        self._cli.say(f"edgecron: run {execution.id} {words}")
 
 
 def refuse_absent_program(cli: Session, queue: str) -> None:

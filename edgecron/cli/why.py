@@ -71,9 +71,9 @@ def _read_time(cli: Session, text: str, *, now: datetime) -> datetime:
 
 
 def _why_now(cli: Session, scheduler: Scheduler, name: str) -> int:
-    from edgecron.cli.objects import execution_object
-    from edgecron.cli.prospects import outlook_object, prospect_sentences
-    from edgecron.cli.reasons import run_sentence
+    from edgecron.cli.objects import execution_object, outlook_object
+    from edgecron.words.prospects import prospect_sentences
+    from edgecron.words.reasons import run_sentence
 
     now, zone = scheduler.now(), cli.zone()
     outlook = scheduler.outlook(name, upcoming=1)
@@ -103,8 +103,8 @@ def _why_now(cli: Session, scheduler: Scheduler, name: str) -> int:
 def _why_run(cli: Session, scheduler: Scheduler, args: Namespace) -> int:
     from edgecron.cli.objects import execution_object
     from edgecron.cli.options import read_count
-    from edgecron.cli.reasons import run_sentence
     from edgecron.errors import NotFound
+    from edgecron.words.reasons import run_sentence
 
     run_id = read_count(args.time, what="RUN", most=_MOST_ID)
     run = scheduler.execution(run_id)
@@ -162,8 +162,8 @@ def _put_sentences(cli: Session, sentences: list[str]) -> None:
 
 
 def _sentences(cli: Session, scheduler: Scheduler, found: Explanation) -> list[str]:
-    from edgecron.cli.reasons import MOST_RUNS, run_sentence, verdict_sentences
     from edgecron.explaining import Verdict
+    from edgecron.words.reasons import MOST_RUNS, run_sentence, verdict_sentences
 
     now, zone = scheduler.now(), cli.zone()
     if found.verdict is Verdict.RECORDED:
@@ -195,8 +195,8 @@ def _change_notes(scheduler: Scheduler, found: Explanation) -> list[str]:
 
 
 def _refuse_removed(cli: Session, scheduler: Scheduler, name: str) -> None:
-    from edgecron.cli.screen import local_time
     from edgecron.errors import NotFound
+    from edgecron.words.times import local_time
 
     removed_at: datetime | None = scheduler.removed_at(name)
     if removed_at is not None:

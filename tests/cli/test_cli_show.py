@@ -7,12 +7,12 @@ from contextlib import closing
 
 import pytest
 
-from edgecron.cli.prospects import prospect_lines
 from edgecron.cli.session import Session
 from edgecron.model import MINUTE_MS, Overlap, Policies, WaitsFor
 from edgecron.outlook import Outlook, judge_active
 from edgecron.standing import Idle
 from edgecron.timetext import from_ms
+from edgecron.words.prospects import prospect_lines
 from support.cli import Edgecron
 from support.story import START_MS, Story
 

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from edgecron.cli import run
-from edgecron.cli.screen import display_width
 from edgecron.cli.verbs import VERBS
+from edgecron.words.letters import display_width
 from support.acts import ACTS, EVIL, LASTING, PROGRAM, World
 from support.cli import Edgecron
 from support.terminal import BOUND_S, on_terminal, process_on_terminal, read_until

@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from edgecron.cli.phrases import near_time
 from edgecron.model import Job, JobKind, Overlap, Policies, ScheduleSpec, Status
 from edgecron.store.connection import Database
 from edgecron.triggers import load_zone
+from edgecron.words.times import near_time
 from support.cli import Edgecron
 from support.engines import Place
 from support.processes import BOUND_S, Gate

@@ -4,58 +4,57 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from edgecron.cli.session import Session, find_living
-
 if TYPE_CHECKING:
-    from datetime import datetime
+    from datetime import datetime, tzinfo
 
     from edgecron.model import Execution, Output
+    from edgecron.words.frontend import FrontEnd
 
 
-def state_words(cli: Session, execution: Execution) -> str:
+def state_words(front: FrontEnd, execution: Execution, *, zone: tzinfo) -> str:
     """What there is to be said of a run beside its output, or instead of it."""
-    from edgecron.cli.phrases import status_words, waiting_words
     from edgecron.model import Status
+    from edgecron.words.phrases import status_words, waiting_words
 
     if execution.status is Status.RUNNING:
-        return "is still running: -f goes on until it has ended"
+        return "is still running"
     if execution.status is Status.QUEUED:
         if execution.waiting_for is None or execution.wait_until is None:
             return "has not started yet"
         words = waiting_words(
-            execution.waiting_for, execution.wait_until, zone=cli.zone(), now=cli.scheduler().now()
+            execution.waiting_for, execution.wait_until, zone=zone, now=front.scheduler().now()
         )
         return f"has not started yet: it {words}"
     if execution.status is Status.INTERRUPTED:
         return "was interrupted, and its output was lost with its supervisor"
-    output = cli.scheduler().output(execution.id)
+    output = front.scheduler().output(execution.id)
     if output is not None and output.removed_at is not None:
-        return _removed_words(cli, output, removed_at=output.removed_at)
+        return _removed_words(output, removed_at=output.removed_at, zone=zone)
     more = f"; {execution.error_msg}" if execution.error_msg else ""
     return f"printed nothing ({status_words(execution)}{more})"
 
 
-def _removed_words(cli: Session, output: Output, *, removed_at: datetime) -> str:
-    from edgecron.cli.phrases import size_words
-    from edgecron.cli.screen import local_time
+def _removed_words(output: Output, *, removed_at: datetime, zone: tzinfo) -> str:
+    from edgecron.words.phrases import size_words
+    from edgecron.words.times import local_time
 
     printed = size_words(output.stdout_bytes + output.stderr_bytes)
-    when = local_time(removed_at, zone=cli.zone())
+    when = local_time(removed_at, zone=zone)
     return f"printed {printed}, which retention has removed at {when}"
 
 
-def end_words(cli: Session, ended: Execution) -> str:
+def end_words(front: FrontEnd, ended: Execution, *, zone: tzinfo) -> str:
     """`: failed (exit code 7), 1.2 s; attempt 2 of 3 is run 42, due at 14:05:10, in 10 s`."""
-    from edgecron.cli.phrases import due_words, status_words
-    from edgecron.cli.screen import short_duration
+    from edgecron.words.phrases import due_words, status_words
+    from edgecron.words.times import short_duration
 
-    scheduler = cli.scheduler()
+    scheduler = front.scheduler()
     why = f" ({ended.error_msg})" if ended.error_msg else ""
     took = "" if ended.duration_ms is None else f", {short_duration(ended.duration_ms)}"
     following = scheduler.next_attempt(ended)
     more = ""
     if following is not None:
-        due = due_words(following, zone=cli.zone(), now=scheduler.now())
+        due = due_words(following, zone=zone, now=scheduler.now())
         more = (
             f"; attempt {following.attempt} of {following.max_attempts}"
             f" is run {following.id}, {due}"
@@ -63,26 +62,26 @@ def end_words(cli: Session, ended: Execution) -> str:
     return f": {status_words(ended)}{why}{took}{more}"
 
 
-def queued_words(cli: Session, execution: Execution) -> str:
+def queued_words(front: FrontEnd, execution: Execution, *, zone: tzinfo) -> str:
     """What a queued run waits for: `waits: run 1 still runs`."""
-    from edgecron.cli.prospects import find_active, waits_words
+    from edgecron.words.prospects import find_active, waits_words
 
-    words = blocking_words(cli, execution)
+    words = blocking_words(front, execution)
     if words is not None:
         return f"waits: {words}"
-    scheduler = cli.scheduler()
+    scheduler = front.scheduler()
     found = find_active(scheduler, execution)
     if found is None or found.waits_for is None:
         return "has not started yet"
-    return f"is queued: {waits_words(found, zone=cli.zone(), now=scheduler.now())}"
+    return f"is queued: {waits_words(found, zone=zone, now=scheduler.now())}"
 
 
-def blocking_words(cli: Session, execution: Execution) -> str | None:
+def blocking_words(front: FrontEnd, execution: Execution) -> str | None:
     """Which earlier run of its schedule keeps a run from its start, and what to do; or None."""
-    from edgecron.cli.phrases import stalled_words
     from edgecron.model import ACTIVE, COMMAND_QUEUE, Cause, Status
+    from edgecron.words.engines import find_living, stalled_words
 
-    scheduler = cli.scheduler()
+    scheduler = front.scheduler()
     before = [
         other
         for other in scheduler.history(execution.schedule, statuses=tuple(ACTIVE), limit=1000)
@@ -97,13 +96,13 @@ def blocking_words(cli: Session, execution: Execution) -> str | None:
     words = f"run {running[-1].id} still runs" if running else f"run {before[-1].id} is queued"
     states = find_living(scheduler, COMMAND_QUEUE)
     if not states:
-        return f"{words}, and no engine is alive: start one with {cli.command('daemon')}"
+        return f"{words}, and no engine is alive: start one with {front.command('daemon')}"
     if all(state.is_stalled for state in states):
-        return f"{words}, and {stalled_words(states)}; see {cli.command('doctor')}"
+        return f"{words}, and {stalled_words(states)}; see {front.command('doctor')}"
     queued = [other for other in before if other.status is Status.QUEUED]
     if execution.status is Status.SKIPPED and running and queued:
         return f"{words}, and run {queued[0].id} waits for its end already"
     if execution.status is Status.SKIPPED:
-        wait = cli.command(f"edit {execution.schedule} --overlap queue")
+        wait = front.command(f"edit {execution.schedule} --overlap queue")
         return f"{words}; to let one wait for it: {wait}"
     return words

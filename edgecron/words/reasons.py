@@ -5,13 +5,13 @@ from __future__ import annotations
 from datetime import datetime, tzinfo
 from typing import TYPE_CHECKING
 
-from edgecron.cli.phrases import full_time, near_time, range_words, waiting_words
-from edgecron.cli.screen import short_duration
+from edgecron.words.phrases import range_words, waiting_words
+from edgecron.words.times import full_time, near_time, short_duration
 
 if TYPE_CHECKING:
-    from edgecron.cli.session import Session
     from edgecron.explaining import Explanation
     from edgecron.model import Execution
+    from edgecron.words.frontend import FrontEnd
 
 MOST_RUNS = 5
 _NOT_RUN = {
@@ -64,7 +64,7 @@ def run_sentence(run: Execution, *, zone: tzinfo, now: datetime) -> str:
 
 
 def verdict_sentences(
-    cli: Session, found: Explanation, *, zone: tzinfo, now: datetime
+    front: FrontEnd, found: Explanation, *, zone: tzinfo, now: datetime
 ) -> list[str]:
     """Why nothing is on record of a time: what it is for the schedule, and what is around it."""
     from edgecron.explaining import Verdict
@@ -83,7 +83,7 @@ def verdict_sentences(
         moved = f", and start at {shown(found.due_at)}"
     until = schedule.paused_until
     if until is None or not schedule.enabled:
-        end = f"; let it fire again: {cli.command(f'resume {name}')}"
+        end = f"; let it fire again: {front.command(f'resume {name}')}"
     else:
         end = f" until {shown(until)}"
     did = "was" if found.at <= now else "is"
@@ -111,17 +111,17 @@ def verdict_sentences(
             f" {shown(found.words.written_at)}; it was changed since, to {schedule.revision}."
         )
     if found.verdict in (Verdict.DUE, Verdict.COMING):
-        lines += _engine_words(cli, found)
+        lines += _engine_words(front, found)
     return lines
 
 
-def _engine_words(cli: Session, found: Explanation) -> list[str]:
+def _engine_words(front: FrontEnd, found: Explanation) -> list[str]:
     """What stands in the way of what is due, or will be."""
-    scheduler = cli.scheduler()
+    scheduler = front.scheduler()
     if not scheduler.has_engine(found.schedule.spec.queue):
-        return [f"No engine is at work, and nothing runs until one is: {cli.command('daemon')}."]
+        return [f"No engine is at work, and nothing runs until one is: {front.command('daemon')}."]
     if not scheduler.clock_state().is_trusted:
-        return [f"This machine's clock can't be trusted; see {cli.command('doctor')}."]
+        return [f"This machine's clock can't be trusted; see {front.command('doctor')}."]
     return []
 
 

@@ -1,26 +1,18 @@
-"""What will happen next to a schedule, in plain words: lines for `show`, and the same as JSON."""
+"""What will happen next to a schedule, in plain words."""
 
 from __future__ import annotations
 
 from datetime import datetime, tzinfo
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from edgecron.cli.phrases import (
-    count_words,
-    due_words,
-    full_time,
-    moved_words,
-    near_time,
-    range_words,
-    waiting_words,
-)
-from edgecron.cli.screen import distance
+from edgecron.words.phrases import count_words, due_words, moved_words, range_words, waiting_words
+from edgecron.words.times import distance, full_time, near_time
 
 if TYPE_CHECKING:
     from edgecron.api import Scheduler
-    from edgecron.cli.session import Session
     from edgecron.model import Execution
     from edgecron.outlook import ActiveRun, FireNow, Outlook
+    from edgecron.words.frontend import FrontEnd
 
 _MOST_ACTIVE = 5
 _SKIPPED = {
@@ -34,13 +26,13 @@ _SKIPPED = {
 
 
 def prospect_lines(
-    cli: Session, outlook: Outlook, *, zone: tzinfo, now: datetime
+    front: FrontEnd, outlook: Outlook, *, zone: tzinfo, now: datetime
 ) -> list[tuple[str, str]]:
     """(label, text): what comes next, what is active, what a fire now would do, what did not."""
-    lines = _next_lines(cli, outlook, zone=zone, now=now)
+    lines = _next_lines(front, outlook, zone=zone, now=now)
     lines += [("note", text) for text in outlook.changes]
     if not outlook.is_clock_trusted:
-        doctor = cli.command("doctor")
+        doctor = front.command("doctor")
         lines.append(("held", f"this machine's clock can't be trusted; see: {doctor}"))
     lines += _active_lines(outlook, zone=zone, now=now)
     lines.append(("a fire now", _fire_words(outlook)))
@@ -49,7 +41,9 @@ def prospect_lines(
     return lines
 
 
-def prospect_sentences(cli: Session, outlook: Outlook, *, zone: tzinfo, now: datetime) -> list[str]:
+def prospect_sentences(
+    front: FrontEnd, outlook: Outlook, *, zone: tzinfo, now: datetime
+) -> list[str]:
     """What is active and what comes next, as sentences."""
     lines = _active_lines(outlook, zone=zone, now=now)
     if outlook.upcoming:
@@ -62,55 +56,13 @@ def prospect_sentences(cli: Session, outlook: Outlook, *, zone: tzinfo, now: dat
         lines.append(("next", f"{time} ({distance(fire.due_at, now)}){by}{moved}"))
         lines += [("note", text) for text in outlook.changes]
     else:
-        lines += _next_lines(cli, outlook, zone=zone, now=now)
+        lines += _next_lines(front, outlook, zone=zone, now=now)
     sentences = [f"{label}: {text}".removeprefix(": ") for label, text in lines]
     if outlook.upcoming and not outlook.has_engine:
-        sentences.append(f"no engine is at work, and nothing runs: {cli.command('daemon')}")
+        sentences.append(f"no engine is at work, and nothing runs: {front.command('daemon')}")
     if not outlook.is_clock_trusted:
-        sentences.append(f"this machine's clock can't be trusted; see {cli.command('doctor')}")
+        sentences.append(f"this machine's clock can't be trusted; see {front.command('doctor')}")
     return [f"{line[:1].upper()}{line[1:].rstrip()}." for line in sentences]
-
-
-def outlook_object(outlook: Outlook, *, now: datetime) -> dict[str, Any]:
-    """The same as fields."""
-    from edgecron.cli.objects import execution_object, fire_object
-    from edgecron.standing import idle_words, standing_of
-    from edgecron.timetext import format_ms
-
-    held = outlook.held
-    return {
-        "next": fire_object(outlook.upcoming[0]) if outlook.upcoming else None,
-        "idle": None if outlook.idle is None else outlook.idle.value,
-        "idle_reason": idle_words(standing_of(outlook.schedule), now=now),
-        "clock_changes": list(outlook.changes),
-        "held_count": 0 if held is None else held.count,
-        "held_from_at": None if held is None else format_ms(held.from_ms),
-        "held_to_at": None if held is None else format_ms(held.to_ms),
-        "active_count": outlook.active_count,
-        "active": [
-            execution_object(run.execution)
-            | {
-                "waits_for": None if run.waits_for is None else run.waits_for.value,
-                "waits_for_run": run.behind_id,
-            }
-            for run in outlook.active
-        ],
-        "fire_now": [
-            {
-                "scope_kind": fire.scope[0],
-                "scope_id": fire.scope[1],
-                "becomes": fire.admission.value,
-                "because_of_run": fire.because_id,
-            }
-            for fire in outlook.fire_now
-        ],
-        "unmet_need": outlook.unmet,
-        "clock_trusted": outlook.is_clock_trusted,
-        "has_engine": outlook.has_engine,
-        "last_not_run": (
-            None if outlook.last_unrun is None else execution_object(outlook.last_unrun)
-        ),
-    }
 
 
 def unrun_words(execution: Execution, *, zone: tzinfo, now: datetime) -> str:
@@ -126,9 +78,9 @@ def unrun_words(execution: Execution, *, zone: tzinfo, now: datetime) -> str:
 
 
 def _next_lines(
-    cli: Session, outlook: Outlook, *, zone: tzinfo, now: datetime
+    front: FrontEnd, outlook: Outlook, *, zone: tzinfo, now: datetime
 ) -> list[tuple[str, str]]:
-    from edgecron.cli.phrases import is_overdue
+    from edgecron.words.phrases import is_overdue
 
     schedule = outlook.schedule
     lines: list[tuple[str, str]] = []
@@ -147,11 +99,11 @@ def _next_lines(
         lines.append(("" if label == before else label, shown))
         before = label
     if not outlook.upcoming:
-        lines.append(("next", _idle_sentence(cli, outlook, zone=zone, now=now)))
+        lines.append(("next", _idle_sentence(front, outlook, zone=zone, now=now)))
     return lines
 
 
-def _idle_sentence(cli: Session, outlook: Outlook, *, zone: tzinfo, now: datetime) -> str:
+def _idle_sentence(front: FrontEnd, outlook: Outlook, *, zone: tzinfo, now: datetime) -> str:
     """Why nothing is to come, and what to do about it."""
     from edgecron.standing import Idle
 
@@ -165,14 +117,14 @@ def _idle_sentence(cli: Session, outlook: Outlook, *, zone: tzinfo, now: datetim
     ends = [text for text in spec.triggers if text.endswith(" after end")]
     return {
         Idle.BROKEN: f"none: broken: {schedule.trigger_error}",
-        Idle.PAUSED: f"none: paused; let it fire again: {cli.command(f'resume {name}')}",
+        Idle.PAUSED: f"none: paused; let it fire again: {front.command(f'resume {name}')}",
         Idle.MAX_RUNS: (
             f"none: it has had the {count_words(spec.max_runs or 0, 'planned run')}"
             " that --max-runs allows"
         ),
         Idle.ENDED: f"none: no time of it lies before its end, --until {_until(outlook, zone)}",
         Idle.OWN_END: f"none yet: {' or '.join(ends)} of what is active",
-        Idle.UPSTREAM: f"none of its own: {_upstream_words(cli, outlook, zone=zone, now=now)}",
+        Idle.UPSTREAM: f"none of its own: {_upstream_words(front, outlook, zone=zone, now=now)}",
         Idle.BOOT: "none before the machine's next boot",
         Idle.DONE: "none: its triggers have no more times",
     }[outlook.idle]
@@ -183,14 +135,14 @@ def _until(outlook: Outlook, zone: tzinfo) -> str:
     return "" if until is None else full_time(until, None, zone=zone)
 
 
-def _upstream_words(cli: Session, outlook: Outlook, *, zone: tzinfo, now: datetime) -> str:
+def _upstream_words(front: FrontEnd, outlook: Outlook, *, zone: tzinfo, now: datetime) -> str:
     """What it follows, and when that comes next."""
-    from edgecron.cli.phrases import next_words
     from edgecron.standing import standing_of, upstreams
+    from edgecron.words.phrases import next_words
 
     words = []
     for name in upstreams(standing_of(outlook.schedule)):
-        upstream = cli.scheduler().store.find_schedule(name)
+        upstream = front.scheduler().store.find_schedule(name)
         if upstream is None:
             words.append(f"it comes after {name}, which is not there any more")
         else:

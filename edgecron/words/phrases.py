@@ -5,12 +5,9 @@ from __future__ import annotations
 from datetime import datetime, tzinfo
 from typing import TYPE_CHECKING
 
-from edgecron.cli.screen import distance, local_time
+from edgecron.words.times import distance, full_time, near_time, seconds_words
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from edgecron.engine.peers import EngineState
     from edgecron.model import Execution, Policies, Schedule, ScheduleSpec
     from edgecron.standing import Standing
     from edgecron.upcoming import UpcomingFire
@@ -28,15 +25,6 @@ _FLAG_WORDS = {
     "result_invalid": "its result was no JSON",
     "core_dumped": "core dumped",
 }
-
-
-def near_time(instant: datetime, *, zone: tzinfo, now: datetime) -> str:
-    """A local time that leaves out what today makes plain: `14:05:00`, `Nov 21 02:00`."""
-    local, today = instant.astimezone(zone), now.astimezone(zone)
-    if local.date() == today.date():
-        return local.strftime("%H:%M:%S")
-    pattern = "%b %d %H:%M" if abs((instant - now).days) < 300 else "%Y-%m-%d %H:%M"
-    return local.strftime(pattern)
 
 
 def moved_words(fire: UpcomingFire, *, zone: tzinfo, now: datetime) -> str:
@@ -74,24 +62,6 @@ def next_sentence(schedule: Schedule, *, zone: tzinfo, now: datetime) -> str:
     time = full_time(schedule.next_run_at, schedule.spec.timezone, zone=zone)
     word = "overdue since" if is_overdue(schedule.next_run_at, now) else "next"
     return f"{word} {time} ({distance(schedule.next_run_at, now)})"
-
-
-def full_time(instant: datetime, timezone: str | None, *, zone: tzinfo) -> str:
-    """A time in full: of a schedule whose clocks differ from ours, in its zone and in ours."""
-    from edgecron.errors import UnknownTimezone
-    from edgecron.triggers import load_zone
-
-    here = local_time(instant, zone=zone)
-    try:
-        there = instant.astimezone(load_zone(timezone))
-    except UnknownTimezone:
-        return here
-    local = instant.astimezone(zone)
-    if there.utcoffset() == local.utcoffset():
-        return here
-    if there.date() == local.date():
-        here = local.strftime("%H:%M:%S")
-    return f"{there.strftime('%Y-%m-%d %H:%M:%S %Z')}, {here} here"
 
 
 def last_words(standing: Standing, *, now: datetime) -> str:
@@ -143,7 +113,6 @@ def waiting_words(condition: str, until: datetime, *, zone: tzinfo, now: datetim
 
 def needs_words(policies: Policies) -> str:
     """What a schedule needs, and until when it waits for it; empty where it needs nothing."""
-    from edgecron.cli.screen import seconds_words
     from edgecron.conditions import read_needs
 
     if not policies.needs:
@@ -196,14 +165,6 @@ def note_words(execution: Execution, *, zone: tzinfo, now: datetime) -> str:
     # Several flags may say the same to a person.
     notes += dict.fromkeys(_FLAG_WORDS[flag] for flag in execution.flags if flag in _FLAG_WORDS)
     return ", ".join(notes)
-
-
-def stalled_words(states: Sequence[EngineState]) -> str:
-    """That there are engines, and that all of them are stalled."""
-    if len(states) == 1:
-        return f"the only engine, pid {states[0].info.pid}, is stalled: {states[0].why}"
-    pids = ", ".join(str(state.info.pid) for state in states)
-    return f"all {len(states)} engines are stalled (pids {pids})"
 
 
 def count_words(count: int, what: str) -> str:

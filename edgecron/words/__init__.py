@@ -1,0 +1,13 @@
+"""Values in plain words, for the command line and the dashboard.
+
+Nothing here is cleaned or coloured: that is done where it is put.
+
+    times      instants and durations
+    letters    text measured and cut in columns
+    phrases    values in a few words
+    engines    engines that are alive, and what keeps them from their work
+    runs       a run: what it waits for, what becomes of it, how it ended
+    prospects  what will happen next, and why
+    reasons    why a schedule ran, or did not
+    frontend   what these ask of the program that shows them
+"""

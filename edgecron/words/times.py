@@ -1,0 +1,78 @@
+"""Instants and durations as people say them."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, tzinfo
+
+from edgecron.timetext import format_duration_ms
+
+
+def local_time(instant: datetime | None, *, zone: tzinfo | None, absent: str = "-") -> str:
+    """A time on screens: local, to the second, with no fraction."""
+    if instant is None:
+        return absent
+    return instant.astimezone(zone or UTC).strftime("%Y-%m-%d %H:%M:%S")
+
+
+def near_time(instant: datetime, *, zone: tzinfo, now: datetime) -> str:
+    """A local time that leaves out what today makes plain: `14:05:00`, `Nov 21 02:00`."""
+    local, today = instant.astimezone(zone), now.astimezone(zone)
+    if local.date() == today.date():
+        return local.strftime("%H:%M:%S")
+    pattern = "%b %d %H:%M" if abs((instant - now).days) < 300 else "%Y-%m-%d %H:%M"
+    return local.strftime(pattern)
+
+
+def full_time(instant: datetime, timezone: str | None, *, zone: tzinfo) -> str:
+    """A time in full: of a schedule whose clocks differ from ours, in its zone and in ours."""
+    from edgecron.errors import UnknownTimezone
+    from edgecron.triggers import load_zone
+
+    here = local_time(instant, zone=zone)
+    try:
+        there = instant.astimezone(load_zone(timezone))
+    except UnknownTimezone:
+        return here
+    local = instant.astimezone(zone)
+    if there.utcoffset() == local.utcoffset():
+        return here
+    if there.date() == local.date():
+        here = local.strftime("%H:%M:%S")
+    return f"{there.strftime('%Y-%m-%d %H:%M:%S %Z')}, {here} here"
+
+
+def distance(instant: datetime, now: datetime) -> str:
+    """How far away: `in 3 min`, `2 h ago`."""
+    seconds = round((instant - now).total_seconds())
+    if seconds == 0:
+        return "now"
+    size = abs(seconds)
+    # A unit begins where the one below it would be rounded up to all of it.
+    for unit, length, least in (
+        ("d", 86400, 84600), ("h", 3600, 3570), ("min", 60, 60), ("s", 1, 1),
+    ):  # fmt: skip
+        if size >= least:
+            amount = size / length
+            shown = f"{amount:.1f}".rstrip("0").rstrip(".") if amount < 10 else str(round(amount))
+            return f"in {shown} {unit}" if seconds > 0 else f"{shown} {unit} ago"
+    return "now"
+
+
+def short_duration(duration_ms: int | None) -> str:
+    """How long: `12 ms`, `1.5 s`, `3 min 20 s`, `2 h 5 min`."""
+    if duration_ms is None:
+        return "-"
+    if duration_ms < 1000:
+        return f"{duration_ms} ms"
+    seconds = round(duration_ms / 1000, 1)
+    if seconds < 60:
+        return f"{seconds:.1f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    if minutes < 60:
+        return f"{minutes} min {rest} s"
+    return f"{minutes // 60} h {minutes % 60} min"
+
+
+def seconds_words(seconds: float) -> str:
+    """A policy's seconds as the option has them: `1h30m`."""
+    return format_duration_ms(round(seconds * 1000))
