@@ -51,12 +51,14 @@ def fires_of(schedule: Schedule, timing: Callable[[], Timing]) -> Iterator[Upcom
     if first.is_moved and is_last_alone:
         first = _last_until(first, timing())
     yield first
-    after_ms = to_ms(first.plan_at)
+    after_ms, due_at = to_ms(first.plan_at), first.due_at
     for fire in next_fires(timing(), after_ms, planned_count=schedule.planned_count + 1):
+        # Each is decided after the one before it, also where that has the longer jitter.
+        due_at = max(due_at, from_ms(fire.due_ms))
         yield UpcomingFire(
             schedule=schedule.name,
             plan_at=from_ms(fire.plan_ms),
-            due_at=max(from_ms(fire.due_ms), first.due_at),
+            due_at=due_at,
             source=fire.source,
         )
 

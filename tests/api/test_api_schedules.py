@@ -499,6 +499,16 @@ def test_many_schedules_fires_are_those_of_each_one_merged(scheduler: Scheduler)
     assert {fire for fire in shown if fire.due_at < last_at} == before_last
 
 
+def test_fires_come_in_order_where_jitter_is_longer_than_the_interval(scheduler: Scheduler) -> None:
+    scheduler.add(make_spec("probe", "every 1m", jitter_s=1800))
+
+    alone = [fire.due_at for fire in islice(scheduler.next_fires("probe"), 50)]
+    among_all = [fire.due_at for fire in islice(scheduler.next_fires(), 50)]
+
+    assert alone == sorted(alone)
+    assert among_all == alone
+
+
 def test_as_many_as_are_due_at_once_are_not_all_read_for_the_first(scheduler: Scheduler) -> None:
     scheduler.add_all([make_spec(f"s{number}", "0 * * * *") for number in range(100)])
     seen: list[str] = []
