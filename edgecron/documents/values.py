@@ -174,10 +174,15 @@ def read_payload(text: str, what: str) -> str:
     import json
 
     try:
-        json.loads(text)
+        json.loads(text, parse_constant=_refuse_constant)
     except (ValueError, RecursionError) as error:
         raise InvalidInput(f"{what} is not JSON: {error}") from None
     return text
+
+
+def _refuse_constant(name: str) -> None:
+    # Python reads NaN and Infinity, and a job in any other language could not.
+    raise ValueError(f"{name} is no value of it")
 
 
 def check_variable(key: str, *, what: str) -> None:

@@ -58,6 +58,8 @@ COMMAND = ("--", "true")
         (("edit", "backup", "--env", "EDGECRON_RUN_ID=9"), "reserved"),
         (("add", "x", *WHEN, "--scope", "device", *COMMAND), "KIND:ID"),
         (("add", "x", *WHEN, "--payload", "{", *COMMAND), "not JSON"),
+        (("add", "x", *WHEN, "--payload", "[1, NaN]", *COMMAND), "not JSON: NaN"),
+        (("add", "x", *WHEN, "--payload", "Infinity", *COMMAND), "not JSON: Infinity"),
         (("add", "x", *WHEN, "--user", "no-such-user", *COMMAND), "not known"),
         (("add", "x", *WHEN, "--group", "a b", *COMMAND), "group name"),
         (("add", "x", *WHEN, "--until", "2001-01-01", *COMMAND), "in the past"),
