@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import stat
+from dataclasses import dataclass
 from pathlib import Path
 from shlex import quote
 
@@ -14,7 +15,18 @@ from edgecron.checkup.finding import Finding, problem, warning, well
 
 LEAST_FREE_BYTES = 16 * 1024 * 1024
 _LEAST_FREE_SHARE = 0.01
+_LEAST_FREE_FILES = 64
 _MIB = 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Room:
+    """What a file system has and has left, in bytes and in files; a total of 0 is no limit."""
+
+    free_bytes: int
+    total_bytes: int
+    free_files: int
+    total_files: int
 
 
 def check_files(database: Path, state_dir: Path) -> list[Finding]:
@@ -73,25 +85,33 @@ def check_space(database: Path, state_dir: Path) -> list[Finding]:
             continue
         except OSError as error:
             return [problem("space", f"{folder} can't be looked at: {error.strerror}")]
-        found[device] = judge_space(
-            folder,
+        room = Room(
             free_bytes=seen.f_bavail * seen.f_frsize,
             total_bytes=seen.f_blocks * seen.f_frsize,
+            free_files=seen.f_favail,
+            total_files=seen.f_files,
         )
+        found[device] = judge_space(folder, room)
     return list(found.values())
 
 
-def judge_space(folder: Path, *, free_bytes: int, total_bytes: int) -> Finding:
+def judge_space(folder: Path, room: Room) -> Finding:
     """What to say of the room on the file system of a folder; one of no size is no disk."""
-    share = free_bytes / total_bytes if total_bytes else 1.0
-    words = f"{free_bytes / _MIB:,.0f} MiB free"
-    if free_bytes >= 10 * 1024 * _MIB:
-        words = f"{free_bytes / (1024 * _MIB):,.0f} GiB free"
-    if total_bytes and (free_bytes < LEAST_FREE_BYTES or share < _LEAST_FREE_SHARE):
+    share = room.free_bytes / room.total_bytes if room.total_bytes else 1.0
+    words = f"{room.free_bytes / _MIB:,.0f} MiB free"
+    if room.free_bytes >= 10 * 1024 * _MIB:
+        words = f"{room.free_bytes / (1024 * _MIB):,.0f} GiB free"
+    if room.total_bytes and (room.free_bytes < LEAST_FREE_BYTES or share < _LEAST_FREE_SHARE):
         return problem(
             "space",
             f"{words} ({share:.1%}) on the file system of {folder}",
             hint="free some: nothing is started where it can't be put on record",
+        )
+    if room.total_files and room.free_files < _LEAST_FREE_FILES:
+        return problem(
+            "space",
+            f"room for {room.free_files} more files on the file system of {folder}",
+            hint="remove some: an engine and its runs need a few",
         )
     return well("space", words)
 

@@ -14,7 +14,7 @@ import apsw
 import pytest
 
 from edgecron.api import Scheduler
-from edgecron.checkup.places import judge_space
+from edgecron.checkup.places import Room, judge_space
 from edgecron.paths import state_dir
 from support.cli import Edgecron, Said
 from support.places import small_disk
@@ -335,9 +335,47 @@ def test_a_file_system_without_room_is_a_problem(
 def test_room_is_judged_by_bytes_and_by_share(
     free_bytes: int, total_bytes: int, status: str, message: str
 ) -> None:
-    finding = judge_space(Path("/x"), free_bytes=free_bytes, total_bytes=total_bytes)
+    room = Room(free_bytes=free_bytes, total_bytes=total_bytes, free_files=9000, total_files=9999)
+
+    finding = judge_space(Path("/x"), room)
 
     assert (finding.status, finding.message) == (status, message)
+
+
+@pytest.mark.failure(51)
+@pytest.mark.parametrize(
+    ("free_files", "total_files", "status", "message"),
+    [
+        (64, 1000, "ok", "1,024 MiB free"),
+        (63, 1000, "problem", "room for 63 more files on the file system of /x"),
+        (0, 20, "problem", "room for 0 more files on the file system of /x"),
+        (0, 0, "ok", "1,024 MiB free"),  # btrfs has no limit
+    ],
+)
+def test_room_is_judged_by_how_many_files_may_still_be_made(
+    free_files: int, total_files: int, status: str, message: str
+) -> None:
+    room = Room(free_bytes=2**30, total_bytes=2**31, free_files=free_files, total_files=total_files)
+
+    finding = judge_space(Path("/x"), room)
+
+    assert (finding.status, finding.message) == (status, message)
+
+
+@pytest.mark.failure(51)
+def test_a_file_system_without_inodes_is_a_problem(
+    edgecron: Edgecron, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with small_disk(tmp_path / "disk", kib=64 * 1024, inodes=20) as disk:
+        monkeypatch.setenv("EDGECRON_DB", str(disk / "edge.db"))
+        edgecron("add", "x", "--every", "1h", "--", "true")
+
+        said = edgecron("doctor", "--json")
+
+    assert said.code == 1
+    status, message, hint = only(said, "space")
+    assert (status, hint) == ("problem", "remove some: an engine and its runs need a few")
+    assert message.endswith(f"more files on the file system of {disk}")
 
 
 def test_a_supervisor_that_failed_is_named_by_what_it_left(

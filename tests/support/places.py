@@ -21,12 +21,13 @@ def unwritable_folder(base: Path) -> Path:
 
 
 @contextmanager
-def small_disk(folder: Path, *, kib: int) -> Iterator[Path]:
+def small_disk(folder: Path, *, kib: int, inodes: int | None = None) -> Iterator[Path]:
     """A file system of so much room, mounted at a folder. Only root can make one."""
     if os.geteuid() != 0:
         pytest.skip("a file system of its own needs root")
     folder.mkdir(mode=0o700, exist_ok=True)
-    options = ["-t", "tmpfs", "-o", f"size={kib}k,mode=0700", "tmpfs", str(folder)]
+    size = f"size={kib}k,mode=0700" + ("" if inodes is None else f",nr_inodes={inodes}")
+    options = ["-t", "tmpfs", "-o", size, "tmpfs", str(folder)]
     if subprocess.run(["mount", *options], capture_output=True, check=False).returncode:
         pytest.skip("tmpfs can't be mounted here")
     try:
