@@ -20,6 +20,7 @@ in this list, never from below; `tests/test_house.py` holds it.
     correcting            stored times put right, after a wrong clock or in a changed zone
     timing                a schedule's words to its times, compiled when written
     upcoming              fires to come, as people see them
+    busy                  how busy the coming week is, by hour
     standing              how a schedule stands, as lists show it; why nothing is to come of it
     outlook               what will happen next, and why
     explaining            why a schedule ran, did not run, or will not run

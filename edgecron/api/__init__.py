@@ -1,8 +1,8 @@
 """Scheduler: the embedding face, and the only wiring of store, clock and engine.
 
 The command line and the dashboard see a database through this and nothing else. Its parts:
-`opening`, `reading`, `prospects`, `writing` (schedules), `applying` (several of them at once),
-`acting` (runs), `backfill`, `copying` (backups), `explaining`, `retaining` and `tallying`.
+`opening`, `reading`, `prospects`, `busy`, `writing` (schedules), `applying` (several of them at
+once), `acting` (runs), `backfill`, `copying` (backups), `explaining`, `retaining` and `tallying`.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 from edgecron.api.acting import Acting
 from edgecron.api.applying import Applying
 from edgecron.api.backfill import Backfilling
+from edgecron.api.busy import LookingAtWeek
 from edgecron.api.copying import Copying
 from edgecron.api.explaining import Explaining
 from edgecron.api.prospects import LookingAhead
@@ -20,7 +21,15 @@ __all__ = ["Scheduler"]
 
 
 class Scheduler(
-    Applying, Acting, Backfilling, LookingAhead, Copying, Explaining, Retaining, Tallying
+    Applying,
+    Acting,
+    Backfilling,
+    LookingAhead,
+    LookingAtWeek,
+    Copying,
+    Explaining,
+    Retaining,
+    Tallying,
 ):
     """A database of schedules and runs. For one thread; the file is opened on first use.
 

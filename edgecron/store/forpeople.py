@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from contextlib import AbstractContextManager
 
+    from edgecron.busy.tally import Recurrence
     from edgecron.errors import Unreadable
     from edgecron.model import EngineInfo, Execution, Output, Schedule, Status
     from edgecron.planning import Fire, Missed, NextFire
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
         history,
         outputs,
         prospects,
+        recurring,
         rescheduling,
         revisions,
         schedules,
@@ -48,6 +50,7 @@ else:
         history,
         outputs,
         prospects,
+        recurring,
         rescheduling,
         revisions,
         schedules,
@@ -64,6 +67,7 @@ else:
         "history",
         "outputs",
         "prospects",
+        "recurring",
         "rescheduling",
         "revisions",
         "schedules",
@@ -188,6 +192,9 @@ class ForPeople(OpenStore):
     def is_decided_early(self, schedule: Schedule, *, now_ms: int) -> bool:
         """Whether what it has decided last was decided before its time came."""
         return schedules.is_decided_early(self._database, schedule, now_ms=now_ms)
+
+    def find_recurring(self, *, after_id: int, limit: int) -> tuple[list[Recurrence], int | None]:
+        return recurring.find_recurring(self._database, after_id=after_id, limit=limit)
 
     def compiled_of(self, schedule: Schedule) -> str:
         return schedules.compiled_of(self._database, schedule)
