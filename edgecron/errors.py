@@ -152,7 +152,7 @@ class DatabaseBusy(DatabaseUnusable):
 
 
 class DatabaseGone(DatabaseUnusable):
-    """The file that is open is no longer the one of that name: deleted, moved or replaced."""
+    """The file that is open was deleted, moved, replaced or emptied."""
 
     code = "database_gone"
 

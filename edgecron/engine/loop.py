@@ -90,8 +90,8 @@ class Loop:
         """Step and sleep until `stop`.
 
         Trouble with the database, the state folder, or to start another supervisor is reported,
-        and outlived. Raises DatabaseGone where the file was deleted or replaced, and SchemaTooNew
-        where a newer edgecron has brought it up to date.
+        and outlived. Raises DatabaseGone where the file was deleted, replaced or emptied, and
+        SchemaTooNew where a newer edgecron has brought it up to date.
         """
         self._tell(EventKind.ENGINE_STARTED)
         for twin in self._find_twins():

@@ -17,10 +17,9 @@ from typing import Any
 import apsw
 
 from edgecron.errors import DatabaseUnusable
-from edgecron.paths import unreachable
 from edgecron.store.logfiles import Logs, may_be_lost, refuse_lost_log
-from edgecron.store.place import MOUNTS, prepare_file
-from edgecron.store.translating import gone, too_new, translated_errors
+from edgecron.store.place import MOUNTS, identity_of, is_emptied, prepare_file
+from edgecron.store.translating import emptied, gone, too_new, translated_errors
 
 APPLICATION_ID = 0x65646763  # 'edgc'
 _LITTLE_KIB = 512  # of SQLite's two megabytes; claims take as long (measured)
@@ -62,7 +61,7 @@ class Database:
         self.is_new = prepare_file(path, must_exist=must_exist, mounts=mounts)
         if may_be_lost(path):
             refuse_lost_log(path, patience_s=busy_wait_s)
-        self._identity = _identity_of(path)
+        self._identity = identity_of(path)
         self._open()
 
     def _open(self) -> None:
@@ -307,10 +306,12 @@ class Database:
         return apsw.SQLITE_OK
 
     def check_file(self) -> None:
-        """Raise DatabaseGone where the file has been deleted or replaced since it was opened."""
+        """Raise DatabaseGone where the file was deleted, replaced or emptied meanwhile."""
         # What is written to a deleted file is lost, and to a replaced one is a second history.
-        if _identity_of(self.path) != self._identity:
+        if identity_of(self.path) != self._identity:
             raise gone(self.path)
+        if is_emptied(self.path):
+            raise emptied(self.path)
 
     @property
     def has_lost_log(self) -> bool:
@@ -378,17 +379,6 @@ def open_to_look(path: Path) -> apsw.Connection:
     connection = apsw.Connection(str(path.parent.resolve() / path.name), flags=flags)
     connection.config(apsw.SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0)
     return connection
-
-
-def _identity_of(path: Path) -> tuple[int, int] | None:
-    """Device and inode of what has this name now; None where nothing has."""
-    try:
-        found = os.stat(path)
-    except FileNotFoundError:
-        return None
-    except OSError as error:
-        raise unreachable(path, error) from error
-    return found.st_dev, found.st_ino
 
 
 def _check_sqlite_version() -> None:

@@ -18,6 +18,7 @@ import apsw
 
 from edgecron.errors import DatabaseGone, LogLost
 from edgecron.paths import list_names, state_dir
+from edgecron.store.place import is_emptied
 
 if TYPE_CHECKING:
     from apsw import Connection
@@ -78,8 +79,12 @@ class Logs:
         self._are_let_go = True
 
     def prepare_close(self) -> None:
-        """See that closing the connection does not write over what lies in another log."""
-        if not self._are_let_go and self._is_replaced():
+        """See that closing the connection does not write over what lies in another log.
+
+        Nor part of a database into one that was emptied, and the log away with it: what is refused
+        as it is now would be taken for damage of another kind.
+        """
+        if not self._are_let_go and (self._is_replaced() or is_emptied(self._path)):
             with suppress(apsw.ConnectionClosedError):
                 self._connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
 

@@ -79,6 +79,28 @@ def prepare_file(path: Path, *, must_exist: bool, mounts: Path) -> bool:
     return False
 
 
+def identity_of(path: Path) -> tuple[int, int] | None:
+    """Device and inode of what has this name now; None where nothing has."""
+    try:
+        found = os.stat(path)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise unreachable(path, error) from error
+    return found.st_dev, found.st_ino
+
+
+def is_emptied(path: Path) -> bool:
+    """Whether a database that has a log has nothing else any more.
+
+    SQLite would not notice: it goes on by its log and by what it remembers.
+    """
+    try:
+        return os.stat(path).st_size == 0
+    except OSError:
+        return False  # Gone, or not to be reached: that is another matter.
+
+
 def unwritable(path: Path) -> DatabaseUnusable:
     """The error for a database that SQLite can't write: the file, or what it keeps beside it."""
     if os.access(path, os.W_OK) and not os.access(path.parent, os.W_OK):

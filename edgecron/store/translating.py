@@ -83,6 +83,14 @@ def gone(path: Path) -> DatabaseGone:
     )
 
 
+def emptied(path: Path) -> DatabaseGone:
+    """The error for a database that holds nothing any more but what lies in its log."""
+    return DatabaseGone(
+        f"database {path} was emptied while it was open",
+        hint="move it away with its -wal, and restore a backup",
+    )
+
+
 def full(path: Path) -> DatabaseFull:
     """The error for a disk without room for what is written to a database."""
     return DatabaseFull(f"no space left to write database {path}", hint="free some disk space")

@@ -299,6 +299,25 @@ def test_an_engine_whose_database_is_gone_says_so_and_stops(
     assert code == 5
 
 
+@pytest.mark.failure(31)
+def test_an_engine_whose_database_is_emptied_says_so_and_stops_and_leaves_the_log(
+    place: Place,
+) -> None:
+    place.add("soon", "every 1s", "true")
+    daemon = place.daemon()
+    daemon.wait_for("ended", schedule="soon")
+
+    os.truncate(place.database, 0)  # as a `cp` to it does that fails, or `>`
+    trouble = daemon.wait_for("database_trouble")
+    code = daemon.wait_end()
+    place.scheduler.close()
+
+    assert "was emptied while it was open" in trouble["error"]
+    assert code == 5
+    assert place.database.stat().st_size == 0
+    assert Path(f"{place.database}-wal").stat().st_size > 0
+
+
 @pytest.mark.failure(22)
 @pytest.mark.parametrize(
     ("engines", "schedules", "fires"),
