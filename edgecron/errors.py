@@ -179,6 +179,12 @@ class SchemaTooNew(DatabaseUnusable):
     code = "schema_too_new"
 
 
+class QueryInterrupted(EdgecronError):
+    """What was asked of the database was ended before its answer, on request of who asked."""
+
+    code = "interrupted"
+
+
 class SupervisorUnavailable(EdgecronError):
     """The process that runs commands could not be started, or has gone."""
 

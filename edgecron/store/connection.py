@@ -157,6 +157,25 @@ class Database:
                 self.check_version()  # Another version may have other tables, and then says it.
                 raise
 
+    def each(self, sql: str, params: Params | None = None) -> Iterator[tuple[Any, ...]]:
+        """The rows of a statement one by one, for what is too much to be held at once.
+
+        Until it is read to its end or closed, the log can't be begun anew.
+        """
+        self._check_process()
+        with translated_errors(self.path):
+            try:
+                yield from self._connection.execute(sql, params)
+            except (apsw.SQLError, apsw.SchemaChangeError):
+                self.check_version()
+                raise
+
+    def interrupt(self) -> None:
+        """From any thread: have the statement that is going on, if one is, raise
+        QueryInterrupted."""
+        with suppress(apsw.ConnectionClosedError):  # Then nothing is.
+            self._connection.interrupt()
+
     def row(self, sql: str, params: Params | None = None) -> tuple[Any, ...] | None:
         """The first row of a statement, or None."""
         found = self.rows(sql, params)

@@ -15,6 +15,7 @@ from edgecron.errors import (
     DatabaseGone,
     DatabaseUnusable,
     EdgecronError,
+    QueryInterrupted,
     SchemaTooNew,
     Unreadable,
 )
@@ -65,6 +66,8 @@ def translated_errors(path: Path) -> Iterator[None]:
         ) from error
     except EdgecronError:
         raise
+    except apsw.InterruptError as error:
+        raise QueryInterrupted(f"what was asked of database {path} was interrupted") from error
     except apsw.ConnectionClosedError as error:
         raise lost_log(path) from error  # Let go of, and not opened anew yet.
     except (apsw.ConstraintError, apsw.MismatchError, ArithmeticError, ValueError) as error:
