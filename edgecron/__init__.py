@@ -25,6 +25,7 @@ in this list, never from below; `tests/test_house.py` holds it.
     outlook               what will happen next, and why
     explaining            why a schedule ran, did not run, or will not run
     tallies               how schedules go: what their runs amount to
+    browsing              lines, orders and pages, as a screen goes through all there is
     backfilling           which times of the past a backfill may take
     retention             what is kept of the past, and how much
     store                 the only place that knows SQL

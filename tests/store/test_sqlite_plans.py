@@ -16,6 +16,7 @@ from edgecron.store.contract import Seat
 from edgecron.store.explaining import find_deciding, find_revision
 from edgecron.store.inorder import Blocked
 from edgecron.store.needs import wake_for_success, wake_schedule
+from edgecron.store.pages import Wanted, find_page, find_page_ids
 from edgecron.store.replacing import replace_oldest
 from edgecron.store.tallies import find_ended, find_output_sizes
 from support.clock import FakeClock
@@ -85,6 +86,12 @@ HOT: dict[str, Callable[[SqliteStore, Bench], object]] = {
     "failures": lambda store, bench: store.find_executions(statuses=(Status.FAILED,)),
     "failures of one": lambda store, bench: store.find_executions(
         schedule_id=3, statuses=(Status.FAILED, Status.SKIPPED), before_id=500
+    ),
+    "failures after": lambda store, bench: find_page(
+        store.database, Wanted(statuses=(Status.FAILED,), reasons=("exit",), after_id=50), limit=9
+    ),
+    "a page of many": lambda store, bench: find_page(
+        store.database, Wanted(range(1, 2000), statuses=(Status.FAILED,), before_id=500), limit=9
     ),
     "successes": lambda store, bench: store.find_executions(statuses=(Status.SUCCESS,)),
     "one execution": lambda store, bench: store.find_execution(5),
@@ -218,7 +225,7 @@ def slow_parts(
 
 
 def plan_of(bench: Bench, sql: str) -> list[str]:
-    names = set(re.findall(r"(?<![:\w]):([a-z_]+)", sql))
+    names = set(re.findall(r"(?<![:\w]):([a-z_0-9]+)", sql))
     params = dict.fromkeys(names)
     rows = bench.store._database._connection.execute(f"EXPLAIN QUERY PLAN {sql}", params)
     return [row[3] for row in rows]
@@ -235,6 +242,32 @@ def test_a_page_of_history_begins_where_the_one_before_it_ended(full: Bench) -> 
     connection.exec_trace = None
     [sql] = statements
     assert plan_of(full, sql)[0] == "SEARCH e USING INTEGER PRIMARY KEY (rowid<?)"
+
+
+@pytest.mark.parametrize(
+    ("statuses", "index"),
+    [((), "executions_by_schedule"), ((Status.FAILED,), "executions_unwell_by_schedule")],
+)
+def test_of_some_schedules_each_is_read_from_where_its_page_begins(
+    full: Bench, statuses: tuple[Status, ...], index: str
+) -> None:
+    """What is sorted is a page of each of them, never all that they ever ran."""
+    statements: list[str] = []
+    connection = full.store._database._connection
+    connection.exec_trace = lambda cursor, sql, bindings: statements.append(sql) or True
+
+    find_page_ids(full.store.database, Wanted((1, 2, 3), statuses, before_id=500), limit=2)
+
+    connection.exec_trace = None
+    firsts, page = statements
+    assert firsts == page
+    plan = plan_of(full, page)
+    assert any(
+        re.fullmatch(rf"SEARCH e USING .*INDEX {index} .*(row)?id<\?\)", line) for line in plan
+    )
+    assert "SEARCH found USING INTEGER PRIMARY KEY (rowid=?)" in plan
+    assert plan[-1] == "USE TEMP B-TREE FOR ORDER BY"
+    assert len([line for line in plan if "TEMP B-TREE" in line]) == 1
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,112 @@
+"""Pages of executions: whatever is wanted, all of it and nothing else, newest first."""
+
+from __future__ import annotations
+
+from itertools import cycle, product
+
+import pytest
+from store_bench import Bench, OpenStore
+
+from edgecron.model import Cause, Execution, Overlap, Status
+from edgecron.store.pages import MOST_APART, Wanted, find_bounds, find_page, find_page_ids
+from support.clock import FakeClock
+from support.specs import make_spec
+
+MINUTE = 60_000
+MANY = (1, 3, 4, *range(1000, 1000 + MOST_APART))  # of which most have never been
+
+STATUSES: tuple[tuple[Status, ...], ...] = (
+    (),
+    *((status,) for status in Status),
+    (Status.FAILED, Status.SKIPPED),
+    (Status.SUCCESS, Status.FAILED, Status.QUEUED),
+    (Status.QUEUED, Status.RUNNING),
+    tuple(Status),
+)
+SCHEDULES: tuple[tuple[int, ...] | None, ...] = (None, (), (2,), (99,), (4, 2), (1, 2, 3, 4), MANY)
+CAUSES: tuple[tuple[str, ...], ...] = ((), ("manual",), ("schedule", "boot"))
+REASONS: tuple[tuple[str | None, ...], ...] = (
+    (),
+    ("overlap", "request"),
+    (None,),
+    ("exit", None),
+)
+
+
+@pytest.fixture
+def full(make_store: OpenStore, clock: FakeClock) -> Bench:
+    """Four schedules, of whose runs some succeeded, failed, were left out, wait, or go on."""
+    bench = Bench(make_store, clock, places=3)
+    for number in range(3):
+        bench.add(make_spec(f"s{number}", overlap=Overlap.QUEUE if number else Overlap.SKIP))
+    bench.add(make_spec("rare", "0 0 1 1 *"))
+    ends = cycle((Status.SUCCESS, Status.FAILED, Status.SUCCESS, Status.INTERRUPTED))
+    for minute in range(12):
+        clock.advance_ms(MINUTE)
+        started = bench.fire().granted[:2]
+        bench.run(f"s{minute % 3}", key=f"manual:{minute}")
+        for grant in (*started, *bench.fill().granted[:1]):
+            bench.end(grant, status=next(ends))
+    [cancelled] = bench.run("rare", key="manual:x")
+    bench.store.cancel_queued(cancelled, now_ms=bench.now)
+    assert {row.status for row in bench.rows()} == set(Status)
+    return bench
+
+
+def is_wanted(run: Execution, wanted: Wanted) -> bool:
+    return (
+        (wanted.schedule_ids is None or run.schedule_id in wanted.schedule_ids)
+        and (not wanted.statuses or run.status in wanted.statuses)
+        and (not wanted.causes or run.cause in wanted.causes)
+        and (not wanted.reasons or run.reason in wanted.reasons)
+        and (wanted.before_id is None or run.id < wanted.before_id)
+        and (wanted.after_id is None or run.id > wanted.after_id)
+    )
+
+
+@pytest.mark.parametrize(("before_id", "after_id"), [(None, None), (20, None), (None, 11), (30, 5)])
+def test_a_page_has_what_is_wanted_and_lies_next_to_where_it_begins(
+    full: Bench, before_id: int | None, after_id: int | None
+) -> None:
+    everything = full.rows()[::-1]
+    database = full.store.database
+
+    for statuses, schedules, causes, reasons in product(STATUSES, SCHEDULES, CAUSES, REASONS):
+        wanted = Wanted(schedules, statuses, causes, reasons, before_id, after_id)
+        expected = [run for run in everything if is_wanted(run, wanted)]
+        for limit in (2, 100):
+            part = expected[:limit] if after_id is None else expected[-limit:]
+            assert find_page(database, wanted, limit=limit) == part, (wanted, limit)
+            assert find_page_ids(database, wanted, limit=limit) == [run.id for run in part]
+
+
+def test_pages_up_and_down_are_the_same_runs(full: Bench) -> None:
+    everything = [run.id for run in full.rows()]
+    database = full.store.database
+    down: list[int] = []
+    up: list[int] = []
+
+    while page := find_page_ids(database, Wanted(before_id=down[-1] if down else None), limit=7):
+        down += page
+    while page := find_page_ids(database, Wanted(after_id=up[0] if up else 0), limit=7):
+        up = page + up
+
+    assert down == up == everything[::-1]
+
+
+def test_the_bounds_are_the_first_and_the_last_id(full: Bench) -> None:
+    everything = [run.id for run in full.rows()]
+
+    assert find_bounds(full.store.database) == (everything[0], everything[-1])
+
+
+def test_the_bounds_of_nothing_are_nothing(bench: Bench) -> None:
+    assert find_bounds(bench.store.database) == (0, 0)
+
+
+def test_the_causes_of_a_page_are_values(full: Bench) -> None:
+    wanted = Wanted(causes=(Cause.MANUAL.value, "'); DROP TABLE executions; --"))
+
+    page = find_page(full.store.database, wanted, limit=3)
+
+    assert {run.cause for run in page} == {Cause.MANUAL}
