@@ -2,7 +2,8 @@
 
 The command line and the dashboard see a database through this and nothing else. Its parts:
 `opening`, `reading`, `prospects`, `busy`, `writing` (schedules), `applying` (several of them at
-once), `acting` (runs), `backfill`, `copying` (backups), `explaining`, `retaining` and `tallying`.
+once), `acting` (runs), `backfill`, `browsing`, `copying` (backups), `explaining`, `retaining` and
+`tallying`.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 from edgecron.api.acting import Acting
 from edgecron.api.applying import Applying
 from edgecron.api.backfill import Backfilling
+from edgecron.api.browsing import Browsing
 from edgecron.api.busy import LookingAtWeek
 from edgecron.api.copying import Copying
 from edgecron.api.explaining import Explaining
@@ -26,6 +28,7 @@ class Scheduler(
     Backfilling,
     LookingAhead,
     LookingAtWeek,
+    Browsing,
     Copying,
     Explaining,
     Retaining,

@@ -11,6 +11,11 @@ from edgecron.store.connection import Database
 from edgecron.store.sense import texts_of, unreadable
 from edgecron.timetext import from_ms
 
+COLUMNS = (
+    "name", "triggers", "enabled", "paused_until", "next_run_at", "trigger_error", "last_status",
+    "last_run_at", "run_count", "planned_count", "max_runs", "until_at",
+)  # fmt: skip
+
 
 def count_schedules(database: Database) -> tuple[int, int]:
     """How many schedules there are, and how many of them have triggers that can't be read."""
@@ -23,14 +28,13 @@ def count_schedules(database: Database) -> tuple[int, int]:
 def find_standings(database: Database) -> list[Standing]:
     """How every schedule stands, by name."""
     rows = database.rows(
-        """SELECT name, triggers, enabled, paused_until, next_run_at, trigger_error, last_status,
-               last_run_at, run_count, planned_count, max_runs, until_at
-           FROM schedules WHERE deleted_at IS NULL ORDER BY name"""
+        f"""SELECT {", ".join(COLUMNS)} FROM schedules WHERE deleted_at IS NULL ORDER BY name"""
     )
-    return [_standing_of(row) for row in rows]
+    return [standing_of(row) for row in rows]
 
 
-def _standing_of(row: tuple[Any, ...]) -> Standing:
+def standing_of(row: tuple[Any, ...]) -> Standing:
+    """How a schedule stands, from COLUMNS, or Unreadable."""
     try:
         return Standing(
             name=row[0],

@@ -1,0 +1,370 @@
+"""Browsing: orders, lines and pages of whatever there is, for a screen."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import apsw
+import pytest
+
+from edgecron import Scheduler
+from edgecron.browsing import Recent, RunBounds, ScheduleKeys, ScheduleState, SortBy, state_of
+from edgecron.errors import QueryInterrupted, Unreadable
+from edgecron.model import Overlap, Status
+from edgecron.standing import standing_of
+from edgecron.store.connection import Database
+from edgecron.timetext import to_ms
+from support.clock import FakeClock
+from support.specs import make_spec
+
+NOW = datetime(2026, 11, 20, 8, 0, tzinfo=UTC)
+NOT_UTF_8 = "CAST(x'61c32862' AS TEXT)"
+_ENDED = """INSERT INTO executions (schedule_id, revision, plan_at, cause, due_at, queue, status,
+        reason, claimed_at, started_at, finished_at, duration_ms, engine_id, lease_token)
+    VALUES (:schedule, 1, :at, 'schedule', :at, 'command', :status,
+        CASE :status WHEN 'success' THEN NULL WHEN 'skipped' THEN 'overlap' ELSE 'exit' END,
+        iif(:status = 'skipped', NULL, :at), iif(:status = 'skipped', NULL, :at), :at, :took,
+        1, 'token')"""
+
+
+@pytest.fixture
+def clock() -> FakeClock:
+    return FakeClock(NOW)
+
+
+@pytest.fixture
+def scheduler(tmp_path: Path, clock: FakeClock) -> Iterator[Scheduler]:
+    with Scheduler(tmp_path / "edgecron.db", clock=clock) as made:
+        yield made
+
+
+def write(scheduler: Scheduler, sql: str, **params: object) -> None:
+    """As somebody does who switches the checks off."""
+    connection = apsw.Connection(str(scheduler.path))
+    connection.execute("PRAGMA ignore_check_constraints = ON; PRAGMA foreign_keys = OFF")
+    connection.execute(sql, params)
+    connection.close()
+
+
+def end(scheduler: Scheduler, schedule_id: int, *statuses: Status, took: int | None = 5) -> None:
+    """Have runs of a schedule behind it."""
+    for status in statuses:
+        at = to_ms(NOW) - 1000 + scheduler.run_bounds().last_id
+        write(scheduler, _ENDED, schedule=schedule_id, at=at, status=status.value, took=took)
+
+
+def names(scheduler: Scheduler, sort: SortBy | None = None, *, is_descending: bool = False) -> str:
+    """The names of all schedules in an order."""
+    order = scheduler.schedule_order(sort, is_descending=is_descending)
+    return " ".join(line.standing.name for line in scheduler.schedule_lines(order))
+
+
+def test_a_schedule_order_is_by_name(scheduler: Scheduler) -> None:
+    for name in ("b", "a", "C", "a-2"):
+        scheduler.add(make_spec(name))
+
+    order = scheduler.schedule_order()
+
+    assert order.typecode == "q"
+    assert list(order) == [3, 2, 4, 1]
+    assert list(scheduler.schedule_order(is_descending=True)) == [1, 4, 2, 3]
+
+
+@pytest.mark.parametrize(
+    ("sort", "upwards", "downwards"),
+    [
+        (SortBy.NAME, "a b c d", "d c b a"),
+        (SortBy.WHEN, "b a c d", "d a c b"),
+        (SortBy.NEXT, "b a c d", "a c b d"),
+        (SortBy.LAST, "c a b d", "a c b d"),
+        (SortBy.STATUS, "c a b d", "a c b d"),
+        (SortBy.RUNS, "b d a c", "c a b d"),
+    ],
+)
+def test_what_has_nothing_to_be_sorted_by_is_last_and_equals_go_by_name(
+    scheduler: Scheduler, sort: SortBy, upwards: str, downwards: str
+) -> None:
+    for name, trigger in (("c", "@daily"), ("b", "*/5 * * * *"), ("a", "@daily"), ("d", "after c")):
+        scheduler.add(make_spec(name, trigger))
+    write(scheduler, "UPDATE schedules SET run_count = 2, last_run_at = 1 WHERE name = 'c'")
+    write(scheduler, "UPDATE schedules SET run_count = 1, last_run_at = 2 WHERE name = 'a'")
+    write(scheduler, "UPDATE schedules SET last_status = 'failed' WHERE name = 'c'")
+    write(scheduler, "UPDATE schedules SET last_status = 'success' WHERE name = 'a'")
+
+    assert names(scheduler, sort) == upwards
+    assert names(scheduler, sort, is_descending=True) == downwards
+
+
+@pytest.mark.parametrize("sort", list(SortBy))
+def test_an_order_holds_what_matches(scheduler: Scheduler, sort: SortBy) -> None:
+    seen: dict[str, ScheduleKeys] = {}
+    for name in ("on", "off", "until", "broken", "had", "boot", "after", "gone"):
+        trigger = {"boot": "on boot", "after": "after on"}.get(name, "@daily")
+        scheduler.add(make_spec(name, trigger, group="disk", max_runs=1 if name == "had" else None))
+    scheduler.pause("off")
+    scheduler.pause("until", until=NOW + timedelta(days=3))
+    scheduler.remove("gone")
+    write(
+        scheduler,
+        """UPDATE schedules SET planned_count = 1, next_run_at = NULL, next_plan_at = NULL,
+               last_status = 'failed' WHERE name = 'had'""",
+    )
+    write(
+        scheduler,
+        """UPDATE schedules SET trigger_error = 'no such zone', next_run_at = NULL,
+               next_plan_at = NULL WHERE name = 'broken'""",
+    )
+
+    def is_active(keys: ScheduleKeys) -> bool:
+        seen[keys.name] = keys
+        return keys.state == "active"
+
+    found = scheduler.schedule_order(sort, matches=is_active)
+
+    assert {line.standing.name for line in scheduler.schedule_lines(found)} == {
+        *("on", "boot", "after"),
+    }
+    assert {name: str(keys.state) for name, keys in seen.items()} == {
+        **dict.fromkeys(("on", "boot", "after"), "active"),
+        **dict.fromkeys(("off", "until"), "paused"),
+        "broken": "broken",
+        "had": "done",
+    }
+    assert (seen["had"].last_status, seen["had"].group, seen["had"].id) == ("failed", "disk", 5)
+    everything = list(scheduler.schedule_order(sort))
+    assert list(found) == [each for each in everything if each in set(found)]
+
+
+def test_the_state_of_a_pause_that_is_over_is_active(scheduler: Scheduler) -> None:
+    scheduler.add(make_spec("backup", "@daily"))
+    scheduler.pause("backup", until=NOW + timedelta(hours=1))
+    standing = standing_of(scheduler.schedule("backup"))
+
+    assert state_of(standing, now=NOW) is ScheduleState.PAUSED
+    assert state_of(standing, now=NOW + timedelta(hours=1)) is ScheduleState.ACTIVE
+
+
+def test_a_line_tells_all_that_a_list_shows(scheduler: Scheduler) -> None:
+    made = scheduler.add(make_spec("backup", "@daily", timezone="Europe/Paris", group="disk"))
+    write(scheduler, "UPDATE schedules SET last_status = 'failed', run_count = 3")
+    end(scheduler, made.id, Status.SUCCESS, Status.SKIPPED, Status.FAILED)
+    scheduler.run_now("backup")
+
+    [line] = scheduler.schedule_lines([made.id])
+
+    assert line.standing == standing_of(scheduler.schedule("backup"))
+    assert (line.id, line.timezone, line.group) == (made.id, "Europe/Paris", "disk")
+    assert line.recent == (Recent("success", 5), Recent("failed", 5))
+    assert line.active == 1
+
+
+def test_the_recent_runs_of_a_line_are_twenty_and_the_oldest_comes_first(
+    scheduler: Scheduler,
+) -> None:
+    made = scheduler.add(make_spec("backup", "@daily"))
+    end(scheduler, made.id, *[Status.FAILED] * 3, *[Status.SUCCESS] * 17, Status.INTERRUPTED)
+
+    [line] = scheduler.schedule_lines([made.id])
+
+    assert [recent.status for recent in line.recent] == [
+        *["failed"] * 2,
+        *["success"] * 17,
+        "interrupted",
+    ]
+
+
+def test_lines_come_as_they_are_asked_for_without_those_that_are_gone(
+    scheduler: Scheduler,
+) -> None:
+    for name in ("a", "b", "c"):
+        scheduler.add(make_spec(name))
+    scheduler.remove("b")
+
+    lines = scheduler.schedule_lines([3, 2, 99, 1])
+
+    assert [line.id for line in lines] == [3, 1]
+    assert scheduler.schedule_lines([]) == []
+
+
+def test_the_first_lines_are_those_of_the_order_by_name(scheduler: Scheduler) -> None:
+    for name in ("c", "a", "d", "b"):
+        scheduler.add(make_spec(name))
+    scheduler.remove("a")
+
+    lines = scheduler.first_schedule_lines(2)
+
+    assert lines == scheduler.schedule_lines(scheduler.schedule_order()[:2])
+    assert [line.standing.name for line in lines] == ["b", "c"]
+
+
+@pytest.mark.failure(66)
+@pytest.mark.parametrize(
+    ("damage", "name", "told"),
+    [
+        ("triggers = '{}'", "bad", "can't be read"),
+        ("triggers = '{'", "bad", "can't be read"),
+        (f"triggers = {NOT_UTF_8}", "bad", "can't be read"),
+        (f"last_run_at = {2**62}", "bad", "can't be read"),
+        (f"next_run_at = {2**62}", "bad", "can't be read"),
+        (f"name = {NOT_UTF_8}", "a\ufffd(b", "None"),
+        (f"group_name = {NOT_UTF_8}", "bad", "None"),
+        (f"last_status = {NOT_UTF_8}", "bad", "None"),
+    ],
+)
+def test_a_schedule_that_makes_no_sense_is_shown_and_hides_no_other(
+    scheduler: Scheduler, damage: str, name: str, told: str
+) -> None:
+    scheduler.add(make_spec("good"))
+    scheduler.add(make_spec("bad"))
+    good = scheduler.first_schedule_lines(9)[-1]
+    write(scheduler, f"UPDATE schedules SET {damage} WHERE name = 'bad'")
+
+    for sort in SortBy:
+        order = scheduler.schedule_order(sort, matches=lambda keys: "\x1b" not in keys.name)
+        assert sorted(order) == sorted(scheduler.schedule_order(sort)) == [1, 2]
+    lines = {line.id: line for line in scheduler.schedule_lines([1, 2])}
+    assert lines[1] == good
+    assert lines[2].standing.name == name
+    assert {line.id: line for line in scheduler.first_schedule_lines(9)} == lines
+    assert dict(scheduler.names_of_all()) == {1: "good", 2: name}
+    assert told in str(lines[2].standing.trigger_error)
+
+
+def test_a_run_page_goes_both_ways(scheduler: Scheduler) -> None:
+    made = scheduler.add(make_spec("backup"))
+    end(scheduler, made.id, *[Status.SUCCESS, Status.FAILED] * 5)
+
+    newest = scheduler.run_page(limit=4)
+    older = scheduler.run_page(before_id=newest[-1].id, limit=4)
+    back = scheduler.run_page(after_id=older[0].id, limit=4)
+
+    assert [run.id for run in newest + older] == [10, 9, 8, 7, 6, 5, 4, 3]
+    assert back == newest
+    assert [run.id for run in scheduler.run_page(after_id=3, limit=2)] == [5, 4]
+    assert scheduler.run_bounds() == RunBounds(1, 10)
+
+
+@pytest.mark.failure(66)
+@pytest.mark.parametrize("damage", ["reason = 'rocket'", "flags = '7'", f"error_msg = {NOT_UTF_8}"])
+def test_a_run_that_makes_no_sense_is_left_out_and_the_page_is_full(
+    scheduler: Scheduler, damage: str
+) -> None:
+    made = scheduler.add(make_spec("backup"))
+    end(scheduler, made.id, *[Status.FAILED] * 9)
+    write(scheduler, "DROP TRIGGER executions_final")
+    write(scheduler, f"UPDATE executions SET {damage} WHERE id IN (3, 6, 7)")
+
+    with pytest.raises(Unreadable):
+        scheduler.history(limit=9)
+
+    assert [run.id for run in scheduler.run_page(limit=4)] == [9, 8, 5, 4]
+    assert [run.id for run in scheduler.run_page(before_id=4, limit=4)] == [2, 1]
+    assert [run.id for run in scheduler.run_page(after_id=1, limit=4)] == [8, 5, 4, 2]
+    assert [run.id for run in scheduler.run_page(statuses=(Status.FAILED,))] == [9, 8, 5, 4, 2, 1]
+
+
+def test_the_last_failure_is_the_newest_that_failed_or_was_interrupted(
+    scheduler: Scheduler,
+) -> None:
+    made = scheduler.add(make_spec("backup"))
+    none = scheduler.last_failure()
+    end(scheduler, made.id, Status.INTERRUPTED, Status.FAILED, Status.CANCELLED, Status.SUCCESS)
+
+    last = scheduler.last_failure()
+
+    assert none is None
+    assert last is not None
+    assert last.id == 2
+
+
+def test_names_are_those_of_removed_schedules_too(scheduler: Scheduler) -> None:
+    for name in ("backup", "report", "back-office"):
+        scheduler.add(make_spec(name))
+    scheduler.remove("backup")
+    scheduler.add(make_spec("backup"))
+
+    assert sorted(scheduler.names_of_all()) == [
+        *((1, "backup"), (2, "report"), (3, "back-office"), (4, "backup")),
+    ]
+    found = scheduler.schedule_ids_named(lambda name: name.startswith("back"))
+    assert sorted(found) == [1, 3, 4]
+
+
+def test_the_change_mark_is_another_one_when_somebody_else_has_committed(
+    scheduler: Scheduler, tmp_path: Path
+) -> None:
+    scheduler.add(make_spec("own"))
+    mark = scheduler.change_mark()
+    again = scheduler.change_mark()
+
+    with Scheduler(tmp_path / "edgecron.db") as other:
+        other.add(make_spec("foreign"))
+
+    assert again == mark
+    assert scheduler.change_mark() != mark
+
+
+def test_an_interrupt_ends_the_question_that_is_being_answered(scheduler: Scheduler) -> None:
+    scheduler.add_all([make_spec(f"s{number}") for number in range(50)])
+
+    def interrupt(keys: ScheduleKeys) -> bool:
+        scheduler.interrupt()
+        return True
+
+    with pytest.raises(QueryInterrupted, match="was interrupted"):
+        scheduler.schedule_order(SortBy.RUNS, matches=interrupt)
+
+    assert len(scheduler.schedule_order()) == 50
+
+
+def test_an_interrupt_ends_nothing_that_begins_after_it(tmp_path: Path) -> None:
+    scheduler = Scheduler(tmp_path / "edgecron.db")
+    scheduler.interrupt()
+    scheduler.add(make_spec("backup"))
+    scheduler.interrupt()
+
+    assert len(scheduler.schedule_order()) == 1
+
+    database = scheduler.store.database
+    scheduler.close()
+    scheduler.interrupt()
+    database.interrupt()
+
+
+def test_a_filter_that_raises_leaves_the_database_usable(scheduler: Scheduler) -> None:
+    scheduler.add_all([make_spec(f"s{number}") for number in range(5)])
+
+    with pytest.raises(ZeroDivisionError):
+        scheduler.schedule_order(matches=lambda keys: 1 / 0 > 1)
+
+    scheduler.remove("s3")
+    assert len(scheduler.schedule_order()) == 4
+
+
+def test_the_sizes_of_a_database_are_those_of_its_files(scheduler: Scheduler) -> None:
+    before = scheduler.database_sizes()
+    scheduler.add(replace(make_spec("backup", overlap=Overlap.ALLOW), description="x" * 4000))
+    file, log = scheduler.database_sizes()
+
+    assert before == (0, 0)
+    assert file + log > 4000
+    assert file == scheduler.path.stat().st_size
+
+
+def test_what_is_read_one_by_one_is_let_go_of_when_it_is_not_read_to_its_end(
+    scheduler: Scheduler,
+) -> None:
+    scheduler.add_all([make_spec(f"s{number}") for number in range(5)])
+    database = Database(scheduler.path)
+    rows = database.each("SELECT id FROM schedules ORDER BY id")
+
+    first = next(rows)
+    rows.close()  # type: ignore[attr-defined]
+
+    assert first == (1,)
+    database.connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
+    assert scheduler.database_sizes()[1] == 0
+    database.close()
