@@ -147,7 +147,10 @@ def _left_words(scheduler: Scheduler, execution: Execution, states: list[EngineS
         return ""
     if scheduler.is_supervised(execution):
         return "; its engine has gone, and the next one adopts it"
-    return "; its engine and supervisor have gone: the next engine ends what is left of it"
+    return (
+        "; its engine and supervisor have gone:"
+        " the next engine puts its end on record, or ends what is left of it"
+    )
 
 
 def _object(scheduler: Scheduler) -> dict[str, Any]:

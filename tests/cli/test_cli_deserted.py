@@ -106,6 +106,16 @@ def test_a_run_that_can_not_be_made_here_is_not_left_for_later(
     assert place.scheduler.execution(1).status is Status.CANCELLED
 
 
+def test_status_does_not_give_up_a_run_that_ended_without_an_engine(place: Place) -> None:
+    _, supervisor = desert(place)
+    place.gate.open()
+    assert ends(supervisor)
+
+    out, _ = program(place, "status").communicate(timeout=BOUND_S)
+
+    assert "the next engine puts its end on record, or ends what is left of it" in out
+
+
 def test_status_tells_what_becomes_of_a_run_without_engine_and_supervisor(place: Place) -> None:
     _, supervisor = desert(place)
     out, _ = program(place, "status").communicate(timeout=BOUND_S)
@@ -115,7 +125,7 @@ def test_status_tells_what_becomes_of_a_run_without_engine_and_supervisor(place:
 
     assert "none alive: nothing is started\n" in out, "what runs goes on"
     assert "the next one adopts it" in out
-    assert "the next engine ends what is left of it" in after
+    assert "or ends what is left of it" in after
 
 
 def test_of_several_runs_those_that_go_on_are_ended(place: Place) -> None:
