@@ -18,6 +18,7 @@ from edgecron.model import COMMAND_QUEUE, GLOBAL_SCOPE, Job, JobKind, Policies, 
 from edgecron.validity import check_name
 
 _T = TypeVar("_T")
+_A_COMMAND = 'such as: command = ["/usr/bin/rsync", "-a", "/home", "/srv"]'
 _DEFAULTS = Policies()
 # What people write instead, because it is called so elsewhere.
 _OTHER_WORDS = {
@@ -90,7 +91,9 @@ class _Reading:
         self.problems.append(Problem(schedule=self._name, key=key, message=message, hint=hint))
 
     def _triggers(self, timezone: str | None) -> Iterator[str]:
-        given = [key for key in TRIGGERS if key in self._table]
+        given = [key for key in TRIGGERS if key in self._table and self._table[key] != []]
+        if given == ["on_boot"] and self._table["on_boot"] is False:
+            given = []
         if not given:
             self._note(None, "it has no time to run at", "give cron, every, at, on_boot or after")
         for key in given:
@@ -137,13 +140,15 @@ class _Reading:
             self._note(
                 given[-1] if given else None,
                 f"{what}, expected one of command and shell",
-                'such as: command = ["/usr/bin/rsync", "-a", "/home", "/srv"]',
+                _A_COMMAND,
             )
             return None
         [key] = given
         argv = self._take(key, _argv if key == JobKind.COMMAND else _line, None)
         job = None
-        if argv is not None:
+        if argv is not None and not "".join(argv[:1]).strip():
+            self._note(key, f"{key}: the command is missing", _A_COMMAND)
+        elif argv is not None:
             job = self._try(key, lambda: Job(kind=JOBS[key], argv=argv))
         for name, read in _JOB_KEYS.items():
             value = self._take(name, read, None)
@@ -179,7 +184,7 @@ def _text(value: object) -> str:
         if isinstance(value, int) and value.bit_length() > 64:
             raise InvalidInput("the number is too large")
         return str(value)
-    raise InvalidInput(f"the value is {_kind(value)}, expected text in quotes")
+    raise InvalidInput(f"the value is {_kind(value)}, expected text in quotes or a number")
 
 
 def _time_text(value: object) -> str:

@@ -184,6 +184,8 @@ enabled = "yes"
         ('retry_delay = "2h"', "retry_delay is 2h", "give retry_max_delay too"),
         ('command = ["a"]', "command and shell are given", None),
         ("timeout = true", "timeout: the value is true", None),
+        ("retries = true", "retries: the value is true, expected text in quotes or a number", None),
+        ("every = false", "every: the value is false", None),
         ("ok_codes = [256]", "ok_codes is '256'", None),
         ('at = "tomorrow 09:00"', "not understood", "2026-11-20T08:00:00Z"),
         ("payload = '{'", "payload is not JSON", None),
@@ -208,6 +210,22 @@ def test_a_wrong_value_is_told_with_what_was_expected(
 
     assert message in found["message"]
     assert hint is None or hint in found["hint"]
+
+
+@pytest.mark.parametrize("when", ["every = []", "on_boot = false", "at = []\nafter = []"])
+def test_a_schedule_whose_keys_give_no_time_is_told_in_the_words_of_the_file(when: str) -> None:
+    [found] = problems_of(f'[schedules.x]\n{when}\nshell = "date"\n')
+
+    assert found["message"] == "it has no time to run at"
+    assert found["hint"] == "give cron, every, at, on_boot or after"
+
+
+@pytest.mark.parametrize("job", ["command = []", 'command = [""]', 'shell = " "'])
+def test_an_empty_command_is_told_in_the_words_of_the_file(job: str) -> None:
+    [found] = problems_of(f'[schedules.x]\ncron = "@daily"\n{job}\n')
+
+    assert found["message"].endswith("the command is missing")
+    assert found["hint"] == 'such as: command = ["/usr/bin/rsync", "-a", "/home", "/srv"]'
 
 
 def test_only_tables_of_schedules_are_known() -> None:
