@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -80,9 +81,15 @@ def translated_errors(path: Path) -> Iterator[None]:
 
 def gone(path: Path) -> DatabaseGone:
     """The error for a database whose name another file has now, or none."""
+    hint = "put it back, or start anew"
+    if os.path.lexists(path):
+        # SQLite takes what lies there under its name for the log of the new one.
+        hint = (
+            "put it back; or move the -wal and -shm of the former away from beside the new one,"
+            " before anything opens that, and start anew"
+        )
     return DatabaseGone(
-        f"database {path} was deleted, moved or replaced while it was open",
-        hint="put it back, or start anew",
+        f"database {path} was deleted, moved or replaced while it was open", hint=hint
     )
 
 

@@ -272,6 +272,25 @@ def test_a_database_that_takes_its_place_while_it_is_saved_is_not_taken_for_it(
     assert not other.exists()
 
 
+@pytest.mark.failure(31)
+def test_who_finds_another_database_in_its_place_is_told_of_the_log_beside_it(
+    store: SqliteStore, path: Path
+) -> None:
+    other = path.with_name("other.db")
+    open_store(other, now_ms=NOW_MS).close()
+    other.replace(path)
+
+    with pytest.raises(DatabaseGone) as replaced:
+        register(store, "second")
+    path.unlink()
+    with pytest.raises(DatabaseGone) as deleted:
+        register(store, "second")
+
+    # SQLite would take the log for that of the new one, and write over it.
+    assert "move the -wal and -shm of the former away" in (replaced.value.hint or "")
+    assert deleted.value.hint == "put it back, or start anew"
+
+
 def test_it_is_closed_again_harmlessly_where_another_log_is_there_by_then(
     store: SqliteStore, path: Path, stack: ExitStack
 ) -> None:
