@@ -30,15 +30,13 @@ _LOOKED_AT = 100  # of a schedule's newest runs, to find those that its line sho
 _ACTIVE = """(SELECT count(*) FROM executions AS e INDEXED BY executions_active
     WHERE e.schedule_id = schedules.id AND e.status IN ('queued', 'running'))"""
 _LINE = ("id", "timezone", "group_name", _ACTIVE, *standings.COLUMNS)
-# Of a schedule without a next time the triggers say why; of the others they are not needed.
-_WHY = "iif(next_run_at IS NULL, triggers, '[]')"
-_KEYS = (
-    "id",
-    "group_name",
-    *(_WHY if column == "triggers" else column for column in standings.COLUMNS),
-)
+# How a schedule stands whose state does not show at once: most are active, and to sort the columns
+# of all takes half as long again.
+_STANDING = f"""iif(next_run_at IS NOT NULL AND paused_until IS NULL, NULL,
+    json_array({", ".join(standings.COLUMNS)}))"""
+_KEYS = ("id", "name", "last_status", "group_name", _STANDING)
 _TEXTS = frozenset(
-    {"name", "triggers", "trigger_error", "last_status", "timezone", "group_name", _WHY}
+    {"name", "triggers", "trigger_error", "last_status", "timezone", "group_name", _STANDING}
 )
 _SORTED_BY = {
     SortBy.WHEN: "triggers",
@@ -160,10 +158,10 @@ def _standing_of(row: tuple[Any, ...]) -> Standing:
 
 
 def _keys_of(row: tuple[Any, ...], now: datetime) -> ScheduleKeys:
-    schedule_id, group, name, _, _, paused_until, next_run_at, _, last_status, *_ = row
-    # Most are: it costs less than to find how each of them stands.
-    is_plain = next_run_at is not None and paused_until is None
-    state = ScheduleState.ACTIVE if is_plain else state_of(_standing_of(row[2:]), now=now)
+    schedule_id, name, last_status, group, standing = row
+    state = ScheduleState.ACTIVE
+    if standing is not None:
+        state = state_of(_standing_of(tuple(json.loads(standing))), now=now)
     return ScheduleKeys(schedule_id, name, state, last_status, group)
 
 
