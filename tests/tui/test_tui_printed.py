@@ -1,0 +1,227 @@
+"""What a run printed, as lines for a viewer."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from edgecron.model import OutputChunk, Stream
+from edgecron.tui.printed import Printed
+from edgecron.tui.searching import spans_in
+from edgecron.tui.wrapping import wrap
+from edgecron.words.letters import display_width
+
+OUT, ERR = Stream.STDOUT, Stream.STDERR
+
+
+def piece(
+    content: str | bytes, stream: Stream = OUT, *, at_ms: int = 0, skipped: int = 0
+) -> tuple[int, OutputChunk]:
+    raw = content.encode() if isinstance(content, str) else content
+    return skipped, OutputChunk(stream=stream, at_ms=at_ms, content=raw)
+
+
+def printed(*pieces: tuple[int, OutputChunk], most_letters: int = 10**6) -> Printed:
+    made = Printed(most_letters=most_letters)
+    for one in pieces:
+        made.extend([one])
+    return made
+
+
+def texts(made: Printed) -> list[str]:
+    return [line.text for line in made.lines()]
+
+
+def test_a_line_knows_its_stream_and_when_it_began() -> None:
+    made = printed(
+        piece("one\ntw", at_ms=5), piece("o\n\nthree", at_ms=7), piece("!", ERR, at_ms=9)
+    )
+
+    assert [(line.stream, line.at_ms, line.text) for line in made.lines()] == [
+        (OUT, 5, "one"), (OUT, 5, "two"), (OUT, 7, ""), (OUT, 7, "three"), (ERR, 9, "!"),
+    ]  # fmt: skip
+
+
+def test_a_line_goes_on_where_its_own_stream_does() -> None:
+    made = printed(piece("load"), piece("warn\nmo", ERR), piece("ing\nnext\n"), piece("re\n", ERR))
+
+    assert texts(made) == ["loading", "warn", "more", "next"]
+
+
+def test_what_terminals_obey_is_shown_and_letters_may_come_in_parts() -> None:
+    made = printed(piece(b"\x1b[31mred\r50%\r100%\r"), piece(b"\nna\xc3"), piece(b"\xafve \xff"))
+    made.finish()
+
+    assert texts(made) == ["\\x1b[31mred", "50%", "100%", "naïve \ufffd"]
+
+
+def test_half_a_letter_at_the_end_is_shown_when_nothing_follows() -> None:
+    made = printed(piece(b"a\xc3"))
+    assert texts(made) == ["a"]
+
+    made.finish()
+
+    assert texts(made) == ["a\ufffd"]
+
+
+def test_what_was_not_kept_is_one_line_and_ends_the_lines_before_it() -> None:
+    made = printed(piece("begin"), piece("half", ERR), piece("end\n", skipped=40 * 1024, at_ms=3))
+
+    assert texts(made) == ["begin", "half", "… 40 KiB were not kept …", "end"]
+    assert made.line(2).stream is None
+    assert made.line(2).at_ms == 3
+
+
+def test_two_gaps_with_nothing_between_are_one_line() -> None:
+    made = printed(
+        piece("a\n"), piece("", skipped=1), piece("b", skipped=1023), piece("c", skipped=1)
+    )
+
+    assert texts(made) == ["a", "… 1 KiB were not kept …", "b", "… 1 byte was not kept …", "c"]
+
+
+def test_a_line_without_end_goes_on_in_lines_of_its_own() -> None:
+    made = printed(piece("x" * 4000), piece("y" * 10_000), piece("z\n"), piece("next"))
+
+    assert [len(line.text) for line in made.lines()] == [4096, 4096, 4096, 1713, 4]
+    assert [line.is_continued for line in made.lines()] == [False, True, True, True, False]
+    assert "".join(texts(made)) == "x" * 4000 + "y" * 10_000 + "znext"
+
+
+def test_where_there_is_too_much_the_oldest_lines_go_and_the_others_keep_their_numbers() -> None:
+    made = Printed(most_letters=10_000)
+    for number in range(1000):
+        made.extend([piece(f"line {number}\n")])
+        assert len(texts(made)) <= 100
+
+    assert made.end == 1000
+    assert made.first > 900
+    assert made.line(made.first).text == f"line {made.first}"
+    with pytest.raises(IndexError):
+        made.line(made.first - 1)
+    with pytest.raises(IndexError):
+        made.line(1000)
+
+
+def test_a_line_that_has_gone_goes_on_as_a_new_one() -> None:
+    made = Printed(most_letters=5000)
+    made.extend([piece("begun", ERR)])
+    made.extend([piece("x\n" * 100)])
+    made.extend([piece("goes on\n", ERR)])
+
+    last = made.line(made.end - 1)
+    assert (last.text, last.stream, last.is_continued) == ("goes on", ERR, True)
+
+
+def test_lines_wrap_to_a_width_by_the_columns_of_letters() -> None:
+    assert wrap("abcdef", 4) == ("abcd", "ef")
+    assert wrap("日本語", 5) == ("日本", "語")
+    assert wrap("a\tb", 6) == ("a     ", "  b")
+    assert wrap("", 4) == ("",)
+    assert wrap("日本", 1) == ("日", "本")
+    assert wrap("é" * 3, 2) == ("éé", "é")
+
+
+def test_rows_are_found_by_line_and_lines_by_row() -> None:
+    made = printed(piece("ab\n" + "x" * 25 + "\n日本語日本語\n\n" + "y" * 10))
+
+    assert made.height_at(10) == 1 + 3 + 2 + 1 + 1
+    assert [made.locate(row, 10) for row in range(8)] == [
+        (0, 0), (1, 0), (1, 1), (1, 2), (2, 0), (2, 1), (3, 0), (4, 0),
+    ]  # fmt: skip
+    assert [made.row_of(number, 10) for number in range(5)] == [0, 1, 4, 6, 7]
+    assert made.rows_of(1, 10) == ("x" * 10, "x" * 10, "x" * 5)
+    assert made.rows_of(1, None) == ("x" * 25,)
+    assert (made.height_at(None), made.locate(3, None), made.row_of(3, None)) == (5, (3, 0), 3)
+    for row in (-1, 8):
+        with pytest.raises(IndexError):
+            made.locate(row, 10)
+
+
+def test_heights_follow_lines_that_come_grow_and_go() -> None:
+    made = Printed(most_letters=200_000)
+    for number in range(3000):
+        made.extend(
+            [piece("w" * (number % 40) + "日", ERR), piece("\t" + "v" * (number % 90) + "\n")]
+        )
+        if number % 7 == 0:
+            made.extend([piece("\n", ERR)])
+        if number % 100 == 0:
+            fresh = sum(len(made.rows_of(line.number, 20)) for line in made.lines())
+            assert made.height_at(20) == fresh
+
+    assert made.first > 0
+    row = made.row_of(made.end - 1, 20)
+    assert made.locate(row, 20) == (made.end - 1, 0)
+
+
+def test_a_search_heeds_capitals_where_it_has_one() -> None:
+    made = printed(piece("Error\nerror\nfine\nERRORS\n"))
+
+    assert list(made.search("error")) == [0, 1, 3]
+    assert list(made.search("Error")) == [0]
+    assert list(made.search("")) == []
+    assert list(made.search("none")) == []
+
+
+def test_a_search_goes_on_with_what_is_printed_and_with_what_is_typed() -> None:
+    made = printed(piece("warn", ERR), piece("alarm\nwax\n"))
+    assert list(made.search("wa")) == [0, 2]
+
+    made.extend([piece("alar\n"), piece("ed\n", ERR), piece("warned\n")])
+
+    assert list(made.search("wa")) == [0, 2, 4]
+    assert list(made.search("warne")) == [0, 4]
+    assert list(made.search("ar")) == [0, 1, 3, 4]
+
+
+def test_a_line_that_grows_to_match_is_found_in_its_place() -> None:
+    made = printed(piece("half", ERR), piece("half done\n"))
+    assert list(made.search("half done")) == [1]
+
+    made.extend([piece(" done", ERR)])
+
+    assert list(made.search("half done")) == [0, 1]
+
+
+def test_a_search_forgets_lines_that_have_gone() -> None:
+    made = Printed(most_letters=10_000)
+    for number in range(500):
+        made.extend([piece(f"line {number}\n")])
+        found = made.search("line")
+        assert list(found) == list(range(made.first, made.end))
+
+
+def test_places_of_a_match_are_told_for_marking_them() -> None:
+    assert spans_in("An error, an ERROR", "error") == [(3, 8), (13, 18)]
+    assert spans_in("An error, an ERROR", "ERROR") == [(13, 18)]
+    assert spans_in("aaaa", "aa") == [(0, 2), (2, 4)]
+    assert spans_in("İstanbul i", "i") == [(9, 10)]
+    assert spans_in("x", "") == []
+
+
+CONTENTS = st.binary(max_size=12) | st.sampled_from([b"\n", b"\r\n", b"ab", "日\n".encode()])
+
+
+@given(st.lists(st.tuples(CONTENTS, st.sampled_from(list(Stream)), st.integers(0, 1))))
+def test_however_it_comes_the_lines_of_each_stream_are_the_same(
+    came: list[tuple[bytes, Stream, int]],
+) -> None:
+    made = printed(*(piece(content, stream) for content, stream, _ in came))
+    made.finish()
+
+    for stream in Stream:
+        alone = printed(
+            piece(b"".join(content for content, own, _ in came if own is stream), stream)
+        )
+        alone.finish()
+        assert [line.text for line in made.lines() if line.stream is stream] == texts(alone)
+
+
+@given(st.text(), st.integers(2, 9))
+def test_wrapping_loses_no_letter_and_fits(text: str, width: int) -> None:
+    rows = wrap(text.replace("\t", ""), width)
+
+    assert "".join(rows) == text.replace("\t", "")
+    assert all(display_width(row) <= width for row in rows)
