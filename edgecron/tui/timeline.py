@@ -1,0 +1,229 @@
+"""The next hours as a bar: how many runs start when, and what to beware of. Pure."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import NamedTuple, Protocol
+
+from edgecron.timetext import from_ms, to_ms
+from edgecron.triggers.tzif import DAY_S, Spans
+from edgecron.triggers.zones import resolve_wall, zone_spans
+
+MINUTE_S, HOUR_S, WEEK_S = 60, 3600, 7 * DAY_S
+PILE = 5  # starts of different schedules within a minute
+
+# How long a cell of the bar may be, and how far apart its labels.
+_SPANS_S = (
+    *(MINUTE_S, 5 * MINUTE_S, 15 * MINUTE_S, 30 * MINUTE_S),
+    *(HOUR_S, 2 * HOUR_S, 3 * HOUR_S, 6 * HOUR_S, 12 * HOUR_S),
+    *(DAY_S, 2 * DAY_S, WEEK_S, 2 * WEEK_S, 4 * WEEK_S, 12 * WEEK_S, 52 * WEEK_S),
+)
+_SPAN_WITHOUT_FIRES_S = 15 * MINUTE_S
+_LATER = 10  # one in so many fires may lie beyond the bar, so that the others stand apart
+_LABEL_CELLS = 8  # from one label to the next, at least
+_MONDAY_S = 4 * DAY_S  # 1970-01-05
+_MOST_NAMES = 8
+
+
+class ComingFire(Protocol):
+    """What is looked at of a fire to come, such as an UpcomingFire."""
+
+    @property
+    def schedule(self) -> str: ...
+    @property
+    def due_at(self) -> datetime: ...
+
+
+class Tick(NamedTuple):
+    """A label, which begins at a cell."""
+
+    cell: int
+    label: str
+
+
+class PileUp(NamedTuple):
+    """Starts of several schedules within one minute from `at` on; the names of the first of
+    them."""
+
+    cell: int
+    at: datetime
+    starts: int
+    schedules: tuple[str, ...]
+
+
+class Change(NamedTuple):
+    """Where the zone's clocks change, in words."""
+
+    cell: int
+    at: datetime
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Timeline:
+    """A bar of cells. Cell n lasts from `edges[n]` up to `edges[n + 1]`.
+
+    A cell is `span_s` long, or as many local days. `later` start beyond the last one; what is due
+    already counts in the first.
+    """
+
+    span_s: int
+    edges: tuple[datetime, ...]
+    counts: tuple[int, ...]
+    later: int
+    ticks: tuple[Tick, ...]
+    pile_ups: tuple[PileUp, ...]
+    changes: tuple[Change, ...]
+
+    @property
+    def most(self) -> int:
+        """The count of the busiest cell."""
+        return max(self.counts)
+
+    def cell_of(self, instant: datetime) -> int | None:
+        """The cell of an instant; None beyond the last one, or long past."""
+        cell = bisect_right(self.edges, instant) - 1
+        return cell if 0 <= cell < len(self.counts) else None
+
+
+def timeline(
+    fires: Sequence[ComingFire],
+    width: int,
+    *,
+    now: datetime,
+    zone: str | None,
+    places: int | None = None,
+) -> Timeline:
+    """The fires, in the order of their times, as a bar of `width` cells from now on.
+
+    A cell is as short as lets nearly all of them in. `zone` is a name as a schedule has it;
+    `places` how many runs an engine has room for. Raises UnknownTimezone.
+    """
+    width = max(width, 1)
+    span_s = _choose_span(fires, width, now=now)
+    edges = _edges(span_s, width, now=now, zone=zone)
+    spans = zone_spans(zone, until_s=to_ms(edges[-1]) // 1000 + DAY_S)
+    counts = [0] * width
+    later = 0
+    for fire in fires:
+        cell = max(bisect_right(edges, fire.due_at) - 1, 0)
+        if cell < width:
+            counts[cell] += 1
+        else:
+            later += 1
+    least = PILE if places is None else min(PILE, places + 1)
+    piles = (_pile_up(pile, edges) for pile in _piles(fires, least=least))
+    return Timeline(
+        span_s=span_s,
+        edges=edges,
+        counts=tuple(counts),
+        later=later,
+        ticks=tuple(_ticks(span_s, edges, spans)),
+        pile_ups=tuple(pile for pile in piles if pile.cell < width),
+        changes=tuple(_changes(edges, spans)),
+    )
+
+
+def _choose_span(fires: Sequence[ComingFire], width: int, *, now: datetime) -> int:
+    if not fires:
+        return _SPAN_WITHOUT_FIRES_S
+    last = fires[len(fires) - len(fires) // _LATER - 1].due_at
+    ahead_s = (last - now).total_seconds()
+    # The first cell may have begun already, and the last is to have the last one in it.
+    return next((span for span in _SPANS_S if span * (width - 1) > ahead_s), _SPANS_S[-1])
+
+
+def _edges(span_s: int, width: int, *, now: datetime, zone: str | None) -> tuple[datetime, ...]:
+    now_s = to_ms(now) // 1000
+    spans = zone_spans(zone, until_s=now_s)
+    local_s = now_s + spans.offsets[spans.index_at(now_s)]
+    begun_s = (local_s - _MONDAY_S) % span_s
+    if span_s < DAY_S:
+        start = from_ms((now_s - begun_s) * 1000)
+        return tuple(start + timedelta(seconds=span_s * n) for n in range(width + 1))
+    # Days begin at local midnight, however long they are.
+    begins_s = local_s - local_s % DAY_S
+    walls = (begins_s + span_s * n for n in range(width + 1))
+    return tuple(from_ms(resolve_wall(wall, timezone=zone) * 1000) for wall in walls)
+
+
+def _ticks(span_s: int, edges: Sequence[datetime], spans: Spans) -> Iterator[Tick]:
+    """Labels at round local times, as many as have room."""
+    step_s = next((step for step in _SPANS_S if step >= span_s * _LABEL_CELLS), _SPANS_S[-1])
+    width, free = len(edges) - 1, 0
+    walls = [_wall(edge, spans) for edge in edges]
+    for cell in range(width):
+        round_s = walls[cell] + (_MONDAY_S - walls[cell]) % step_s
+        if round_s >= walls[cell + 1] or cell < free:
+            continue
+        label = _label(round_s, step_s)
+        if cell + len(label) <= width:
+            yield Tick(cell, label)
+            free = cell + len(label) + 1
+
+
+def _label(wall_s: int, step_s: int) -> str:
+    wall = from_ms(wall_s * 1000)
+    if step_s >= 12 * WEEK_S:
+        return wall.strftime("%b %Y")
+    if step_s >= WEEK_S:
+        return wall.strftime("%b %d")
+    return wall.strftime("%a %d" if wall_s % DAY_S == 0 else "%H:%M")
+
+
+def _changes(edges: Sequence[datetime], spans: Spans) -> Iterator[Change]:
+    first = spans.index_at(to_ms(edges[0]) // 1000) + 1
+    for index in range(first, len(spans.starts)):
+        at = from_ms(spans.starts[index] * 1000)
+        if at >= edges[-1]:
+            return
+        before_s = spans.starts[index] + spans.offsets[index - 1]
+        after_s = spans.starts[index] + spans.offsets[index]
+        way = "forward" if after_s > before_s else "back"
+        text = f"clocks go {way} from {_clock(before_s)} to {_clock(after_s)}"
+        yield Change(bisect_right(edges, at) - 1, at, text)
+
+
+def _clock(wall_s: int) -> str:
+    return from_ms(wall_s * 1000).strftime("%H:%M")
+
+
+def _wall(instant: datetime, spans: Spans) -> int:
+    instant_s = to_ms(instant) // 1000
+    return instant_s + spans.offsets[spans.index_at(instant_s)]
+
+
+def _piles(fires: Sequence[ComingFire], *, least: int) -> Iterator[Sequence[ComingFire]]:
+    """Fires of so many schedules within a minute, each in one pile at most."""
+    minute = timedelta(seconds=MINUTE_S)
+    start = 0
+    names: Counter[str] = Counter()
+    for end, fire in enumerate(fires):
+        while fire.due_at - fires[start].due_at >= minute:
+            if len(names) >= least:  # It is whole: what follows is of another minute.
+                yield fires[start:end]
+                start, names = end, Counter()
+                break
+            _take_one(names, fires[start].schedule)
+            start += 1
+        names[fire.schedule] += 1
+    if len(names) >= least:
+        yield fires[start:]
+
+
+def _take_one(names: Counter[str], name: str) -> None:
+    """One less of a name; a name of which there is none is not there."""
+    names[name] -= 1
+    if not names[name]:
+        del names[name]
+
+
+def _pile_up(pile: Sequence[ComingFire], edges: Sequence[datetime]) -> PileUp:
+    names = tuple(dict.fromkeys(fire.schedule for fire in pile))
+    at = pile[0].due_at
+    cell = max(bisect_right(edges, at) - 1, 0)
+    return PileUp(cell, at, len(pile), names[:_MOST_NAMES])
