@@ -16,12 +16,14 @@ from edgecron.triggers.zones import resolve_wall, zone_spans
 MINUTE_S, HOUR_S, WEEK_S = 60, 3600, 7 * DAY_S
 PILE = 5  # starts of different schedules within a minute
 
-# How long a cell of the bar may be, and how far apart its labels.
-_SPANS_S = (
-    *(MINUTE_S, 5 * MINUTE_S, 15 * MINUTE_S, 30 * MINUTE_S),
+# How far apart labels may be. Cells may also be of lengths between, so that the bar is not half
+# empty.
+_STEPS_S = (
+    *(5 * MINUTE_S, 10 * MINUTE_S, 15 * MINUTE_S, 30 * MINUTE_S),
     *(HOUR_S, 2 * HOUR_S, 3 * HOUR_S, 6 * HOUR_S, 12 * HOUR_S),
     *(DAY_S, 2 * DAY_S, WEEK_S, 2 * WEEK_S, 4 * WEEK_S, 12 * WEEK_S, 52 * WEEK_S),
 )
+_SPANS_S = (MINUTE_S, 2 * MINUTE_S, *sorted({*_STEPS_S, 20 * MINUTE_S, 4 * HOUR_S, 8 * HOUR_S}))
 _SPAN_WITHOUT_FIRES_S = 15 * MINUTE_S
 _LATER = 10  # one in so many fires may lie beyond the bar, so that the others stand apart
 _LABEL_CELLS = 8  # from one label to the next, at least
@@ -153,7 +155,7 @@ def _edges(span_s: int, width: int, *, now: datetime, zone: str | None) -> tuple
 
 def _ticks(span_s: int, edges: Sequence[datetime], spans: Spans) -> Iterator[Tick]:
     """Labels at round local times, as many as have room."""
-    step_s = next((step for step in _SPANS_S if step >= span_s * _LABEL_CELLS), _SPANS_S[-1])
+    step_s = next((step for step in _STEPS_S if step >= span_s * _LABEL_CELLS), _STEPS_S[-1])
     width, free = len(edges) - 1, 0
     walls = [_wall(edge, spans) for edge in edges]
     for cell in range(width):
