@@ -32,11 +32,13 @@ class LiveRun:
         *,
         members: Members,
         clock: Clock,
+        started_ms: int,
+        started_monotonic_ms: int,
         state_dir: Path,
     ) -> None:
         self.token = request.token
         self.pid = spawned.process.pid
-        self.started_ms = clock.now_ms()
+        self.started_ms = started_ms
         self.timeout_ms = request.timeout_ms
         self.kill_grace_ms = request.kill_grace_ms
         self.streams = {spawned.stdout_fd: Stream.STDOUT, spawned.stderr_fd: Stream.STDERR}
@@ -49,7 +51,7 @@ class LiveRun:
         self._process = spawned.process
         self._members = members
         self._clock = clock
-        self._started_monotonic_ms = clock.monotonic_ms()
+        self._started_monotonic_ms = started_monotonic_ms
         self._result_path = result_path(
             self.token, state_dir, of_another_user=request.identity is not None
         )

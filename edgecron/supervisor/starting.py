@@ -139,6 +139,8 @@ class Starter:
     def _spawn(self, request: StartRequest) -> LiveRun:
         environment = with_result_file(request, self._state_dir)
         cgroup = self._enter_cgroup(request.token)
+        # Before: on a busy machine a short command has ended when its start returns.
+        started_ms, started_monotonic_ms = self._clock.now_ms(), self._clock.monotonic_ms()
         try:
             spawned = self._spawner.spawn(request, env=environment)
         except SpawnFailed:
@@ -153,7 +155,13 @@ class Starter:
             cgroup=cgroup,
         )
         return LiveRun(
-            request, spawned, members=members, clock=self._clock, state_dir=self._state_dir
+            request,
+            spawned,
+            members=members,
+            clock=self._clock,
+            started_ms=started_ms,
+            started_monotonic_ms=started_monotonic_ms,
+            state_dir=self._state_dir,
         )
 
     def _enter_cgroup(self, token: str) -> RunCgroup | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import socket
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
@@ -19,6 +19,7 @@ from edgecron.supervisor.ledger import Ledger
 from edgecron.supervisor.looks import Looks
 from edgecron.supervisor.reactor import Reactor
 from edgecron.supervisor.results import result_path
+from edgecron.supervisor.run import LiveRun
 from edgecron.supervisor.spawn import Spawned, Spawner, SpawnFailed
 from edgecron.supervisor.starting import Starter
 from support.clock import FakeClock
@@ -189,6 +190,61 @@ def test_the_result_file_of_a_command_that_can_not_be_started_is_gone(bench: Ben
     assert not result_path(record.token, bench.state_dir, of_another_user=True).exists()
 
 
+class OverSoon(Spawner):
+    """A busy machine, on which a command has ended before its start has returned."""
+
+    def __init__(self, clock: FakeClock) -> None:
+        super().__init__()
+        self._clock = clock
+
+    def spawn(self, request: StartRequest, *, env: Mapping[str, str]) -> Spawned:
+        spawned = super().spawn(request, env=env)
+        os.waitid(os.P_PID, spawned.process.pid, os.WEXITED | os.WNOWAIT)
+        self._clock.advance_ms(40)
+        return spawned
+
+
+def test_what_a_command_took_counts_from_before_its_start(tmp_path: Path, bench: Bench) -> None:
+    clock, runs = FakeClock(), list[LiveRun]()
+    began_ms = clock.now_ms()
+    starter, engine = make_starter(tmp_path, clock, OverSoon(clock), on_started=runs.append)
+    starter.add([bench.request("true")])
+
+    starter.start_some()
+    engine.disconnect()
+    record = runs[0].reap()
+
+    assert record is not None
+    assert (record.started_ms, record.duration_ms) == (began_ms, 40)
+
+
+def make_starter(
+    folder: Path,
+    clock: FakeClock,
+    spawner: Spawner,
+    *,
+    on_started: Callable[[LiveRun], None] = lambda run: None,
+) -> tuple[Starter, EngineEnd]:
+    deadlines = Deadlines()
+    ours, theirs = socket.socketpair()
+    theirs.close()
+    engine = EngineEnd(ours, Reactor(), on_message=lambda kind, body: None)
+    ledger = Ledger(
+        folder, key="deadbeef", clock=clock, deadlines=deadlines, engine=engine, cgroup=None
+    )
+    starter = Starter(
+        folder,
+        clock=clock,
+        deadlines=deadlines,
+        ledger=ledger,
+        looks=Looks(clock, turn=lambda: 1),
+        cgroups=None,
+        spawner=spawner,
+        on_started=on_started,
+    )
+    return starter, engine
+
+
 class NoProcessLeft(Spawner):
     """A system that is short of processes for ever."""
 
@@ -204,22 +260,7 @@ def test_the_result_file_of_a_start_that_is_given_up_between_its_tries_is_gone(
 ) -> None:
     request = bench.request("true", identity=NOBODY)
     place = result_path(request.token, tmp_path, of_another_user=True)
-    clock, deadlines = FakeClock(), Deadlines()
-    ours, _theirs = socket.socketpair()
-    engine = EngineEnd(ours, Reactor(), on_message=lambda kind, body: None)
-    ledger = Ledger(
-        tmp_path, key="deadbeef", clock=clock, deadlines=deadlines, engine=engine, cgroup=None
-    )
-    starter = Starter(
-        tmp_path,
-        clock=clock,
-        deadlines=deadlines,
-        ledger=ledger,
-        looks=Looks(clock, turn=lambda: 1),
-        cgroups=None,
-        spawner=NoProcessLeft(),
-        on_started=lambda run: None,
-    )
+    starter, engine = make_starter(tmp_path, FakeClock(), NoProcessLeft())
     starter.add([request])
     starter.start_some()
     was_there = place.exists()
@@ -230,7 +271,6 @@ def test_the_result_file_of_a_start_that_is_given_up_between_its_tries_is_gone(
         starter.withdraw(request.token, EndCause.CANCELLED)
         starter.start_some()
     engine.disconnect()
-    _theirs.close()
 
     assert was_there
     assert not place.exists()
