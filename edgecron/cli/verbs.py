@@ -33,6 +33,7 @@ VERBS: dict[str, Verb] = {
     "why": Verb("why", "why it ran, did not run, or will not run", "Runs"),
     "cancel": Verb("cancel", "end a run, or withdraw one that waits", "Runs"),
     "daemon": Verb("daemon", "the engine, in the foreground", "Engine"),
+    "tui": Verb("tui", "the dashboard: what will happen and what happened, live", "Engine"),
     "status": Verb("status", "engines alive, runs in progress", "Engine"),
     "stats": Verb("stats", "how it goes: runs, failures, how long and how late", "Engine"),
     "doctor": Verb("doctor", "what is wrong, and what to do about it", "Engine"),

@@ -1,1 +1,15 @@
-"""The dashboard: what will happen and what happened, on a terminal."""
+"""The dashboard: what will happen and what happened, on a terminal. It reads through `api` alone.
+
+    app.py        the application: themes, keys, the two desks, what went wrong
+    desk.py       a thread with a database of its own, which answers questions
+    home.py       the first screen: schedules, upcoming, runs
+    lines.py      lists of any length; spans.py: single lines of text in looks
+    schedules.py upcoming.py runs.py     what the lists show, and how it is read
+    overview.py   engines and what is active, for the status line
+    looks.py      looks, glyphs, themes
+    keys.py       the keys of actions, as the configuration has them
+    filters.py sparkline.py heat.py timeline.py printed.py     pure parts
+
+Nothing here queries on the screen's thread: a question goes to a desk, and its answer comes back
+as frozen values. Text of others is cleaned before it becomes a span, and never is markup.
+"""

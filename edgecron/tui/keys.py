@@ -54,10 +54,7 @@ def keys_of(config: Config) -> Mapping[str, tuple[str, ...]]:
     """
     written = _written(config)
     _refuse_clashes(config, written)
-    return {
-        action: tuple(dict.fromkeys(name for text in texts for name in _names_of(text)))
-        for action, texts in written.items()
-    }
+    return {action: _named(texts) for action, texts in written.items()}
 
 
 def labels_of(config: Config) -> Mapping[str, tuple[str, ...]]:
@@ -76,6 +73,10 @@ def label_of(text: str) -> str:
     if modifiers == ["ctrl"] and len(name) == 1:
         return f"^{label}"
     return "+".join([*modifiers, label])
+
+
+def _named(texts: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(name for text in texts for name in _names_of(text)))
 
 
 def _written(config: Config) -> dict[str, tuple[str, ...]]:
@@ -132,3 +133,9 @@ def _letter_name(name: str) -> str:
     if len(name) > 1 or name.isalnum():
         return name
     return _LETTER_NAMES.get(name) or unicode_name(name).lower().replace(" ", "_").replace("-", "_")
+
+
+# Those that hold unless the configuration says otherwise.
+DEFAULT_KEYS: Mapping[str, tuple[str, ...]] = {
+    name: _named(action.keys) for name, action in ACTIONS.items()
+}

@@ -55,7 +55,8 @@ def folded(text: str, width: int) -> Iterator[str]:
 def glyph(letter: str, plain: str) -> str:
     """A letter, or what stands for it where the output can't show it."""
     try:
-        letter.encode(sys.stdout.encoding or "ascii")
+        # The dashboard takes stdout over, and is refused where there is no UTF-8.
+        letter.encode(getattr(sys.stdout, "encoding", "utf-8") or "ascii")
     except UnicodeEncodeError:
         return plain
     return letter

@@ -1,0 +1,32 @@
+"""The keys that the bottom line names: the few that matter where one is."""
+
+from __future__ import annotations
+
+from edgecron.config.actions import ACTIONS
+from edgecron.tui.lines import Span
+
+# An action, and its short name at the bottom.
+_EVERYWHERE = (("palette", "all actions"), ("help", "keys"), ("quit", "quit"))
+_PLACES: dict[str, tuple[tuple[str, str], ...]] = {
+    "schedules": (
+        ("open", "details"),
+        ("run", "run now"),
+        ("add", "add"),
+        ("edit", "edit"),
+        ("pause", "pause"),
+        ("filter", "filter"),
+        ("sort", "sort"),
+    ),
+    "upcoming": (("open", "details"), ("run", "run now"), ("reschedule", "move")),
+    "runs": (("open", "output"), ("cancel", "cancel"), ("filter", "filter")),
+}
+_SHOWN = {"enter": "⏎", "escape": "esc", "space": "␣", "delete": "del"}
+
+
+def footer_spans(place: str) -> list[Span]:
+    """The keys of a place."""
+    spans: list[Span] = [(" ", "")]
+    for action, name in (*_PLACES[place], *_EVERYWHERE):
+        key = ACTIONS[action].keys[0]
+        spans += [(_SHOWN.get(key, key), f"accent@do('{action}')"), (f" {name}   ", "dim")]
+    return spans

@@ -1,0 +1,379 @@
+"""Lists of any length: a window that shows lines of a source, and renders only what is seen."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar, NamedTuple, Protocol
+
+from rich.segment import Segment
+from rich.style import Style
+from textual import events
+from textual.binding import BindingType
+from textual.geometry import Size
+from textual.message import Message
+from textual.reactive import reactive
+from textual.scroll_view import ScrollView
+from textual.strip import Strip
+
+from edgecron.tui.bindings import bindings
+from edgecron.tui.looks import LOOKS
+from edgecron.words.letters import display_width, fit
+
+# Where the nearest time is at least so far away, lines are looked at so often: a distance is told
+# in seconds, in tenths of minutes, minutes, tenths of hours.
+_PACES = ((3600.0, 60.0), (600.0, 20.0), (60.0, 3.0), (0.0, 1.0))
+GAP = 2  # columns between two cells
+
+Span = tuple[str, str]  # text that is clean already, and the name of its look
+
+
+class Line(NamedTuple):
+    """A line of a list. `key` tells it from all others; a cell is spans from left to right."""
+
+    key: int
+    cells: tuple[tuple[Span, ...], ...]
+
+
+class Column(NamedTuple):
+    """A column of a list.
+
+    It has `least` to `most` cells of the screen; of what is left over each gets its `share`.
+    Where there is no room, the column with the highest `drop` is left out first; 0 stays.
+    """
+
+    title: str
+    least: int
+    most: int
+    share: int = 0
+    drop: int = 0
+    is_right: bool = False
+    keeps_end: bool = False  # of what does not fit the end is shown, as of a row of bars
+
+
+class Source(Protocol):
+    """Where the lines come from. `line` is asked while the screen is drawn: it never waits."""
+
+    @property
+    def count(self) -> int:
+        """How many lines there are, by what is known now."""
+
+    def line(self, index: int) -> Line | None:
+        """A line; None where it has not been read yet."""
+
+    def index_of(self, key: int) -> int | None:
+        """Where a line is now; None where it is not known, or gone."""
+
+    def want(self, first: int, last: int) -> None:
+        """These lines are looked at: what is missing of them is to be read."""
+
+    def all_keys(self) -> Sequence[int]:
+        """The keys of all lines that are known, to mark them."""
+
+    def nearest_s(self, first: int, last: int) -> float:
+        """How many seconds away the nearest time is that these lines tell the distance of."""
+
+
+def share_out(columns: Sequence[Column], width: int) -> list[int]:
+    """The width of each column, 0 where it is left out; at most `width` with the gaps."""
+    shown = list(range(len(columns)))
+
+    def spare_of(widths: Sequence[int]) -> int:
+        return width - sum(widths[at] for at in shown) - GAP * (len(shown) - 1)
+
+    widths = [column.least for column in columns]
+    while spare_of(widths) < 0 and any(columns[at].drop for at in shown):
+        left_out = max(shown, key=lambda at: columns[at].drop)
+        shown.remove(left_out)
+        widths[left_out] = 0
+    # First each up to what it can use, then what shares in the rest.
+    limits = [column.most for column in columns]
+    for bounds in (limits, [width if column.share else column.most for column in columns]):
+        while (spare := spare_of(widths)) > 0:
+            growing = [at for at in shown if widths[at] < bounds[at]]
+            if not growing:
+                break
+            total = sum(columns[at].share or 1 for at in growing)
+            for at in growing:
+                more = max(1, spare * (columns[at].share or 1) // total)
+                widths[at] += min(more, bounds[at] - widths[at], max(0, spare_of(widths)))
+    return widths
+
+
+def first_of(spans: Sequence[Span], room: int) -> list[Span]:
+    """The beginning of spans that are wider than the room, with a sign that they go on."""
+    shown = []
+    for text, look in spans:
+        if room <= 0:
+            break
+        part = fit(text, room) if display_width(text) > room else text
+        shown.append((part, look))
+        room -= display_width(part)
+    return shown
+
+
+def last_of(spans: Sequence[Span], room: int) -> list[Span]:
+    """The end of spans of narrow letters that are wider than the room."""
+    shown: list[Span] = []
+    for text, look in reversed(spans):
+        if room <= 0:
+            break
+        shown.insert(0, (text[-room:], look))
+        room -= len(shown[0][0])
+    return shown
+
+
+class LineView(ScrollView, can_focus=True):
+    """Shows a source: with a cursor, marks, and keys and wheel to move.
+
+    The cursor stays on its line when others come or go; on the first line it stays on the first.
+    """
+
+    COMPONENT_CLASSES: ClassVar[set[str]] = {
+        *(f"look--{name}" for name in LOOKS),
+        *("line--cursor", "line--cursor-blurred", "line--marked", "line--heading"),
+    }
+    BINDINGS: ClassVar[list[BindingType]] = bindings(
+        "up", "down", "page_up", "page_down", "top", "bottom", "open", "mark", "mark_all"
+    )
+    cursor: reactive[int] = reactive(0, repaint=False)
+
+    class Moved(Message):
+        """The cursor came to another line."""
+
+        def __init__(self, view: LineView) -> None:
+            super().__init__()
+            self.view = view
+
+        @property
+        def control(self) -> LineView:
+            return self.view
+
+    class Opened(Moved):
+        """Enter, or a second click, on a line."""
+
+    def __init__(
+        self, source: Source, columns: Sequence[Column], *, id: str, empty: str = ""
+    ) -> None:
+        super().__init__(id=id)
+        self.source = source
+        self.columns = tuple(columns)
+        self.empty = empty
+        self.marked: set[int] = set()
+        self.sorted_by: tuple[int, bool] | None = None  # column, is it descending
+        self._widths: list[int] = []
+        self._key: int | None = None
+        self._drawn: dict[int, Line | None] = {}  # by the line of the screen
+
+    # What it shows.
+
+    def source_changed(self) -> None:
+        """The source has other lines, or has read some: show them."""
+        count = self.source.count
+        if self._key is not None and self.cursor > 0:
+            found = self.source.index_of(self._key)
+            if found is not None and found != self.cursor:
+                # It stays where it is on the screen, too.
+                self.set_reactive(LineView.cursor, found)
+                shift = found - self.cursor_on_screen - self.scroll_offset.y
+                self._resize(count)
+                self.scroll_to(y=self.scroll_offset.y + shift, animate=False, immediate=True)
+        self._resize(count)
+        if self.cursor >= count:
+            self.set_reactive(LineView.cursor, max(0, count - 1))
+        self._note_key()
+        self.refresh()
+        self._want()
+
+    @property
+    def cursor_on_screen(self) -> int:
+        """How many lines below the first one that is seen the cursor was drawn."""
+        return self._drawn_at
+
+    _drawn_at = 0
+
+    def current(self) -> Line | None:
+        """The line under the cursor; None where there is none, or it is still being read."""
+        return self.source.line(self.cursor) if self.source.count else None
+
+    def chosen(self) -> list[int]:
+        """The keys of the marked lines, else of the one under the cursor."""
+        if self.marked:
+            return sorted(self.marked)
+        line = self.current()
+        return [] if line is None else [line.key]
+
+    def _resize(self, count: int) -> None:
+        self.virtual_size = Size(max(1, self.scrollable_content_region.width), count + 1)
+
+    def _note_key(self) -> None:
+        line = self.current()
+        if line is not None and line.key != self._key:
+            self._key = line.key
+            self.post_message(self.Moved(self))
+        self._drawn_at = self.cursor - self.scroll_offset.y
+
+    def _want(self) -> None:
+        first = self.scroll_offset.y
+        self.source.want(first, first + max(1, self.size.height))
+
+    @property
+    def page(self) -> int:
+        """How many lines fit beside the heading."""
+        return max(1, self.scrollable_content_region.height - 1)
+
+    def on_resize(self, event: events.Resize) -> None:
+        self._widths = share_out(self.columns, max(1, self.scrollable_content_region.width - 1))
+        self._resize(self.source.count)
+        self._show_cursor()
+        self._want()
+
+    def watch_scroll_y(self, old_value: float, new_value: float) -> None:
+        super().watch_scroll_y(old_value, new_value)
+        self._want()
+
+    def tick(self) -> float:
+        """Draw the lines anew that read otherwise by now; the seconds until the next look.
+
+        A distance in seconds changes each second, one in minutes less often.
+        """
+        first = self.scroll_offset.y
+        for y, drawn in list(self._drawn.items()):
+            index = first + y
+            if index < self.source.count and self.source.line(index) != drawn:
+                self.refresh_lines(y + 1, 1)
+        nearest_s = self.source.nearest_s(first, first + self.page)
+        return next(pace for least, pace in _PACES if nearest_s >= least)
+
+    def notify_style_update(self) -> None:
+        super().notify_style_update()
+        self.refresh()
+
+    def render_line(self, y: int) -> Strip:
+        width = self.scrollable_content_region.width
+        base = self.rich_style
+        if y == 0:
+            return self._heading(width, base)
+        index = self.scroll_offset.y + y - 1
+        if index >= self.source.count:
+            words = self.empty if index == 0 else ""
+            style = base + self._look("dim")
+            return Strip([Segment(fit(f" {words}", width), style)], width)
+        line = self._drawn[y - 1] = self.source.line(index)
+        if index == self.cursor:
+            name = "line--cursor" if self.has_focus else "line--cursor-blurred"
+            base = base + self.get_component_rich_style(name, partial=True)
+        if line is None:
+            return Strip([Segment(fit(" …", width), base + self._look("dim"))], width)
+        is_marked = line.key in self.marked
+        if is_marked:
+            base = base + self.get_component_rich_style("line--marked", partial=True)
+        segments = [Segment("▌" if is_marked else " ", base + self._look("accent"))]
+        segments += self._segments(line.cells, base)
+        return Strip(segments).adjust_cell_length(width, base)
+
+    def _segments(self, cells: Sequence[tuple[Span, ...]], base: Style) -> list[Segment]:
+        segments: list[Segment] = []
+        for at, cell in enumerate(cells):
+            room = self._widths[at] if at < len(self._widths) else 0
+            if not room:
+                continue
+            if segments:
+                segments.append(Segment(" " * GAP, base))
+            segments += self._fitted(cell, room, base, column=self.columns[at])
+        return segments
+
+    def _fitted(
+        self, cell: Sequence[Span], room: int, base: Style, *, column: Column
+    ) -> list[Segment]:
+        used = sum(display_width(text) for text, _ in cell)
+        if used > room:
+            cell = last_of(cell, room) if column.keeps_end else first_of(cell, room)
+            used = room
+        blank = Segment(" " * (room - used), base)
+        spans = [Segment(text, base + self._look(look)) for text, look in cell]
+        return [blank, *spans] if column.is_right else [*spans, blank]
+
+    def _heading(self, width: int, base: Style) -> Strip:
+        style = base + self.get_component_rich_style("line--heading", partial=True)
+        cells = []
+        for at, column in enumerate(self.columns):
+            arrow = ""
+            if self.sorted_by is not None and self.sorted_by[0] == at:
+                arrow = " ▾" if self.sorted_by[1] else " ▴"
+            cells.append(((column.title + arrow, ""),))
+        segments = [Segment(" ", style), *self._segments(cells, style)]
+        return Strip(segments).adjust_cell_length(width, style)
+
+    def _look(self, name: str) -> Style:
+        if not name:
+            return Style.null()
+        return self.get_component_rich_style(f"look--{name}", partial=True)
+
+    # What moves it.
+
+    def watch_cursor(self, old: int, new: int) -> None:
+        self._show_cursor()
+        self._note_key()
+        self.refresh()
+
+    def validate_cursor(self, cursor: int) -> int:
+        return max(0, min(cursor, self.source.count - 1))
+
+    def on_focus(self) -> None:
+        self.refresh()
+
+    def on_blur(self) -> None:
+        self.refresh()
+
+    def _show_cursor(self) -> None:
+        top = self.scroll_offset.y
+        if self.cursor < top:
+            self.scroll_to(y=self.cursor, animate=False, immediate=True)
+        elif self.cursor >= top + self.page:
+            self.scroll_to(y=self.cursor - self.page + 1, animate=False, immediate=True)
+
+    def action_up(self) -> None:
+        self.cursor -= 1
+
+    def action_down(self) -> None:
+        self.cursor += 1
+
+    def action_page_up(self) -> None:
+        self.cursor -= self.page
+
+    def action_page_down(self) -> None:
+        self.cursor += self.page
+
+    def action_top(self) -> None:
+        self.cursor = 0
+
+    def action_bottom(self) -> None:
+        self.cursor = self.source.count - 1
+
+    def action_open(self) -> None:
+        if self.current() is not None:
+            self.post_message(self.Opened(self))
+
+    def action_mark(self) -> None:
+        line = self.current()
+        if line is not None:
+            self.marked ^= {line.key}
+            self.refresh()
+            self.cursor += 1
+
+    def action_mark_all(self) -> None:
+        keys = self.source.all_keys() if not self.marked else ()
+        self.marked = set(keys)
+        self.refresh()
+
+    def on_click(self, event: events.Click) -> None:
+        offset = event.get_content_offset(self)
+        if offset is None:
+            return
+        index = self.scroll_offset.y + offset.y - 1
+        if offset.y == 0 or index >= self.source.count:
+            return
+        is_again = index == self.cursor and event.chain == 2
+        self.cursor = index
+        if is_again:
+            self.action_open()

@@ -1,0 +1,94 @@
+"""How things look: the names of looks, the glyphs of states, and the themes.
+
+A look is a colour by its meaning; it is never told by colour alone, a glyph or a word goes with it.
+"""
+
+from __future__ import annotations
+
+from textual.theme import Theme
+
+LOOKS = (
+    "dim",
+    "bold",
+    "accent",
+    "good",
+    "bad",
+    "warn",
+    "busy",
+    "wait",
+    "left",
+    "tab",
+    "heat1",
+    "heat2",
+    "heat3",
+    "heat4",
+)
+
+# Glyph and look of each status: narrow letters that every terminal font has.
+STATUS_GLYPHS: dict[str, tuple[str, str]] = {
+    "queued": ("○", "wait"),
+    "running": ("▸", "busy"),
+    "success": ("✓", "good"),
+    "failed": ("✗", "bad"),
+    "skipped": ("–", "warn"),
+    "cancelled": ("⊘", "left"),
+    "interrupted": ("!", "bad"),
+}
+STATE_GLYPHS: dict[str, tuple[str, str]] = {
+    "active": ("●", "good"),
+    "running": ("▸", "busy"),
+    "paused": ("‖", "warn"),
+    "broken": ("✗", "bad"),
+    "done": ("·", "dim"),
+}
+
+DARK = Theme(
+    name="edgecron-dark",
+    primary="#7aa2f7",
+    secondary="#56b6c2",
+    accent="#e0af68",
+    warning="#e0af68",
+    error="#f7768e",
+    success="#9ece6a",
+    foreground="#c8d0e0",
+    background="#14161b",
+    surface="#1b1e25",
+    panel="#232731",
+    dark=True,
+    variables={
+        "block-cursor-background": "#2b3a5c",
+        "block-cursor-foreground": "#ffffff",
+        "block-cursor-text-style": "none",
+        "border": "#7aa2f7",
+        "border-blurred": "#343a48",
+        "scrollbar": "#343a48",
+        "scrollbar-background": "#14161b",
+        "scrollbar-hover": "#4a5266",
+        "scrollbar-active": "#7aa2f7",
+    },
+)
+LIGHT = Theme(
+    name="edgecron-light",
+    primary="#2457c5",
+    secondary="#0b7a8a",
+    accent="#9a5b00",
+    warning="#9a5b00",
+    error="#c0233f",
+    success="#2f7a1f",
+    foreground="#22262e",
+    background="#fbfbf9",
+    surface="#f3f3ef",
+    panel="#e8e8e2",
+    dark=False,
+    variables={
+        "block-cursor-background": "#cfdcf7",
+        "block-cursor-foreground": "#0d1a33",
+        "block-cursor-text-style": "none",
+        "border": "#2457c5",
+        "border-blurred": "#d2d2ca",
+        "scrollbar": "#c8c8c0",
+        "scrollbar-background": "#fbfbf9",
+        "scrollbar-hover": "#a8a8a0",
+        "scrollbar-active": "#2457c5",
+    },
+)

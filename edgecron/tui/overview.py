@@ -1,0 +1,96 @@
+"""How it stands, for the status line: engines, what is active, the last failure, the clock."""
+
+from __future__ import annotations
+
+from datetime import datetime, tzinfo
+from pathlib import Path
+from typing import NamedTuple
+
+from edgecron.api import Scheduler
+from edgecron.engine.health import EngineHealth
+from edgecron.model import COMMAND_QUEUE, Execution, Status
+from edgecron.safetext import clean
+from edgecron.tui.lines import Span
+from edgecron.words.phrases import count_words, size_words, status_words
+from edgecron.words.times import distance
+
+
+class Overview(NamedTuple):
+    """`alive` engines take on what is due; `stalled` and `gone` ones do not. `owed` of the
+    queued runs wait for a condition."""
+
+    path: Path
+    alive: int
+    stalled: int
+    gone: int
+    schedules: int
+    broken: int
+    running: int
+    queued: int
+    owed: int
+    last_failure: Execution | None
+    is_clock_trusted: bool
+    database_bytes: int
+    wal_bytes: int
+
+
+_MOST_OWED = 1000
+
+
+def read_overview(scheduler: Scheduler) -> Overview:
+    """How it stands now."""
+    states = scheduler.engines()
+    counts = scheduler.active_counts()
+    schedules, broken = scheduler.count_schedules()
+    database_bytes, wal_bytes = scheduler.database_sizes()
+    return Overview(
+        path=scheduler.path,
+        alive=sum(state.is_working and COMMAND_QUEUE in state.info.queues for state in states),
+        stalled=sum(state.health is EngineHealth.STALLED for state in states),
+        gone=sum(state.health is EngineHealth.GONE for state in states),
+        schedules=schedules,
+        broken=broken,
+        running=counts.get(Status.RUNNING, 0),
+        queued=counts.get(Status.QUEUED, 0),
+        owed=len(scheduler.waiting_runs(limit=_MOST_OWED)),
+        last_failure=scheduler.last_failure(),
+        is_clock_trusted=scheduler.clock_state().is_trusted,
+        database_bytes=database_bytes,
+        wal_bytes=wal_bytes,
+    )
+
+
+def overview_spans(
+    found: Overview, *, now: datetime, zone: tzinfo
+) -> tuple[list[Span], list[Span]]:
+    """The status line: what is on its left, and what is at its right end."""
+    spans = _engine_spans(found)
+    spans += [("   ", ""), (f"{found.running} running", "busy" if found.running else "dim")]
+    waiting = found.queued - found.owed
+    spans += [("  ", ""), (f"{waiting} queued", "wait" if waiting else "dim")]
+    if found.owed:
+        spans += [("  ", ""), (f"{found.owed} owed", "warn")]
+    if found.broken:
+        spans += [("  ", ""), (f"✗ {found.broken} broken", "bad")]
+    if not found.is_clock_trusted:
+        spans += [("  ", ""), ("! clock not trusted", "bad")]
+    failure = found.last_failure
+    if failure is not None:
+        when = distance(failure.finished_at or failure.plan_at, now)
+        words = f"{clean(failure.schedule)} {status_words(failure)} {when}"
+        spans += [("   ✗ ", "bad"), (words, "dim")]
+    size = size_words(found.database_bytes + found.wal_bytes)
+    return spans, [(clean(str(found.path)), "dim"), (f"  {size}", "dim")]
+
+
+def _engine_spans(found: Overview) -> list[Span]:
+    spans: list[Span] = []
+    if found.alive:
+        spans += [("● ", "good"), (count_words(found.alive, "engine"), "")]
+    else:
+        spans += [("○ no engine", "bad")]
+    if found.stalled:
+        spans += [("  ", ""), (f"! {found.stalled} stalled", "warn")]
+    if found.gone:
+        spans += [("  ", ""), (f"✗ {found.gone} gone", "warn")]
+    return spans

@@ -1,0 +1,244 @@
+"""The list of runs, newest first: a window of rows over millions, read by keyset pages.
+
+How many rows there are before and after the window is known by their ids: exact where none was
+removed, else an estimate that is put right when an end is reached.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import datetime, tzinfo
+from math import inf
+
+from edgecron.api import Scheduler
+from edgecron.browsing import RunBounds
+from edgecron.model import ACTIVE, Execution, Status
+from edgecron.safetext import clean
+from edgecron.tui.filters import Filter, RunQuestion
+from edgecron.tui.lines import Column, Line
+from edgecron.tui.looks import STATUS_GLYPHS
+from edgecron.tui.questions import Questions
+from edgecron.words.phrases import note_words
+from edgecron.words.times import near_time, short_duration
+
+_PAGE = 200
+_BESIDE = 60  # lines read beside those that are seen
+_MOST_KEPT = 1600
+
+COLUMNS = (
+    Column("", 1, 1),
+    Column("STATUS", 8, 11, drop=3),
+    Column("SCHEDULE", 12, 26, share=2),
+    Column("STARTED", 12, 12),
+    Column("TOOK", 9, 12, is_right=True),
+    Column("NOTE", 12, 30, share=3, drop=2),
+    Column("RUN", 5, 9, drop=1, is_right=True),
+)
+
+
+class RunSource:
+    """Runs, newest first. `changed` is called when there is something else to show."""
+
+    def __init__(
+        self,
+        questions: Questions,
+        *,
+        now: Callable[[], datetime],
+        zone: tzinfo,
+        changed: Callable[[], None],
+    ) -> None:
+        self._questions = questions
+        self._now = now
+        self._zone = zone
+        self._changed = changed
+        self._rows: list[Execution] = []
+        self._first = 0  # the index of the first row of the window
+        self._count = 0
+        self._is_newest = self._is_oldest = False  # does the window reach that end
+        self._bounds = RunBounds(0, 0)
+        self._question: RunQuestion | None = None
+        self._is_asking = False
+
+    @property
+    def count(self) -> int:
+        return self._count
+
+    def filter_by(self, wanted: Filter | None) -> None:
+        """Show only what a filter lets through; None is all."""
+        self._question = None if wanted is None else wanted.run_question()
+        self._rows, self._first, self._count = [], 0, 0
+        self._is_newest = self._is_oldest = False
+        self.read()
+
+    def read(self) -> None:
+        """Read anew what is in the window."""
+        limit = max(_PAGE, min(len(self._rows), _MOST_KEPT))
+        before = None if self._first == 0 or not self._rows else self._rows[0].id + 1
+
+        def show(rows: list[Execution], bounds: RunBounds) -> None:
+            self._rows, self._bounds = rows, bounds
+            self._is_newest = before is None or (bool(rows) and rows[0].id >= bounds.last_id)
+            self._is_oldest = len(rows) < limit
+            self._settle()
+
+        self._ask("runs", show, before_id=before, limit=limit)
+
+    def line(self, index: int) -> Line | None:
+        at = index - self._first
+        return self._line_of(self._rows[at]) if 0 <= at < len(self._rows) else None
+
+    def execution(self, key: int) -> Execution | None:
+        """A run of the window; None where it is not in it."""
+        index = self.index_of(key)
+        return None if index is None else self._rows[index - self._first]
+
+    def index_of(self, key: int) -> int | None:
+        low, high = 0, len(self._rows)
+        while low < high:  # Ids fall from line to line.
+            middle = (low + high) // 2
+            if self._rows[middle].id > key:
+                low = middle + 1
+            else:
+                high = middle
+        is_there = low < len(self._rows) and self._rows[low].id == key
+        return self._first + low if is_there else None
+
+    def all_keys(self) -> Sequence[int]:
+        return [row.id for row in self._rows]
+
+    def nearest_s(self, first: int, last: int) -> float:
+        seen = self._rows[max(0, first - self._first) : max(0, last - self._first)]
+        return 0.0 if any(run.status in ACTIVE for run in seen) else inf
+
+    def want(self, first: int, last: int) -> None:
+        if self._is_asking or not self._rows:
+            return
+        end = self._first + len(self._rows)
+        if last < self._first - _PAGE or first > end + _PAGE:
+            self._jump(first)
+        elif last + _BESIDE > end and not self._is_oldest:
+            self._ask("older runs", self._append, before_id=self._rows[-1].id, limit=_PAGE)
+        elif first - _BESIDE < self._first and not self._is_newest:
+            self._ask("newer runs", self._prepend, after_id=self._rows[0].id, limit=_PAGE)
+
+    def _append(self, rows: list[Execution], bounds: RunBounds) -> None:
+        self._bounds = bounds
+        self._is_oldest = len(rows) < _PAGE
+        self._rows += [row for row in rows if row.id < self._rows[-1].id]
+        surplus = len(self._rows) - _MOST_KEPT
+        if surplus > 0:
+            del self._rows[:surplus]
+            self._first += surplus
+            self._is_newest = False
+        self._settle()
+
+    def _prepend(self, rows: list[Execution], bounds: RunBounds) -> None:
+        self._bounds = bounds
+        self._is_newest = len(rows) < _PAGE
+        newer = [row for row in rows if row.id > self._rows[0].id]
+        self._rows[:0] = newer
+        self._first = 0 if self._is_newest else max(1, self._first - len(newer))
+        if len(self._rows) > _MOST_KEPT:
+            del self._rows[_MOST_KEPT:]
+            self._is_oldest = False
+        self._settle()
+
+    def _jump(self, index: int) -> None:
+        """Read what is about an index, far from the window: its id is estimated."""
+        span = self._bounds.last_id - self._bounds.first_id
+        share = index / max(1, self._count - 1)
+        before_id = self._bounds.last_id - round(span * share) + _BESIDE
+
+        def show(rows: list[Execution], bounds: RunBounds) -> None:
+            self._rows, self._bounds = rows, bounds
+            self._is_oldest = len(rows) < _PAGE
+            self._is_newest = bool(rows) and rows[0].id >= bounds.last_id
+            self._first = 0 if self._is_newest else max(1, index - _BESIDE)
+            if self._is_oldest:
+                self._first = max(self._first, self._count - len(rows))
+            self._settle()
+
+        self._ask("runs", show, before_id=before_id, limit=_PAGE)
+
+    def _settle(self) -> None:
+        """Say how many there are, by what is known now."""
+        end = self._first + len(self._rows)
+        if self._is_oldest or not self._rows:
+            self._count = end
+        elif self._question is not None:
+            self._count = max(self._count, end + _PAGE)
+        else:
+            older = self._rows[-1].id - self._bounds.first_id
+            self._count = end + max(1, older)
+        self._changed()
+
+    def _ask(
+        self,
+        topic: str,
+        show: Callable[[list[Execution], RunBounds], None],
+        *,
+        before_id: int | None = None,
+        after_id: int | None = None,
+        limit: int,
+    ) -> None:
+        question = self._question
+
+        def read(scheduler: Scheduler) -> tuple[list[Execution], RunBounds]:
+            asked = {} if question is None else _asked(scheduler, question)
+            bounds = scheduler.run_bounds()
+            if asked is None:
+                return [], bounds
+            rows = scheduler.run_page(before_id=before_id, after_id=after_id, limit=limit, **asked)
+            return rows, bounds
+
+        def answered(found: tuple[list[Execution], RunBounds]) -> None:
+            self._is_asking = False
+            if question is self._question:
+                show(*found)
+
+        self._is_asking = True
+        self._questions.ask(topic, read, answered)
+
+    def _line_of(self, run: Execution) -> Line:
+        now, zone = self._now(), self._zone
+        glyph, look = STATUS_GLYPHS[run.status.value]
+        began = run.started_at or run.plan_at
+        took = run.duration_ms
+        if run.status is Status.RUNNING and run.started_at is not None:
+            took = max(0, round((now - run.started_at).total_seconds() * 1000))
+        return Line(
+            key=run.id,
+            cells=(
+                ((glyph, look),),
+                ((run.status.value, look),),
+                ((clean(run.schedule), "bold"),),
+                ((near_time(began, zone=zone, now=now), ""),),
+                (("" if took is None else short_duration(took), look if look == "busy" else ""),),
+                ((clean(_note(run, now=now, zone=zone)), "dim"),),
+                ((str(run.id), "dim"),),
+            ),
+        )
+
+
+def _asked(scheduler: Scheduler, question: RunQuestion) -> dict[str, object] | None:
+    """A question in the words of `run_page`; None where no schedule has such a name."""
+    asked: dict[str, object] = {
+        "statuses": question.statuses,
+        "causes": question.causes,
+        "reasons": question.reasons,
+    }
+    matches = question.matches_name
+    if matches is not None:
+        ids = [key for key, name in scheduler.names_of_all() if matches(name)]
+        if not ids:
+            return None
+        asked["schedule_ids"] = ids
+    return asked
+
+
+def _note(run: Execution, *, now: datetime, zone: tzinfo) -> str:
+    reason = ""
+    if run.reason is not None and run.reason.value not in ("exit", "signal"):
+        reason = run.reason.value
+    notes = note_words(run, zone=zone, now=now)
+    return f"{reason}, {notes}" if reason and notes else reason or notes

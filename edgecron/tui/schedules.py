@@ -1,0 +1,228 @@
+"""The list of schedules: an array of ids in order, and the lines of those that are looked at."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Callable, Sequence
+from datetime import datetime, tzinfo
+from itertools import groupby
+from math import inf
+
+from edgecron.browsing import Recent, ScheduleLine, SortBy
+from edgecron.safetext import clean
+from edgecron.standing import Idle, find_idle
+from edgecron.tui.filters import Filter
+from edgecron.tui.lines import Column, Line, Span
+from edgecron.tui.looks import STATE_GLYPHS, STATUS_GLYPHS
+from edgecron.tui.questions import Questions
+from edgecron.tui.sparkline import FAILED, OK, OTHER, sparkline
+from edgecron.words.phrases import is_overdue, trigger_words
+from edgecron.words.times import distance, near_time
+
+_BESIDE = 40  # lines read beside those that are seen
+_MOST_KEPT = 1000
+_SPARKS = 20
+_BAR_LOOKS = {OK: "good", FAILED: "bad", OTHER: "dim"}
+
+COLUMNS = (
+    Column("", 1, 1),
+    Column("SCHEDULE", 14, 28, share=3),
+    Column("WHEN", 9, 22, share=2, drop=2),
+    Column("NEXT", 10, 11),
+    Column("", 12, 12, drop=4),
+    Column("LAST", 13, 13),
+    Column("HISTORY", 8, _SPARKS, drop=3, keeps_end=True),
+    Column("RUNS", 4, 7, drop=5, is_right=True),
+)
+# The column of each way to sort, for the arrow in the heading.
+SORTS = {
+    SortBy.NAME: 1,
+    SortBy.WHEN: 2,
+    SortBy.NEXT: 3,
+    SortBy.LAST: 5,
+    SortBy.STATUS: 0,
+    SortBy.RUNS: 7,
+}
+
+
+class ScheduleSource:
+    """Schedules in an order. `changed` is called when there is something else to show."""
+
+    def __init__(
+        self,
+        questions: Questions,
+        *,
+        now: Callable[[], datetime],
+        zone: tzinfo,
+        changed: Callable[[], None],
+    ) -> None:
+        self._questions = questions
+        self._now = now
+        self._zone = zone
+        self._changed = changed
+        self._order = array("q")
+        self._lines: dict[int, ScheduleLine] = {}
+        self._seen = range(0)
+        self.sort = SortBy.NAME
+        self.is_descending = False
+        self.filter: Filter | None = None
+        self.is_read = False
+
+    @property
+    def count(self) -> int:
+        return len(self._order)
+
+    def read_first(self, limit: int) -> None:
+        """Read what the first screen needs, before any order is known."""
+
+        def show(lines: list[ScheduleLine]) -> None:
+            if not self.is_read:
+                self._order = array("q", (line.id for line in lines))
+                self._take(lines)
+
+        self._questions.ask(
+            "first schedules", lambda scheduler: scheduler.first_schedule_lines(limit), show
+        )
+
+    def read(self) -> None:
+        """Read the order anew, and what is looked at."""
+        sort, is_descending, wanted = self.sort, self.is_descending, self.filter
+
+        def show(order: array[int]) -> None:
+            self._order = order
+            self.is_read = True
+            self._ask_lines(list(self._slice(self._seen)))
+            self._changed()
+
+        self._questions.ask(
+            "schedule order",
+            lambda scheduler: scheduler.schedule_order(
+                sort,
+                is_descending=is_descending,
+                matches=None if wanted is None else wanted.matches_schedule,
+            ),
+            show,
+        )
+
+    def line(self, index: int) -> Line | None:
+        found = self._lines.get(self._order[index])
+        return None if found is None else self._line_of(found)
+
+    def schedule_line(self, key: int) -> ScheduleLine | None:
+        """What is known of a schedule; None where it has not been looked at."""
+        return self._lines.get(key)
+
+    def index_of(self, key: int) -> int | None:
+        try:
+            return self._order.index(key)
+        except ValueError:
+            return None
+
+    def all_keys(self) -> Sequence[int]:
+        return self._order
+
+    def nearest_s(self, first: int, last: int) -> float:
+        now = self._now()
+        times = (
+            instant
+            for key in self._order[first:last]
+            if (found := self._lines.get(key)) is not None
+            for instant in (found.standing.next_run_at, found.standing.last_run_at)
+            if instant is not None
+        )
+        return min((abs((instant - now).total_seconds()) for instant in times), default=inf)
+
+    def want(self, first: int, last: int) -> None:
+        self._seen = range(max(0, first - _BESIDE), last + _BESIDE)
+        missing = [key for key in self._slice(self._seen) if key not in self._lines]
+        if missing:
+            self._ask_lines(list(self._slice(self._seen)))
+
+    def _slice(self, seen: range) -> array[int]:
+        return self._order[seen.start : seen.stop]
+
+    def _ask_lines(self, ids: list[int]) -> None:
+        if ids:
+            self._questions.ask(
+                "schedule lines", lambda scheduler: scheduler.schedule_lines(ids), self._take
+            )
+
+    def _take(self, lines: list[ScheduleLine]) -> None:
+        if len(self._lines) > _MOST_KEPT:
+            self._lines.clear()
+        self._lines.update((line.id, line) for line in lines)
+        self._changed()
+
+    def _line_of(self, found: ScheduleLine) -> Line:
+        now, standing = self._now(), found.standing
+        state = state_of(found, now=now)
+        glyph = STATE_GLYPHS[state]
+        coming, at = next_spans(found, state, now=now, zone=self._zone)
+        return Line(
+            key=found.id,
+            cells=(
+                (glyph,),
+                ((clean(standing.name), "bold"),),
+                ((clean(trigger_words(standing)), "dim"),),
+                (coming,),
+                ((at, "dim"),),
+                last_spans(standing.last_status, standing.last_run_at, now=now),
+                _bars(found.recent),
+                ((str(standing.run_count), "dim"),),
+            ),
+        )
+
+
+def state_of(found: ScheduleLine, *, now: datetime) -> str:
+    """`running`, or the state that a filter knows, as STATE_GLYPHS has them."""
+    standing = found.standing
+    if standing.trigger_error is not None:
+        return "broken"
+    if found.active:
+        return "running"
+    if not standing.enabled or (standing.paused_until is not None and standing.paused_until > now):
+        return "paused"
+    if find_idle(standing, now=now) in (Idle.MAX_RUNS, Idle.ENDED, Idle.DONE):
+        return "done"
+    return "active"
+
+
+def next_spans(found: ScheduleLine, state: str, *, now: datetime, zone: tzinfo) -> tuple[Span, str]:
+    """How far the next run is, or why none is to come; and its time."""
+    standing = found.standing
+    if state == "broken":
+        return ("broken", "bad"), ""
+    idle = find_idle(standing, now=now)
+    if idle is not None:
+        words = {
+            Idle.PAUSED: "paused",
+            Idle.OWN_END: "after end",
+            Idle.UPSTREAM: "after run",
+            Idle.BOOT: "at boot",
+        }.get(idle, "done")
+        return (words, "warn" if idle is Idle.PAUSED else "dim"), ""
+    if standing.next_run_at is None:
+        return ("-", "dim"), ""
+    at = near_time(standing.next_run_at, zone=zone, now=now)
+    if is_overdue(standing.next_run_at, now):
+        return ("overdue", "bad"), at
+    look = "warn" if state == "paused" else ""
+    return (distance(standing.next_run_at, now), look), at
+
+
+def _bars(recent: Sequence[Recent]) -> tuple[Span, ...]:
+    """How long the last runs took, those of one look together."""
+    bars = sparkline(recent[::-1], _SPARKS)
+    return tuple(
+        ("".join(letter for letter, _ in same), _BAR_LOOKS[style])
+        for style, same in groupby(bars, key=lambda bar: bar[1])
+    )
+
+
+def last_spans(status: str | None, at: datetime | None, *, now: datetime) -> tuple[Span, ...]:
+    """How the last run ended, and how long ago."""
+    if status is None:
+        return (("-", "dim"),)
+    glyph, look = STATUS_GLYPHS[status]
+    when = status if at is None else distance(at, now)
+    return ((f"{glyph} ", look), (when, look if look == "bad" else ""))

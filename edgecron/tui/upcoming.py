@@ -1,0 +1,95 @@
+"""What is to come: the next fires of all schedules in order of time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import datetime, tzinfo
+from itertools import islice
+from math import inf
+
+from edgecron.api import Scheduler
+from edgecron.safetext import clean
+from edgecron.tui.lines import Column, Line
+from edgecron.tui.questions import Questions
+from edgecron.upcoming import UpcomingFire
+from edgecron.words.phrases import is_overdue, moved_words
+from edgecron.words.times import distance, near_time
+
+_MOST = 300
+
+COLUMNS = (
+    Column("IN", 10, 11),
+    Column("TIME", 12, 12),
+    Column("SCHEDULE", 12, 28, share=3),
+    Column("BY", 10, 24, share=2, drop=1),
+)
+
+
+class UpcomingSource:
+    """The next fires. `changed` is called when there is something else to show."""
+
+    def __init__(
+        self,
+        questions: Questions,
+        *,
+        now: Callable[[], datetime],
+        zone: tzinfo,
+        changed: Callable[[], None],
+    ) -> None:
+        self._questions = questions
+        self._now = now
+        self._zone = zone
+        self._changed = changed
+        self.fires: tuple[UpcomingFire, ...] = ()
+
+    @property
+    def count(self) -> int:
+        return len(self.fires)
+
+    def read(self) -> None:
+        """Read the next fires anew."""
+
+        def next_fires(scheduler: Scheduler) -> tuple[UpcomingFire, ...]:
+            return tuple(islice(scheduler.next_fires(), _MOST))
+
+        self._questions.ask("upcoming", next_fires, self._take)
+
+    def _take(self, fires: tuple[UpcomingFire, ...]) -> None:
+        self.fires = fires
+        self._changed()
+
+    def line(self, index: int) -> Line | None:
+        fire = self.fires[index]
+        now, zone = self._now(), self._zone
+        is_late = is_overdue(fire.due_at, now)
+        note = moved_words(fire, zone=zone, now=now) if fire.is_moved else fire.source or ""
+        return Line(
+            key=_key(fire),
+            cells=(
+                (("overdue", "bad") if is_late else (distance(fire.due_at, now), "accent"),),
+                ((near_time(fire.due_at, zone=zone, now=now), ""),),
+                ((clean(fire.schedule), "bold"),),
+                ((clean(note), "dim"),),
+            ),
+        )
+
+    def index_of(self, key: int) -> int | None:
+        for index, fire in enumerate(self.fires):
+            if _key(fire) == key:
+                return index
+        return None
+
+    def nearest_s(self, first: int, last: int) -> float:
+        now = self._now()
+        seconds = (abs((fire.due_at - now).total_seconds()) for fire in self.fires[first:last])
+        return min(seconds, default=inf)
+
+    def all_keys(self) -> Sequence[int]:
+        return ()
+
+    def want(self, first: int, last: int) -> None:
+        """All there is has been read."""
+
+
+def _key(fire: UpcomingFire) -> int:
+    return hash((fire.schedule, fire.plan_at))
