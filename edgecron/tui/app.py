@@ -8,6 +8,7 @@ from typing import ClassVar, TypeVar
 
 from textual.app import App
 from textual.binding import BindingType
+from textual.color import Color
 from textual.message import Message
 
 from edgecron.api import Scheduler
@@ -67,6 +68,19 @@ class Dashboard(App[None]):
         )
         self._doer = Desk(opened, deliver=self.deliver, name="dashboard-doer")
         self.trouble: EdgecronError | None = None
+
+    def get_css_variables(self) -> dict[str, str]:
+        """Those of the theme, with `muted` and `faint` text where it knows none.
+
+        A colour that is partly seen through does not reach the lines of a list.
+        """
+        found = super().get_css_variables()
+        text, ground = found["foreground"], found["background"]
+        if text.startswith("ansi") or ground.startswith("ansi"):
+            return {"muted": "ansi_bright_black", "faint": "ansi_bright_black"} | found
+        front, back = Color.parse(text), Color.parse(ground)
+        blends = {"muted": 0.4, "faint": 0.65}
+        return {name: front.blend(back, part).hex for name, part in blends.items()} | found
 
     def now(self) -> datetime:
         """Wall time, aware, in UTC."""

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Container, Vertical
-from textual.screen import Screen
 from textual.timer import Timer
 
 from edgecron.errors import EdgecronError
@@ -17,10 +16,8 @@ from edgecron.tui.bindings import bindings
 from edgecron.tui.footer import footer_spans
 from edgecron.tui.lines import LineView, Span
 from edgecron.tui.overview import Overview, overview_spans, read_overview
+from edgecron.tui.questions import AskingScreen
 from edgecron.tui.spans import SpanLine
-
-if TYPE_CHECKING:
-    from edgecron.tui.app import Dashboard
 
 _FIRST_LINES = 60
 _ENGINES_S = 10.0  # an engine that died commits nothing: it is looked for
@@ -28,12 +25,10 @@ _LONGEST_S = 60.0
 _PANES = ("schedules", "upcoming", "runs")
 
 
-class HomeScreen(Screen[None]):
+class HomeScreen(AskingScreen[None]):
     """Three views of one truth."""
 
     BINDINGS: ClassVar[list[BindingType]] = bindings("schedules", "upcoming", "runs", "sort")
-
-    app: Dashboard
 
     def __init__(self) -> None:
         super().__init__()
@@ -45,13 +40,13 @@ class HomeScreen(Screen[None]):
     def compose(self) -> ComposeResult:
         app = self.app
         self.schedules = schedules.ScheduleSource(
-            app, now=app.now, zone=app.zone, changed=lambda: self._show("schedules")
+            self, now=app.now, zone=app.zone, changed=lambda: self._show("schedules")
         )
         self.upcoming = upcoming.UpcomingSource(
-            app, now=app.now, zone=app.zone, changed=lambda: self._show("upcoming")
+            self, now=app.now, zone=app.zone, changed=lambda: self._show("upcoming")
         )
         self.runs = runs.RunSource(
-            app, now=app.now, zone=app.zone, changed=lambda: self._show("runs")
+            self, now=app.now, zone=app.zone, changed=lambda: self._show("runs")
         )
         yield SpanLine(id="top")
         yield SpanLine(id="banner")
@@ -86,7 +81,7 @@ class HomeScreen(Screen[None]):
         self.set_interval(_ENGINES_S, self._read_overview)
 
     def _read_overview(self) -> None:
-        self.app.ask("overview", read_overview, self._show_overview)
+        self.ask("overview", read_overview, self._show_overview)
 
     def on_dashboard_changed(self) -> None:
         self._show_trouble(self.app.trouble)

@@ -56,6 +56,8 @@ DARK = Theme(
     panel="#232731",
     dark=True,
     variables={
+        "muted": "#8089a0",
+        "faint": "#525a6d",
         "block-cursor-background": "#2b3a5c",
         "block-cursor-foreground": "#ffffff",
         "block-cursor-text-style": "none",
@@ -81,6 +83,8 @@ LIGHT = Theme(
     panel="#e8e8e2",
     dark=False,
     variables={
+        "muted": "#6b7280",
+        "faint": "#a3a8b0",
         "block-cursor-background": "#cfdcf7",
         "block-cursor-foreground": "#0d1a33",
         "block-cursor-text-style": "none",

@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Protocol, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar
+
+from textual.screen import Screen, ScreenResultType
 
 from edgecron.api import Scheduler
+
+if TYPE_CHECKING:
+    from edgecron.tui.app import Dashboard
 
 T = TypeVar("T")
 
@@ -17,3 +22,21 @@ class Questions(Protocol):
         self, topic: str, question: Callable[[Scheduler], T], answer: Callable[[T], None]
     ) -> None:
         """Have a question answered; one of the same topic that was not begun is forgotten."""
+
+
+class AskingScreen(Screen[ScreenResultType]):
+    """A screen whose parts ask; an answer that comes after it has gone is dropped."""
+
+    app: Dashboard
+
+    def ask(
+        self, topic: str, question: Callable[[Scheduler], T], answer: Callable[[T], None]
+    ) -> None:
+        """Have a question answered; one of the same topic of this screen that was not begun is
+        forgotten."""
+
+        def answered(found: T) -> None:
+            if all(part.is_attached for part in (self, *self.children)):
+                answer(found)
+
+        self.app.ask(f"{id(self)} {topic}", question, answered)
