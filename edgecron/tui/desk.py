@@ -52,6 +52,11 @@ class Desk:
     def start(self) -> None:
         self._thread.start()
 
+    @property
+    def is_alive(self) -> bool:
+        """Whether its thread still runs."""
+        return self._thread.is_alive()
+
     def ask(
         self,
         topic: str,

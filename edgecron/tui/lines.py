@@ -135,6 +135,9 @@ class LineView(ScrollView, can_focus=True):
     BINDINGS: ClassVar[list[BindingType]] = bindings(
         "up", "down", "page_up", "page_down", "top", "bottom", "open", "mark", "mark_all"
     )
+    DEFAULT_CSS = """
+    LineView { overflow-x: hidden; scrollbar-size-vertical: 1; scrollbar-gutter: stable; }
+    """
     cursor: reactive[int] = reactive(0, repaint=False)
 
     class Moved(Message):
@@ -176,7 +179,9 @@ class LineView(ScrollView, can_focus=True):
                 self.set_reactive(LineView.cursor, found)
                 shift = found - self.cursor_on_screen - self.scroll_offset.y
                 self._resize(count)
-                self.scroll_to(y=self.scroll_offset.y + shift, animate=False, immediate=True)
+                self.scroll_to(
+                    y=self.scroll_offset.y + shift, animate=False, force=True, immediate=True
+                )
         self._resize(count)
         if self.cursor >= count:
             self.set_reactive(LineView.cursor, max(0, count - 1))
@@ -328,9 +333,9 @@ class LineView(ScrollView, can_focus=True):
     def _show_cursor(self) -> None:
         top = self.scroll_offset.y
         if self.cursor < top:
-            self.scroll_to(y=self.cursor, animate=False, immediate=True)
+            self.scroll_to(y=self.cursor, animate=False, force=True, immediate=True)
         elif self.cursor >= top + self.page:
-            self.scroll_to(y=self.cursor - self.page + 1, animate=False, immediate=True)
+            self.scroll_to(y=self.cursor - self.page + 1, animate=False, force=True, immediate=True)
 
     def action_up(self) -> None:
         self.cursor -= 1

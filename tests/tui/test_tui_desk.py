@@ -1,0 +1,145 @@
+"""The thread that asks the database for the screen."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from queue import Empty, Queue
+from threading import Event
+
+import pytest
+
+from edgecron.api import Scheduler
+from edgecron.errors import EdgecronError
+from edgecron.model import Job, JobKind, ScheduleSpec
+from edgecron.tui.desk import Desk
+
+BOUND_S = 20.0
+
+
+class Screen:
+    """Takes what a desk delivers, and does it when it is told to."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.delivered: Queue[Callable[[], None]] = Queue()
+        self.told: list[object] = []
+        self.desk = Desk(
+            lambda: Scheduler(path, must_exist=True),
+            deliver=self.delivered.put,
+            name="test-desk",
+            changed=lambda: self.told.append("changed"),
+        )
+        self.desk.start()
+
+    def ask(self, topic: str, question: Callable[[Scheduler], object]) -> None:
+        self.desk.ask(topic, question, answer=self.told.append, refused=self.told.append)
+
+    def next(self) -> object:
+        """What was told next."""
+        while not self.told:
+            self.delivered.get(timeout=BOUND_S)()
+        return self.told.pop(0)
+
+
+@pytest.fixture
+def screen(tmp_path: Path) -> Iterator[Screen]:
+    screen = Screen(tmp_path / "edge.db")
+    yield screen
+    screen.desk.close()
+
+
+def add(path: Path, name: str) -> None:
+    spec = ScheduleSpec(
+        name=name, triggers=("@daily",), job=Job(kind=JobKind.COMMAND, argv=("true",))
+    )
+    with Scheduler(path) as scheduler:
+        scheduler.add(spec)
+
+
+def names(scheduler: Scheduler) -> list[str]:
+    return [schedule.name for schedule in scheduler.schedules()]
+
+
+def test_a_question_is_answered_on_the_thread_that_takes_deliveries(screen: Screen) -> None:
+    add(screen.path, "backup")
+
+    screen.ask("names", names)
+
+    assert screen.next() == ["backup"]
+
+
+def test_what_others_commit_is_told_without_being_asked_for(screen: Screen) -> None:
+    add(screen.path, "backup")
+    screen.ask("names", names)
+    screen.next()
+
+    add(screen.path, "rotate")
+
+    assert screen.next() == "changed"
+    screen.ask("names", names)
+    assert screen.next() == ["backup", "rotate"]
+
+
+def test_a_question_of_the_same_topic_takes_the_place_of_one_not_begun(screen: Screen) -> None:
+    add(screen.path, "backup")
+    has_begun, go_on = Event(), Event()
+
+    def slow(scheduler: Scheduler) -> str:
+        has_begun.set()
+        assert go_on.wait(BOUND_S)
+        return "slow"
+
+    screen.ask("slow", slow)
+    assert has_begun.wait(BOUND_S)
+    for number in range(5):
+        screen.ask("number", lambda scheduler, number=number: number)
+    go_on.set()
+
+    assert [screen.next(), screen.next()] == ["slow", 4]
+    with pytest.raises(Empty):
+        screen.delivered.get_nowait()
+
+
+def test_a_database_that_is_not_there_is_told_and_found_when_it_comes(screen: Screen) -> None:
+    screen.ask("names", names)
+    error = screen.next()
+    assert isinstance(error, EdgecronError)
+
+    add(screen.path, "backup")
+    screen.ask("names", names)
+
+    assert screen.next() == ["backup"]
+
+
+def test_a_database_that_was_replaced_is_opened_anew(screen: Screen, tmp_path: Path) -> None:
+    add(screen.path, "backup")
+    screen.ask("names", names)
+    screen.next()
+    other = tmp_path / "other.db"
+    add(other, "restored")
+
+    for suffix in ("-wal", "-shm"):
+        screen.path.with_name(screen.path.name + suffix).unlink(missing_ok=True)
+    other.replace(screen.path)
+
+    seen: object = None
+    while seen != ["restored"]:
+        screen.ask("names", names)
+        seen = screen.next()
+
+
+def test_closing_does_not_wait_for_an_answer_that_nobody_needs(screen: Screen) -> None:
+    add(screen.path, "backup")
+    has_begun = Event()
+
+    def endless(scheduler: Scheduler) -> object:
+        has_begun.set()
+        return scheduler.store.find_schedules() and names(scheduler)
+
+    screen.ask("endless", endless)
+    assert has_begun.wait(BOUND_S)
+
+    screen.desk.close()
+
+    assert not screen.desk.is_alive

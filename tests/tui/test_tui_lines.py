@@ -1,0 +1,168 @@
+"""Lists of any length: how columns share the width, and what keys do to the cursor."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from math import inf
+
+from hypothesis import given
+from hypothesis import strategies as st
+from textual.app import App, ComposeResult
+
+from edgecron.tui.lines import GAP, Column, Line, LineView, first_of, last_of, share_out
+
+NAME = Column("NAME", 10, 20, share=1)
+COLUMNS = (Column("", 1, 1), NAME, Column("WHEN", 8, 12, drop=2), Column("NOTE", 6, 30, drop=1))
+
+
+class Letters:
+    """A source of many lines, which were all read."""
+
+    def __init__(self, keys: Sequence[int]) -> None:
+        self.keys = list(keys)
+        self.wanted: list[tuple[int, int]] = []
+
+    @property
+    def count(self) -> int:
+        return len(self.keys)
+
+    def line(self, index: int) -> Line | None:
+        key = self.keys[index]
+        return Line(key=key, cells=((("●", "good"),), ((f"line {key}", ""),), (), ()))
+
+    def index_of(self, key: int) -> int | None:
+        return self.keys.index(key) if key in self.keys else None
+
+    def want(self, first: int, last: int) -> None:
+        self.wanted.append((first, last))
+
+    def all_keys(self) -> Sequence[int]:
+        return self.keys
+
+    def nearest_s(self, first: int, last: int) -> float:
+        return inf
+
+
+class Shown(App[None]):
+    CSS = "LineView { height: 1fr; }"
+
+    def __init__(self, source: Letters) -> None:
+        super().__init__()
+        self.view = LineView(source, COLUMNS, id="letters", empty="nothing")
+        self.seen: list[str] = []
+
+    def compose(self) -> ComposeResult:
+        yield self.view
+
+
+def press(source: Letters, *keys: str) -> Shown:
+    """A list of ten lines on the screen, after some keys."""
+    app = Shown(source)
+
+    async def story() -> None:
+        async with app.run_test(size=(60, 11)) as pilot:
+            await pilot.press(*keys)
+            await pilot.pause()
+            app.seen = [
+                "".join(segment.text for segment in app.view.render_line(y)).rstrip()
+                for y in range(11)
+            ]
+
+    asyncio.run(story())
+    return app
+
+
+def test_columns_grow_up_to_what_they_can_use_and_then_share_the_rest() -> None:
+    widths = share_out(COLUMNS, 100)
+
+    assert widths == [1, 100 - 1 - 12 - 30 - 3 * GAP, 12, 30]
+
+
+def test_the_column_that_matters_least_is_left_out_first() -> None:
+    assert share_out(COLUMNS, 30)[2] == 0
+    assert share_out(COLUMNS, 30)[3] > 0
+    assert share_out(COLUMNS, 14)[2:] == [0, 0]
+
+
+@given(st.integers(1, 300))
+def test_columns_never_take_more_than_there_is_unless_the_last_ones_need_it(width: int) -> None:
+    widths = share_out(COLUMNS, width)
+    shown = [size for size in widths if size]
+
+    used = sum(shown) + GAP * (len(shown) - 1)
+
+    assert used <= max(width, 1 + GAP + NAME.least)
+    assert widths[1] >= NAME.least
+
+
+def test_spans_that_do_not_fit_show_that_they_go_on() -> None:
+    assert first_of([("abc", "x"), ("defgh", "y")], 6) == [("abc", "x"), ("de…", "y")]
+
+
+def test_of_bars_the_newest_are_kept() -> None:
+    assert last_of([("abc", "x"), ("def", "y")], 4) == [("c", "x"), ("def", "y")]
+
+
+def test_keys_move_the_cursor_and_the_window_follows() -> None:
+    source = Letters(range(1000))
+
+    app = press(source, "G")
+
+    assert app.view.cursor == 999
+    assert app.seen[-1].split() == ["●", "line", "999"]
+    assert source.wanted[-1][0] == 1000 - 10
+
+
+def test_a_page_is_what_fits_beside_the_heading() -> None:
+    assert press(Letters(range(50)), "ctrl+f", "j").view.cursor == 10 + 1
+    assert press(Letters(range(50)), "ctrl+f", "k", "g").view.cursor == 0
+
+
+def test_the_cursor_stays_on_its_line_when_others_come_before_it() -> None:
+    source = Letters(range(50))
+    app = Shown(source)
+
+    async def story() -> tuple[int, int, int, int]:
+        async with app.run_test(size=(60, 11)) as pilot:
+            await pilot.press("ctrl+f", "ctrl+f")
+            before = app.view.cursor - app.view.scroll_offset.y
+            source.keys[:0] = [900, 901, 902]
+            app.view.source_changed()
+            await pilot.pause()
+            after = app.view.cursor - app.view.scroll_offset.y
+            return app.view.cursor, source.keys[app.view.cursor], before, after
+
+    cursor, key, before, after = asyncio.run(story())
+
+    assert (cursor, key) == (23, 20)
+    assert before == after  # nothing jumps on the screen
+
+
+def test_on_the_first_line_the_cursor_stays_on_the_newest() -> None:
+    source = Letters(range(5))
+    app = Shown(source)
+
+    async def story() -> int:
+        async with app.run_test(size=(60, 11)) as pilot:
+            source.keys[:0] = [900]
+            app.view.source_changed()
+            await pilot.pause()
+            line = app.view.current()
+            return -1 if line is None else line.key
+
+    assert asyncio.run(story()) == 900
+
+
+def test_marked_lines_are_what_is_chosen() -> None:
+    assert press(Letters(range(5)), "space", "j", "space").view.chosen() == [0, 2]
+    assert press(Letters(range(5)), "j").view.chosen() == [1]
+    assert press(Letters(range(5)), "*").view.chosen() == [0, 1, 2, 3, 4]
+    assert press(Letters(range(5)), "*", "*").view.chosen() == [0]
+
+
+def test_an_empty_list_says_so_and_no_key_does_harm() -> None:
+    app = press(Letters(()), "j", "G", "enter", "space", "ctrl+f")
+
+    assert app.seen[1].strip() == "nothing"
+    assert app.view.cursor == 0
