@@ -18,6 +18,7 @@ from edgecron.tui.lines import LineView, Span
 from edgecron.tui.overview import Overview, overview_spans, read_overview
 from edgecron.tui.questions import AskingScreen
 from edgecron.tui.spans import SpanLine
+from edgecron.tui.week import WeekView
 
 _FIRST_LINES = 60
 _ENGINES_S = 10.0  # an engine that died commits nothing: it is looked for
@@ -62,6 +63,7 @@ class HomeScreen(AskingScreen[None]):
                 yield LineView(
                     self.upcoming, upcoming.COLUMNS, id="upcoming", empty="nothing to come"
                 )
+                yield WeekView(self, id="week")
             with Vertical(id="runs-pane", classes="pane"):
                 yield LineView(self.runs, runs.COLUMNS, id="runs", empty="nothing has run yet")
         yield SpanLine(id="status")
@@ -73,6 +75,7 @@ class HomeScreen(AskingScreen[None]):
         self.upcoming.read()
         self.schedules.read()
         self._read_overview()
+        self.query_one(WeekView).read()
         for name in _PANES:
             self.query_one(f"#{name}-pane").border_title = name.capitalize()
         self.query_one("#schedules", LineView).sorted_by = (1, False)
@@ -88,6 +91,7 @@ class HomeScreen(AskingScreen[None]):
         self.schedules.read()
         self.runs.read()
         self.upcoming.read()
+        self.query_one(WeekView).read()
         self._read_overview()
 
     def _show_trouble(self, error: EdgecronError | None) -> None:

@@ -9,6 +9,7 @@ from textual.theme import Theme
 
 LOOKS = (
     "dim",
+    "faint",
     "bold",
     "accent",
     "good",

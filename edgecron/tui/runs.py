@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from datetime import datetime, tzinfo
+from functools import partial
 from math import inf
+from typing import Any
 
 from edgecron.api import Scheduler
 from edgecron.browsing import RunBounds
@@ -17,13 +19,17 @@ from edgecron.safetext import clean
 from edgecron.tui.filters import Filter, RunQuestion
 from edgecron.tui.lines import Column, Line
 from edgecron.tui.looks import STATUS_GLYPHS
-from edgecron.tui.questions import Questions
+from edgecron.tui.pacing import Paced
+from edgecron.tui.questions import AskingScreen
 from edgecron.words.phrases import note_words
 from edgecron.words.times import near_time, short_duration
 
 _PAGE = 200
 _BESIDE = 60  # lines read beside those that are seen
 _MOST_KEPT = 1600
+
+_Found = tuple[list[Execution], RunBounds]
+_Ask = Callable[[Callable[[Scheduler], _Found], Callable[[_Found], None]], None]
 
 COLUMNS = (
     Column("", 1, 1),
@@ -41,13 +47,14 @@ class RunSource:
 
     def __init__(
         self,
-        questions: Questions,
+        screen: AskingScreen[Any],
         *,
         now: Callable[[], datetime],
         zone: tzinfo,
         changed: Callable[[], None],
     ) -> None:
-        self._questions = questions
+        self._questions = screen
+        self._paced: Paced[_Found] = Paced(screen, "runs")
         self._now = now
         self._zone = zone
         self._changed = changed
@@ -81,7 +88,7 @@ class RunSource:
             self._is_oldest = len(rows) < limit
             self._settle()
 
-        self._ask("runs", show, before_id=before, limit=limit)
+        self._ask(self._paced.ask, show, before_id=before, limit=limit)
 
     def line(self, index: int) -> Line | None:
         at = index - self._first
@@ -117,9 +124,13 @@ class RunSource:
         if last < self._first - _PAGE or first > end + _PAGE:
             self._jump(first)
         elif last + _BESIDE > end and not self._is_oldest:
-            self._ask("older runs", self._append, before_id=self._rows[-1].id, limit=_PAGE)
+            self._ask(
+                self._at_once("older runs"), self._append, before_id=self._rows[-1].id, limit=_PAGE
+            )
         elif first - _BESIDE < self._first and not self._is_newest:
-            self._ask("newer runs", self._prepend, after_id=self._rows[0].id, limit=_PAGE)
+            self._ask(
+                self._at_once("newer runs"), self._prepend, after_id=self._rows[0].id, limit=_PAGE
+            )
 
     def _append(self, rows: list[Execution], bounds: RunBounds) -> None:
         self._bounds = bounds
@@ -158,7 +169,7 @@ class RunSource:
                 self._first = max(self._first, self._count - len(rows))
             self._settle()
 
-        self._ask("runs", show, before_id=before_id, limit=_PAGE)
+        self._ask(self._at_once("runs"), show, before_id=before_id, limit=_PAGE)
 
     def _settle(self) -> None:
         """Say how many there are, by what is known now."""
@@ -174,7 +185,7 @@ class RunSource:
 
     def _ask(
         self,
-        topic: str,
+        ask: _Ask,
         show: Callable[[list[Execution], RunBounds], None],
         *,
         before_id: int | None = None,
@@ -183,7 +194,7 @@ class RunSource:
     ) -> None:
         question = self._question
 
-        def read(scheduler: Scheduler) -> tuple[list[Execution], RunBounds]:
+        def read(scheduler: Scheduler) -> _Found:
             asked = {} if question is None else _asked(scheduler, question)
             bounds = scheduler.run_bounds()
             if asked is None:
@@ -191,13 +202,16 @@ class RunSource:
             rows = scheduler.run_page(before_id=before_id, after_id=after_id, limit=limit, **asked)
             return rows, bounds
 
-        def answered(found: tuple[list[Execution], RunBounds]) -> None:
+        def answered(found: _Found) -> None:
             self._is_asking = False
             if question is self._question:
                 show(*found)
 
         self._is_asking = True
-        self._questions.ask(topic, read, answered)
+        ask(read, answered)
+
+    def _at_once(self, topic: str) -> _Ask:
+        return partial(self._questions.ask, topic)
 
     def _line_of(self, run: Execution) -> Line:
         now, zone = self._now(), self._zone

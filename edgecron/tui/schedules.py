@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from datetime import datetime, tzinfo
 from itertools import groupby
 from math import inf
+from typing import Any
 
 from edgecron.browsing import Recent, ScheduleLine, SortBy
 from edgecron.safetext import clean
@@ -14,7 +15,8 @@ from edgecron.standing import Idle, find_idle
 from edgecron.tui.filters import Filter
 from edgecron.tui.lines import Column, Line, Span
 from edgecron.tui.looks import STATE_GLYPHS, STATUS_GLYPHS
-from edgecron.tui.questions import Questions
+from edgecron.tui.pacing import Paced
+from edgecron.tui.questions import AskingScreen
 from edgecron.tui.sparkline import FAILED, OK, OTHER, sparkline
 from edgecron.words.phrases import is_overdue, trigger_words
 from edgecron.words.times import distance, near_time
@@ -50,13 +52,14 @@ class ScheduleSource:
 
     def __init__(
         self,
-        questions: Questions,
+        screen: AskingScreen[Any],
         *,
         now: Callable[[], datetime],
         zone: tzinfo,
         changed: Callable[[], None],
     ) -> None:
-        self._questions = questions
+        self._questions = screen
+        self._paced: Paced[array[int]] = Paced(screen, "schedule order")
         self._now = now
         self._zone = zone
         self._changed = changed
@@ -94,8 +97,7 @@ class ScheduleSource:
             self._ask_lines(list(self._slice(self._seen)))
             self._changed()
 
-        self._questions.ask(
-            "schedule order",
+        self._paced.ask(
             lambda scheduler: scheduler.schedule_order(
                 sort,
                 is_descending=is_descending,

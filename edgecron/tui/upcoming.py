@@ -6,11 +6,13 @@ from collections.abc import Callable, Sequence
 from datetime import datetime, tzinfo
 from itertools import islice
 from math import inf
+from typing import Any
 
 from edgecron.api import Scheduler
 from edgecron.safetext import clean
 from edgecron.tui.lines import Column, Line
-from edgecron.tui.questions import Questions
+from edgecron.tui.pacing import Paced
+from edgecron.tui.questions import AskingScreen
 from edgecron.upcoming import UpcomingFire
 from edgecron.words.phrases import is_overdue, moved_words
 from edgecron.words.times import distance, near_time
@@ -30,13 +32,13 @@ class UpcomingSource:
 
     def __init__(
         self,
-        questions: Questions,
+        screen: AskingScreen[Any],
         *,
         now: Callable[[], datetime],
         zone: tzinfo,
         changed: Callable[[], None],
     ) -> None:
-        self._questions = questions
+        self._paced: Paced[tuple[UpcomingFire, ...]] = Paced(screen, "upcoming")
         self._now = now
         self._zone = zone
         self._changed = changed
@@ -52,7 +54,7 @@ class UpcomingSource:
         def next_fires(scheduler: Scheduler) -> tuple[UpcomingFire, ...]:
             return tuple(islice(scheduler.next_fires(), _MOST))
 
-        self._questions.ask("upcoming", next_fires, self._take)
+        self._paced.ask(next_fires, self._take)
 
     def _take(self, fires: tuple[UpcomingFire, ...]) -> None:
         self.fires = fires

@@ -1,0 +1,60 @@
+"""Asking again and again, no more often than the cost of an answer allows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from edgecron.api import Scheduler
+
+if TYPE_CHECKING:
+    from textual.timer import Timer
+
+    from edgecron.tui.questions import AskingScreen
+
+T = TypeVar("T")
+
+_MOST_BUSY = 0.05  # of the time may go into answers to one question
+
+
+class Paced(Generic[T]):
+    """A question that is asked whenever something changes. What is asked too early waits, and
+    only the last of what waits is asked.
+
+    `least_s` is the least time between two.
+    """
+
+    def __init__(self, screen: AskingScreen[Any], topic: str, *, least_s: float = 0.0) -> None:
+        self._screen = screen
+        self._topic = topic
+        self._least_ms = least_s * 1000
+        self._next_ms = 0.0
+        self._timer: Timer | None = None
+
+    def ask(self, question: Callable[[Scheduler], T], answer: Callable[[T], None]) -> None:
+        """Ask now, or as soon as it may be."""
+        if self._timer is not None:
+            self._timer.stop()
+            self._timer = None
+        wait_ms = self._next_ms - self._screen.app.clock.monotonic_ms()
+        if wait_ms > 0:
+            self._timer = self._screen.set_timer(
+                wait_ms / 1000, lambda: self._ask(question, answer)
+            )
+        else:
+            self._ask(question, answer)
+
+    def _ask(self, question: Callable[[Scheduler], T], answer: Callable[[T], None]) -> None:
+        clock = self._screen.app.clock
+
+        def timed(scheduler: Scheduler) -> tuple[T, int]:
+            begun_ms = clock.monotonic_ms()
+            found = question(scheduler)
+            return found, clock.monotonic_ms() - begun_ms
+
+        def answered(found: tuple[T, int]) -> None:
+            pause_ms = max(self._least_ms, found[1] / _MOST_BUSY)
+            self._next_ms = clock.monotonic_ms() + pause_ms
+            answer(found[0])
+
+        self._screen.ask(self._topic, timed, answered)

@@ -1,0 +1,97 @@
+"""How busy the coming week is: a day to a line, an hour to a column."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime, timedelta, tzinfo
+from typing import TYPE_CHECKING, Any
+
+from edgecron.api import Scheduler
+from edgecron.busy.tally import WeekHeat
+from edgecron.tui.heat import shade
+from edgecron.tui.lines import Span
+from edgecron.tui.spans import SpanLine
+
+if TYPE_CHECKING:
+    from edgecron.tui.questions import AskingScreen
+
+_LEAST_S = 10.0
+_MOST_BUSY = 0.01  # of the time may go into counting it anew
+_CELLS = ("·", "░", "▒", "▓", "█")  # the shades are told by their letters too
+_LOOKS = ("faint", "heat1", "heat2", "heat3", "heat4")
+_HOURS = 24
+
+
+class WeekView(SpanLine):
+    """The heat of seven days; nothing before it is known.
+
+    It is counted in slices on the desk, and at most so often that it costs a hundredth of the time.
+    """
+
+    DEFAULT_CSS = "WeekView { height: 8; }"
+
+    def __init__(self, screen: AskingScreen[Any], *, id: str) -> None:
+        super().__init__(id=id)
+        self._asking = screen
+        self._heat: WeekHeat | None = None
+        self._slices: Iterator[WeekHeat | None] | None = None
+        self._spent_ms = 0
+        self._next_ms = 0
+
+    def read(self) -> None:
+        """Count it anew, where it is time to."""
+        clock = self._asking.app.clock
+        if self._slices is None and clock.monotonic_ms() >= self._next_ms:
+            self._spent_ms = 0
+            self._go_on()
+
+    def _go_on(self) -> None:
+        clock = self._asking.app.clock
+
+        def next_slice(scheduler: Scheduler) -> WeekHeat | None:
+            begun_ms = clock.monotonic_ms()
+            if self._slices is None:
+                self._slices = scheduler.week_heat()
+            found = next(self._slices)
+            self._spent_ms += clock.monotonic_ms() - begun_ms
+            return found
+
+        self._asking.ask("week", next_slice, self._take)
+
+    def _take(self, found: WeekHeat | None) -> None:
+        if found is None:
+            self._go_on()
+            return
+        self._slices = None
+        pause_ms = max(_LEAST_S * 1000, self._spent_ms / _MOST_BUSY)
+        self._next_ms = self._asking.app.clock.monotonic_ms() + round(pause_ms)
+        self._heat = found
+        app = self._asking.app
+        self.show(*week_lines(found, now=app.now(), zone=app.zone, width=self.size.width))
+
+    def on_resize(self) -> None:
+        if self._heat is not None:
+            app = self._asking.app
+            lines = week_lines(self._heat, now=app.now(), zone=app.zone, width=self.size.width)
+            self.show(*lines)
+
+
+def week_lines(heat: WeekHeat, *, now: datetime, zone: tzinfo, width: int) -> list[list[Span]]:
+    """A line of hours, and one for each day; where there is room an hour has two columns."""
+    per_hour = 2 if width >= 6 + 2 * _HOURS else 1
+    most = max(max(day) for day in heat.counts)
+    hours = "".join(f"{hour:<{6 * per_hour}}" for hour in range(0, _HOURS, 6))
+    lines: list[list[Span]] = [[(f" {'':<4}{hours}", "dim")]]
+    current = now.astimezone(zone)
+    for number, counts in enumerate(heat.counts):
+        day = heat.first_day + timedelta(days=number)
+        is_today = day == current.date()
+        spans: list[Span] = [(f" {day:%a} ", "bold" if is_today else "dim")]
+        for hour, count in enumerate(counts):
+            depth = shade(count, most)
+            if is_today and hour < current.hour:
+                spans.append((" " * per_hour, ""))
+            else:
+                spans.append((_CELLS[depth] * per_hour, _LOOKS[depth]))
+        lines.append(spans)
+    return lines
