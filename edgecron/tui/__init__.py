@@ -1,6 +1,8 @@
 """The dashboard: what will happen and what happened, on a terminal. It reads through `api` alone.
 
-    app.py        the application: themes, keys, the two desks, what went wrong
+    app.py        the application: themes, keys, its first screen
+    host.py       what screens stand on: the clock, the two desks, what went wrong
+    questions.py  how screens ask; pacing.py: no more often than it costs
     desk.py       a thread with a database of its own, which answers questions
     home.py       the first screen: schedules, upcoming, runs
     lines.py      lists of any length; spans.py: single lines of text in looks
@@ -8,7 +10,8 @@
     overview.py   engines and what is active, for the status line
     looks.py      looks, glyphs, themes
     keys.py       the keys of actions, as the configuration has them
-    filters.py sparkline.py heat.py timeline.py printed.py     pure parts
+    week.py       how busy the coming week is
+    filters.py sparkline.py heat.py     pure parts
 
 Nothing here queries on the screen's thread: a question goes to a desk, and its answer comes back
 as frozen values. Text of others is cleaned before it becomes a span, and never is markup.

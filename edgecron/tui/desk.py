@@ -84,6 +84,7 @@ class Desk:
     def _serve(self) -> None:
         try:
             while (question := self._next()) is not None:
+                self._look()  # A database that was replaced would go on answering.
                 self._answer(question)
         finally:
             self._let_go()

@@ -6,19 +6,11 @@ from edgecron.config.actions import ACTIONS
 from edgecron.tui.lines import Span
 
 # An action, and its short name at the bottom.
-_EVERYWHERE = (("palette", "all actions"), ("help", "keys"), ("quit", "quit"))
+_EVERYWHERE = (("quit", "quit"),)
 _PLACES: dict[str, tuple[tuple[str, str], ...]] = {
-    "schedules": (
-        ("open", "details"),
-        ("run", "run now"),
-        ("add", "add"),
-        ("edit", "edit"),
-        ("pause", "pause"),
-        ("filter", "filter"),
-        ("sort", "sort"),
-    ),
-    "upcoming": (("open", "details"), ("run", "run now"), ("reschedule", "move")),
-    "runs": (("open", "output"), ("cancel", "cancel"), ("filter", "filter")),
+    "schedules": (("sort", "sort"),),
+    "upcoming": (),
+    "runs": (),
 }
 _SHOWN = {"enter": "⏎", "escape": "esc", "space": "␣", "delete": "del"}
 

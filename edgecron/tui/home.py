@@ -86,7 +86,7 @@ class HomeScreen(AskingScreen[None]):
     def _read_overview(self) -> None:
         self.ask("overview", read_overview, self._show_overview)
 
-    def on_dashboard_changed(self) -> None:
+    def on_changed(self) -> None:
         self._show_trouble(self.app.trouble)
         self.schedules.read()
         self.runs.read()

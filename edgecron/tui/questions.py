@@ -3,31 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TypeVar
 
 from textual.screen import Screen, ScreenResultType
 
 from edgecron.api import Scheduler
-
-if TYPE_CHECKING:
-    from edgecron.tui.app import Dashboard
+from edgecron.tui.host import Host
 
 T = TypeVar("T")
-
-
-class Questions(Protocol):
-    """Whoever takes questions to a desk, and tells people what went wrong."""
-
-    def ask(
-        self, topic: str, question: Callable[[Scheduler], T], answer: Callable[[T], None]
-    ) -> None:
-        """Have a question answered; one of the same topic that was not begun is forgotten."""
 
 
 class AskingScreen(Screen[ScreenResultType]):
     """A screen whose parts ask; an answer that comes after it has gone is dropped."""
 
-    app: Dashboard
+    app: Host
 
     def ask(
         self, topic: str, question: Callable[[Scheduler], T], answer: Callable[[T], None]

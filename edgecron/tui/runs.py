@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from datetime import datetime, tzinfo
 from functools import partial
 from math import inf
-from typing import Any
+from typing import Any, NamedTuple
 
 from edgecron.api import Scheduler
 from edgecron.browsing import RunBounds
@@ -195,12 +195,9 @@ class RunSource:
         question = self._question
 
         def read(scheduler: Scheduler) -> _Found:
-            asked = {} if question is None else _asked(scheduler, question)
             bounds = scheduler.run_bounds()
-            if asked is None:
-                return [], bounds
-            rows = scheduler.run_page(before_id=before_id, after_id=after_id, limit=limit, **asked)
-            return rows, bounds
+            page = _Page(question, before_id=before_id, after_id=after_id, limit=limit)
+            return _find(scheduler, page), bounds
 
         def answered(found: _Found) -> None:
             self._is_asking = False
@@ -234,20 +231,31 @@ class RunSource:
         )
 
 
-def _asked(scheduler: Scheduler, question: RunQuestion) -> dict[str, object] | None:
-    """A question in the words of `run_page`; None where no schedule has such a name."""
-    asked: dict[str, object] = {
-        "statuses": question.statuses,
-        "causes": question.causes,
-        "reasons": question.reasons,
-    }
-    matches = question.matches_name
-    if matches is not None:
-        ids = [key for key, name in scheduler.names_of_all() if matches(name)]
+class _Page(NamedTuple):
+    question: RunQuestion | None
+    before_id: int | None
+    after_id: int | None
+    limit: int
+
+
+def _find(scheduler: Scheduler, page: _Page) -> list[Execution]:
+    question = page.question or RunQuestion()
+    if question.is_impossible:
+        return []
+    ids = None
+    if question.matches_name is not None:
+        ids = scheduler.schedule_ids_named(question.matches_name)
         if not ids:
-            return None
-        asked["schedule_ids"] = ids
-    return asked
+            return []
+    return scheduler.run_page(
+        before_id=page.before_id,
+        after_id=page.after_id,
+        limit=page.limit,
+        statuses=question.statuses,
+        schedule_ids=ids,
+        causes=question.causes,
+        reasons=question.reasons,
+    )
 
 
 def _note(run: Execution, *, now: datetime, zone: tzinfo) -> str:

@@ -9,7 +9,7 @@ from itertools import groupby
 from math import inf
 from typing import Any
 
-from edgecron.browsing import Recent, ScheduleLine, SortBy
+from edgecron.browsing import Recent, ScheduleLine, ScheduleState, SortBy, state_of
 from edgecron.safetext import clean
 from edgecron.standing import Idle, find_idle
 from edgecron.tui.filters import Filter
@@ -157,13 +157,11 @@ class ScheduleSource:
 
     def _line_of(self, found: ScheduleLine) -> Line:
         now, standing = self._now(), found.standing
-        state = state_of(found, now=now)
-        glyph = STATE_GLYPHS[state]
-        coming, at = next_spans(found, state, now=now, zone=self._zone)
+        coming, at = next_spans(found, now=now, zone=self._zone)
         return Line(
             key=found.id,
             cells=(
-                (glyph,),
+                (glyph_of(found, now=now),),
                 ((clean(standing.name), "bold"),),
                 ((clean(trigger_words(standing)), "dim"),),
                 (coming,),
@@ -175,26 +173,19 @@ class ScheduleSource:
         )
 
 
-def state_of(found: ScheduleLine, *, now: datetime) -> str:
-    """`running`, or the state that a filter knows, as STATE_GLYPHS has them."""
-    standing = found.standing
-    if standing.trigger_error is not None:
-        return "broken"
-    if found.active:
-        return "running"
-    if not standing.enabled or (standing.paused_until is not None and standing.paused_until > now):
-        return "paused"
-    if find_idle(standing, now=now) in (Idle.MAX_RUNS, Idle.ENDED, Idle.DONE):
-        return "done"
-    return "active"
+def glyph_of(found: ScheduleLine, *, now: datetime) -> Span:
+    """How a schedule stands, in one letter: what runs before all else that is well."""
+    state = state_of(found.standing, now=now)
+    is_busy = found.active and state is not ScheduleState.BROKEN
+    return STATE_GLYPHS["running" if is_busy else state.value]
 
 
-def next_spans(found: ScheduleLine, state: str, *, now: datetime, zone: tzinfo) -> tuple[Span, str]:
+def next_spans(found: ScheduleLine, *, now: datetime, zone: tzinfo) -> tuple[Span, str]:
     """How far the next run is, or why none is to come; and its time."""
     standing = found.standing
-    if state == "broken":
-        return ("broken", "bad"), ""
     idle = find_idle(standing, now=now)
+    if idle is Idle.BROKEN:
+        return ("broken", "bad"), ""
     if idle is not None:
         words = {
             Idle.PAUSED: "paused",
@@ -208,7 +199,7 @@ def next_spans(found: ScheduleLine, state: str, *, now: datetime, zone: tzinfo) 
     at = near_time(standing.next_run_at, zone=zone, now=now)
     if is_overdue(standing.next_run_at, now):
         return ("overdue", "bad"), at
-    look = "warn" if state == "paused" else ""
+    look = "warn" if state_of(standing, now=now) is ScheduleState.PAUSED else ""
     return (distance(standing.next_run_at, now), look), at
 
 

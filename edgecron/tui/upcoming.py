@@ -18,6 +18,7 @@ from edgecron.words.phrases import is_overdue, moved_words
 from edgecron.words.times import distance, near_time
 
 _MOST = 300
+_MOST_LOOKED_AT = 5000
 
 COLUMNS = (
     Column("IN", 10, 11),
@@ -51,10 +52,7 @@ class UpcomingSource:
     def read(self) -> None:
         """Read the next fires anew."""
 
-        def next_fires(scheduler: Scheduler) -> tuple[UpcomingFire, ...]:
-            return tuple(islice(scheduler.next_fires(), _MOST))
-
-        self._paced.ask(next_fires, self._take)
+        self._paced.ask(_find_next, self._take)
 
     def _take(self, fires: tuple[UpcomingFire, ...]) -> None:
         self.fires = fires
@@ -91,6 +89,22 @@ class UpcomingSource:
 
     def want(self, first: int, last: int) -> None:
         """All there is has been read."""
+
+
+def _find_next(scheduler: Scheduler) -> tuple[UpcomingFire, ...]:
+    """The next fires; of those of a schedule that are overdue the first one, as they become one."""
+    now = scheduler.now()
+    fires: list[UpcomingFire] = []
+    overdue: set[str] = set()
+    for fire in islice(scheduler.next_fires(), _MOST_LOOKED_AT):
+        if is_overdue(fire.due_at, now):
+            if fire.schedule in overdue:
+                continue
+            overdue.add(fire.schedule)
+        fires.append(fire)
+        if len(fires) == _MOST:
+            break
+    return tuple(fires)
 
 
 def _key(fire: UpcomingFire) -> int:
