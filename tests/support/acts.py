@@ -46,7 +46,7 @@ ACTS: dict[str, tuple[str, ...]] = {
     "check": ("check", "30 2 * * *"),
 }
 # They go on until they are told to end, and have tests of their own.
-LASTING = {"daemon", "demo"}
+LASTING = {"daemon", "demo", "tui"}
 
 
 class World:
