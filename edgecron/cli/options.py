@@ -105,8 +105,7 @@ def parse(session: Session, argv: list[str]) -> tuple[ModuleType, argparse.Names
     _check_encoding(argv)
     rest = _take_globals(session, before)
     if not rest:
-        # With no verb: status. On a terminal the dashboard comes here when there is one.
-        rest = ["status"]
+        rest = [_default_verb(session)]
     verb = rest[0]
     if verb in ("-h", "--help", "help"):
         return import_module("edgecron.cli.help_"), argparse.Namespace(words=rest[1:])
@@ -122,6 +121,15 @@ def parse(session: Session, argv: list[str]) -> tuple[ModuleType, argparse.Names
         raise UsageError(f"{verb} takes no command after --", hint=f"see: edgecron {verb} --help")
     args.argv = after
     return module, args
+
+
+def _default_verb(session: Session) -> str:
+    """With no verb: the dashboard on a terminal that can show it, else how it stands."""
+    if session.is_json:
+        return "status"
+    from edgecron.cli.terminals import may_show_dashboard
+
+    return "tui" if may_show_dashboard() else "status"
 
 
 def parser_of(verb: str) -> tuple[ModuleType, Parser]:

@@ -13,12 +13,16 @@ from __future__ import annotations
 import os
 import sys
 from argparse import ArgumentParser, Namespace
+from typing import TYPE_CHECKING
 
-from edgecron.cli.options import UsageError
 from edgecron.cli.session import Session
+
+if TYPE_CHECKING:
+    from edgecron.tui.app import Dashboard
 
 LIVES_LONG = True
 USAGE = ""
+_DRIVER = "TEXTUAL_DRIVER"  # who sets it draws elsewhere than on a terminal, as in a browser
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -26,24 +30,49 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def run(cli: Session, args: Namespace) -> int:
-    if not (sys.stdin.isatty() and sys.stdout.isatty()):
-        raise UsageError(
-            "the dashboard needs a terminal", hint=f"see instead: {cli.command('status')}"
-        )
-    if os.environ.get("TERM", "dumb") in ("dumb", "unknown", ""):
-        raise UsageError(
-            "the dashboard needs a terminal that can move its cursor, and TERM says that this one"
-            " can't",
-            hint=f"see instead: {cli.command('status')}",
-        )
+    from edgecron.cli.terminals import find_unfit
+
+    is_elsewhere = bool(os.environ.get(_DRIVER))
+    unfit = None if is_elsewhere else find_unfit()
+    if unfit is not None:
+        raise unfit
+    is_colored = cli.use_color(sys.stderr)
+    if not is_colored:
+        os.environ["NO_COLOR"] = "1"  # What is started from here, as $PAGER, has none either.
+    dashboard = _dashboard(cli, is_colored=is_colored, is_elsewhere=is_elsewhere)
+    dashboard.run()
+    if dashboard.crash is not None:
+        return _tell_crash(cli, dashboard.crash)
+    return dashboard.return_code or 0
+
+
+def _dashboard(cli: Session, *, is_colored: bool, is_elsewhere: bool) -> Dashboard:
     from edgecron.api import Scheduler
     from edgecron.clock import SystemClock
     from edgecron.tui.app import Dashboard
+    from edgecron.tui.keys import keys_of
+    from edgecron.tui.terminal import TerminalDriver
+    from edgecron.tui.themes import theme_of
 
-    path = cli.database_path()
-    cli.close()
-    dashboard = Dashboard(
-        lambda: Scheduler(path, must_exist=True), clock=SystemClock(), zone=cli.zone()
+    config, path = cli.config(), cli.database_path()
+    return Dashboard(
+        lambda: Scheduler(path, must_exist=True),
+        clock=SystemClock(),
+        zone=cli.zone(),
+        theme=theme_of(config, os.environ, is_colored=is_colored),
+        keys=keys_of(config),
+        is_colored=is_colored,
+        driver_class=None if is_elsewhere else TerminalDriver,
     )
-    dashboard.run()
-    return dashboard.return_code or 0
+
+
+def _tell_crash(cli: Session, crash: BaseException) -> int:
+    """What went wrong, on a terminal that is as it was before."""
+    from edgecron.cli.streams import show_crash
+
+    show_crash(type(crash), crash, crash.__traceback__)
+    cli.say(
+        f"edgecron: the dashboard failed by a defect of ours, {type(crash).__name__}; engines and"
+        " runs go on; please report the lines above"
+    )
+    return 1

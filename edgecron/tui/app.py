@@ -6,8 +6,9 @@ from collections.abc import Callable, Mapping
 from datetime import tzinfo
 from typing import ClassVar, TypeVar
 
-from textual.binding import BindingType
+from textual.binding import Binding, BindingType
 from textual.color import Color
+from textual.driver import Driver
 
 from edgecron.api import Scheduler
 from edgecron.clock import Clock
@@ -15,7 +16,7 @@ from edgecron.tui.bindings import bindings, keymap
 from edgecron.tui.home import HomeScreen
 from edgecron.tui.host import Host
 from edgecron.tui.keys import DEFAULT_KEYS
-from edgecron.tui.looks import DARK, LIGHT
+from edgecron.tui.looks import DARK, THEMES
 
 T = TypeVar("T")
 
@@ -37,7 +38,11 @@ class Dashboard(Host):
     TITLE = "edgecron"
     CSS_PATH = "dashboard.tcss"
     ENABLE_COMMAND_PALETTE = False
-    BINDINGS: ClassVar[list[BindingType]] = bindings("quit")
+    BINDINGS: ClassVar[list[BindingType]] = [
+        *bindings("quit"),
+        # As everywhere else on a terminal, and therefore none of the keys that may be changed.
+        Binding("ctrl+z", "suspend_process", show=False),
+    ]
 
     def __init__(
         self,
@@ -47,10 +52,14 @@ class Dashboard(Host):
         zone: tzinfo,
         theme: str = DARK.name,
         keys: Mapping[str, tuple[str, ...]] = DEFAULT_KEYS,
+        is_colored: bool = True,
+        driver_class: type[Driver] | None = None,
     ) -> None:
-        super().__init__(opened, clock=clock, zone=zone)
-        self.register_theme(DARK)
-        self.register_theme(LIGHT)
+        super().__init__(
+            opened, clock=clock, zone=zone, is_colored=is_colored, driver_class=driver_class
+        )
+        for each in THEMES:
+            self.register_theme(each)
         self.theme = theme
         self.set_keymap(keymap(keys))
 

@@ -79,7 +79,8 @@ class Desk:
             self._bell.notify()
         if scheduler is not None:
             scheduler.interrupt()
-        self._thread.join(_JOIN_S)
+        if self._thread.ident is not None:  # else it was never started
+            self._thread.join(_JOIN_S)
 
     def _serve(self) -> None:
         try:

@@ -7,6 +7,7 @@ from datetime import datetime, tzinfo
 from typing import TypeVar
 
 from textual.app import App
+from textual.driver import Driver
 from textual.message import Message
 
 from edgecron.api import Scheduler
@@ -14,6 +15,7 @@ from edgecron.clock import Clock
 from edgecron.errors import EdgecronError
 from edgecron.timetext import from_ms
 from edgecron.tui.desk import Desk
+from edgecron.tui.themes import no_color_where
 
 T = TypeVar("T")
 
@@ -34,13 +36,26 @@ class Host(App[None]):
     """An application with a database: one desk reads, the other one writes.
 
     `opened` makes a Scheduler of it, on whichever thread asks. `trouble` is what keeps it from
-    being read; None where nothing does.
+    being read; None where nothing does. `driver_class` holds the terminal, None is Textual's own.
+    `crash` is what went wrong where it has ended by a defect of ours.
     """
 
-    def __init__(self, opened: Callable[[], Scheduler], *, clock: Clock, zone: tzinfo) -> None:
-        super().__init__()
+    def __init__(
+        self,
+        opened: Callable[[], Scheduler],
+        *,
+        clock: Clock,
+        zone: tzinfo,
+        is_colored: bool = True,
+        driver_class: type[Driver] | None = None,
+    ) -> None:
+        with no_color_where(not is_colored):
+            # Without colours Textual would draw in shades of grey, were it not told to leave the
+            # terminal's own as they are.
+            super().__init__(driver_class=driver_class, ansi_color=None if is_colored else True)
         self.clock = clock
         self.zone = zone
+        self.crash: BaseException | None = None
         self.trouble: EdgecronError | None = None
         self._reader = Desk(
             opened, deliver=self.deliver, name="dashboard-reader", changed=self.tell_changed
@@ -101,3 +116,12 @@ class Host(App[None]):
         if not is_same:
             self.trouble = error
             self.tell_changed()
+
+    def _handle_exception(self, error: Exception) -> None:
+        # Of Textual: what it shows would quote the values of our variables, names and output of
+        # others among them, as they are. Whoever runs us tells it, when the terminal is restored.
+        self.crash = error
+        super()._handle_exception(error)
+
+    def _fatal_error(self) -> None:
+        self._close_messages_no_wait()

@@ -97,3 +97,41 @@ LIGHT = Theme(
         "scrollbar-active": "#2457c5",
     },
 )
+# The terminal's own sixteen colours and its own ground, whatever they are: nothing is drawn that
+# depends on which of them is light and which is dark.
+TERMINAL = Theme(
+    name="terminal",
+    ansi=True,
+    primary="ansi_blue",
+    secondary="ansi_cyan",
+    accent="ansi_magenta",
+    warning="ansi_yellow",
+    error="ansi_red",
+    success="ansi_green",
+    foreground="ansi_default",
+    background="ansi_default",
+    surface="ansi_default",
+    panel="ansi_default",
+    boost="ansi_default",
+    variables={
+        "ansi-background": "ansi_default",
+        "ansi-foreground": "ansi_default",
+        "block-cursor-background": "ansi_default",
+        "block-cursor-foreground": "ansi_default",
+        "block-cursor-text-style": "reverse",
+        "border": "ansi_blue",
+        "border-blurred": "ansi_bright_black",
+        "input-cursor-background": "ansi_default",
+        "input-cursor-foreground": "ansi_default",
+        "input-cursor-text-style": "reverse",
+        "input-selection-background": "ansi_blue",
+        "input-selection-foreground": "ansi_bright_white",
+        "screen-selection-background": "ansi_blue",
+        "screen-selection-foreground": "ansi_bright_white",
+        "scrollbar": "ansi_bright_black",
+        "scrollbar-background": "ansi_default",
+        "scrollbar-hover": "ansi_blue",
+        "scrollbar-active": "ansi_blue",
+    },
+)
+THEMES = (DARK, LIGHT, TERMINAL)

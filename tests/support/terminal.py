@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import pty
 import select
+import struct
 import subprocess
 import sys
+import termios
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 BOUND_S = 30.0
 PROGRAM = (sys.executable, "-m", "edgecron")
@@ -23,12 +27,21 @@ def on_terminal(environment: dict[str, str], *words: str) -> Iterator[int]:
 
 @contextmanager
 def process_on_terminal(
-    environment: dict[str, str], *words: str
+    environment: dict[str, str],
+    *words: str,
+    size: tuple[int, int] = (80, 24),
+    program: Path | None = None,
 ) -> Iterator[tuple[int, subprocess.Popen[bytes]]]:
-    """The same, with the process beside it."""
+    """The same, with the process beside it.
+
+    `size` is columns and rows; `program` the folder that the package is taken from, None for the
+    one that is tested.
+    """
     outer, inner = pty.openpty()
+    resize(inner, size)
     process = subprocess.Popen(
         [*PROGRAM, *words],
+        cwd=program,  # the first place that `-m` looks at
         env=environment,
         stdin=inner,
         stdout=inner,
@@ -43,6 +56,12 @@ def process_on_terminal(
         process.kill()
         process.wait()
         os.close(outer)
+
+
+def resize(outer: int, size: tuple[int, int]) -> None:
+    """Give a terminal so many columns and rows. Whoever reads it is told by SIGWINCH alone."""
+    columns, rows = size
+    fcntl.ioctl(outer, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
 
 
 def read_until(outer: int, text: str | None) -> str:

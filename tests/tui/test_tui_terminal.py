@@ -1,0 +1,233 @@
+"""The dashboard on a real terminal: when it opens there, and how it leaves it."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import termios
+from pathlib import Path
+
+import pytest
+
+from support.program import copied_program
+from support.terminal import (
+    BOUND_S,
+    PROGRAM,
+    on_terminal,
+    process_on_terminal,
+    read_until,
+)
+
+_ENTERED = "\x1b[?1049h"
+_LEFT = "\x1b[?1049l"
+_SHOWN = "backup"  # the name of the only schedule
+_COLOUR = re.compile(r"\x1b\[(?:\d+;)*(?:3[0-8]|4[0-8]|9\d|10\d)[;m]")
+
+
+@pytest.fixture
+def environment(tmp_path: Path) -> dict[str, str]:
+    """A terminal of many colours, and a database with one schedule."""
+    environment = {
+        **{key: value for key, value in os.environ.items() if key not in ("NO_COLOR", "COLORTERM")},
+        "EDGECRON_DB": str(tmp_path / "edgecron.db"),
+        "TZ": "UTC",
+        "TERM": "xterm-256color",
+    }
+    words = ("add", "backup", "--every", "1h", "--", "true")
+    subprocess.run([*PROGRAM, *words], env=environment, capture_output=True, check=True)
+    return environment
+
+
+def test_edgecron_alone_opens_the_dashboard_on_a_terminal(environment: dict[str, str]) -> None:
+    with on_terminal(environment) as outer:
+        shown = read_until(outer, _SHOWN)
+        os.write(outer, b"q")
+        read_until(outer, None)
+
+    assert _ENTERED in shown
+
+
+@pytest.mark.failure(73)
+@pytest.mark.parametrize(
+    "change", [{"TERM": "dumb"}, {"TERM": ""}, {"PYTHONIOENCODING": "latin-1"}]
+)
+def test_edgecron_alone_tells_how_it_stands_where_no_dashboard_can_be_drawn(
+    environment: dict[str, str], change: dict[str, str]
+) -> None:
+    with on_terminal({**environment, **change}) as outer:
+        shown = read_until(outer, None)
+
+    assert "1 schedule" in shown
+    assert _ENTERED not in shown
+
+
+def test_edgecron_alone_gives_json_where_that_is_asked_for(environment: dict[str, str]) -> None:
+    with on_terminal(environment, "--json") as outer:
+        shown = read_until(outer, None)
+
+    assert json.loads(shown)[0]["schedules"] == 1
+
+
+@pytest.mark.failure(73)
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"TERM": "dumb"}, "edgecron tui --plain"),
+        ({"PYTHONIOENCODING": "latin-1"}, "LC_ALL=C.UTF-8"),
+    ],
+)
+def test_a_terminal_that_can_t_show_it_is_refused_with_what_to_do(
+    environment: dict[str, str], change: dict[str, str], said: str
+) -> None:
+    with process_on_terminal({**environment, **change}, "tui") as (outer, process):
+        shown = read_until(outer, None)
+        code = process.wait(BOUND_S)
+
+    assert code == 2
+    assert said in shown
+    assert _ENTERED not in shown
+
+
+def test_what_is_no_terminal_is_refused(environment: dict[str, str]) -> None:
+    ended = subprocess.run(
+        [*PROGRAM, "tui"], env=environment, capture_output=True, text=True, check=False
+    )
+
+    assert ended.returncode == 2
+    assert "needs a terminal" in ended.stderr
+
+
+@pytest.mark.parametrize("how", [b"q", b"\x11", signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
+def test_leaving_it_leaves_the_terminal_as_it_was(
+    environment: dict[str, str], how: bytes | signal.Signals
+) -> None:
+    with process_on_terminal(environment, "tui") as (outer, process):
+        before = termios.tcgetattr(outer)
+        read_until(outer, _SHOWN)
+        during = termios.tcgetattr(outer)
+        if isinstance(how, bytes):
+            os.write(outer, how)
+        else:
+            process.send_signal(how)
+        shown = read_until(outer, None)
+        after = termios.tcgetattr(outer)
+        code = process.wait(BOUND_S)
+
+    assert (code, after) == (0, before)
+    assert during != before
+    assert _LEFT in shown
+    assert "\x1b[?25h" in shown
+
+
+@pytest.mark.parametrize("is_group", [False, True])
+def test_a_killed_dashboard_leaves_the_terminal_as_it_was(
+    environment: dict[str, str], is_group: bool
+) -> None:
+    with process_on_terminal(environment, "tui") as (outer, process):
+        before = termios.tcgetattr(outer)
+        read_until(outer, _SHOWN)
+        if is_group:
+            os.killpg(process.pid, signal.SIGKILL)
+        else:
+            process.kill()
+        shown = read_until(outer, None)
+        after = termios.tcgetattr(outer)
+
+    assert after == before
+    for taken_back in (_LEFT, "\x1b[?25h", "\x1b[?1003l", "\x1b[?2004l", "\x1b[<u", "\x1b[?7h"):
+        assert taken_back in shown
+    assert shown.endswith("the dashboard was killed; engines and runs go on\r\n")
+
+
+def test_of_a_killed_dashboard_a_shell_that_asks_already_keeps_its_settings(
+    environment: dict[str, str],
+) -> None:
+    with process_on_terminal(environment, "tui") as (outer, process):
+        read_until(outer, _SHOWN)
+        process.send_signal(signal.SIGSTOP)
+        theirs = termios.tcgetattr(outer)
+        theirs[3] |= termios.ISIG  # as a shell has it that edits a line: no echo, but signals
+        termios.tcsetattr(outer, termios.TCSANOW, theirs)
+        process.kill()
+        read_until(outer, None)
+        after = termios.tcgetattr(outer)
+
+    assert after == theirs
+
+
+def test_a_dashboard_whose_terminal_has_gone_ends(environment: dict[str, str]) -> None:
+    with process_on_terminal({**environment}, "tui") as (outer, process):
+        read_until(outer, _SHOWN)
+        kept = os.dup(outer)  # the fixture closes its own
+        os.dup2(os.open(os.devnull, os.O_RDWR), outer)
+        os.close(kept)
+
+        assert process.wait(BOUND_S) in (0, 1)
+
+
+def test_it_is_suspended_and_comes_back(environment: dict[str, str]) -> None:
+    with process_on_terminal(environment, "tui") as (outer, process):
+        before = termios.tcgetattr(outer)
+        read_until(outer, _SHOWN)
+        os.write(outer, b"\x1a")
+        left = read_until(outer, _LEFT)
+        _, status = os.waitpid(process.pid, os.WUNTRACED)
+        suspended = termios.tcgetattr(outer)
+        process.send_signal(signal.SIGCONT)
+        again = read_until(outer, _SHOWN)
+        os.write(outer, b"q")
+        read_until(outer, None)
+
+    assert os.WIFSTOPPED(status)
+    assert suspended == before
+    assert _LEFT in left
+    assert _ENTERED in again
+
+
+def test_a_defect_is_told_when_the_terminal_is_restored(
+    environment: dict[str, str], tmp_path: Path
+) -> None:
+    line = r'        raise RuntimeError("bad \\x1b]52;c;aGk=\\x07")'
+    program = copied_program(
+        tmp_path, ("tui/home.py", r"        source, view = self\.schedules, .*", line)
+    )
+
+    with process_on_terminal(environment, "tui", program=program) as (outer, process):
+        before = termios.tcgetattr(outer)
+        read_until(outer, _SHOWN)
+        os.write(outer, b"s")
+        shown = read_until(outer, None)
+        after = termios.tcgetattr(outer)
+        code = process.wait(BOUND_S)
+
+    told = shown[shown.index(_LEFT) :]
+    assert (code, after) == (1, before)
+    assert "RuntimeError: bad \\x1b]52;c;aGk=\\x07" in told
+    assert "the dashboard failed by a defect of ours" in told
+    assert "\x1b]52" not in shown
+
+
+@pytest.mark.parametrize(
+    ("change", "words", "is_coloured"),
+    [
+        ({}, (), True),
+        ({"NO_COLOR": "1"}, (), False),
+        ({"NO_COLOR": ""}, (), True),
+        ({}, ("--color", "never"), False),
+        ({"NO_COLOR": "1"}, ("--color", "always"), True),
+        ({"TERM": "linux"}, (), True),
+    ],
+)
+def test_it_is_coloured_where_that_is_wanted(
+    environment: dict[str, str], change: dict[str, str], words: tuple[str, ...], is_coloured: bool
+) -> None:
+    with on_terminal({**environment, **change}, *words, "tui") as outer:
+        shown = read_until(outer, _SHOWN)
+        os.write(outer, b"q")
+        shown += read_until(outer, None)
+
+    assert bool(_COLOUR.search(shown)) is is_coloured
+    assert "\x1b[1" in shown  # bold, which is no colour
