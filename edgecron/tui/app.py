@@ -6,9 +6,11 @@ from collections.abc import Callable, Mapping
 from datetime import tzinfo
 from typing import ClassVar, TypeVar
 
+from textual import events
 from textual.binding import Binding, BindingType
 from textual.color import Color
 from textual.driver import Driver
+from textual.geometry import Size
 
 from edgecron.api import Scheduler
 from edgecron.clock import Clock
@@ -17,8 +19,10 @@ from edgecron.tui.home import HomeScreen
 from edgecron.tui.host import Host
 from edgecron.tui.keys import DEFAULT_KEYS
 from edgecron.tui.looks import DARK, THEMES
+from edgecron.tui.toosmall import TooSmall, is_too_small
 
 T = TypeVar("T")
+_WHERE_TOO_SMALL = ("quit", "suspend_process")
 
 
 _TERMINAL_COLORS = {
@@ -83,6 +87,22 @@ class Dashboard(Host):
     def on_mount(self) -> None:
         self.open_desks()
         self.push_screen(HomeScreen())
+        self._look_at_size(self.size)
+
+    def on_resize(self, event: events.Resize) -> None:
+        if self.is_mounted:
+            self._look_at_size(event.size)
+
+    def _look_at_size(self, size: Size) -> None:
+        # It takes itself away when there is room again.
+        if is_too_small(size) and not any(isinstance(each, TooSmall) for each in self.screen_stack):
+            self.push_screen(TooSmall())
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Where nothing can be shown, nothing is done but leaving."""
+        if isinstance(self.screen, TooSmall):
+            return action in _WHERE_TOO_SMALL
+        return super().check_action(action, parameters)
 
     def on_unmount(self) -> None:
         self.close_desks()

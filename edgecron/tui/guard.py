@@ -50,7 +50,7 @@ class TerminalGuard:
         with theirs, suppress(OSError):
             self._process = subprocess.Popen(
                 ["/bin/sh", "-c", _SCRIPT, "edgecron-guard", RESET + WORDS],
-                stdin=theirs,
+                stdin=theirs.fileno(),
                 stdout=terminal,
                 stderr=subprocess.DEVNULL,
                 start_new_session=True,

@@ -28,8 +28,9 @@ class TerminalDriver(LinuxDriver):
         self._watch: HangUpWatch | None = None
 
     def start_application_mode(self) -> None:
+        assert self._file is not None  # stderr, which is a terminal here
         self._guard = TerminalGuard(self._file.fileno())
-        super().start_application_mode()
+        super().start_application_mode()  # type: ignore[no-untyped-call]
         loop = asyncio.get_running_loop()
         for number in _ENDING:
             # Also one that was ignored, as by nohup: with no terminal there is nothing to show.
