@@ -90,7 +90,7 @@ class Dashboard(Host):
         self._look_at_size(self.size)
 
     def on_resize(self, event: events.Resize) -> None:
-        if self.is_mounted:
+        if len(self.screen_stack) > 1:  # else the first one comes, and then it is looked at
             self._look_at_size(event.size)
 
     def _look_at_size(self, size: Size) -> None:

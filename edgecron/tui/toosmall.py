@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from textual import events
 from textual.app import ComposeResult
 from textual.geometry import Size
@@ -11,9 +9,6 @@ from textual.screen import Screen
 
 from edgecron.tui.spans import SpanLine
 from edgecron.words.letters import folded
-
-if TYPE_CHECKING:
-    from edgecron.tui.app import Dashboard
 
 LEAST_COLUMNS = 40
 LEAST_ROWS = 10
@@ -32,8 +27,6 @@ class TooSmall(Screen[None]):
     """Lies over the other screens until there is room for them again."""
 
     DEFAULT_CSS = "TooSmall > SpanLine { height: 1fr; }"
-
-    app: Dashboard
 
     def compose(self) -> ComposeResult:
         yield SpanLine()

@@ -19,6 +19,7 @@ from support.terminal import (
     on_terminal,
     process_on_terminal,
     read_until,
+    resize,
 )
 
 _ENTERED = "\x1b[?1049h"
@@ -231,3 +232,23 @@ def test_it_is_coloured_where_that_is_wanted(
 
     assert bool(_COLOUR.search(shown)) is is_coloured
     assert "\x1b[1" in shown  # bold, which is no colour
+
+
+@pytest.mark.failure(73)
+@pytest.mark.parametrize("size", [(20, 5), (1, 1), (39, 24), (200, 9)])
+def test_where_the_terminal_is_too_small_it_says_so_until_it_is_larger(
+    environment: dict[str, str], size: tuple[int, int]
+) -> None:
+    with process_on_terminal(environment, "tui", size=size) as (outer, process):
+        small = read_until(outer, "too small:" if size != (1, 1) else "t\x1b")
+        resize(outer, (80, 24))
+        process.send_signal(signal.SIGWINCH)
+        read_until(outer, _SHOWN)
+        resize(outer, size)
+        process.send_signal(signal.SIGWINCH)
+        read_until(outer, "too small:" if size != (1, 1) else "t\x1b")
+        os.write(outer, b"q")
+        read_until(outer, None)
+
+        assert process.wait(BOUND_S) == 0
+    assert _SHOWN not in small
