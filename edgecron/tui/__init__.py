@@ -10,8 +10,8 @@
     overview.py   engines and what is active, for the status line
     looks.py      looks, glyphs, themes
     keys.py       the keys of actions, as the configuration has them
-    week.py       how busy the coming week is
-    filters.py sparkline.py heat.py     pure parts
+    coming.py     the next hours as a bar; week.py: how busy the coming week is
+    filters.py sparkline.py heat.py timeline.py printed.py     pure parts
 
 Nothing here queries on the screen's thread: a question goes to a desk, and its answer comes back
 as frozen values. Text of others is cleaned before it becomes a span, and never is markup.

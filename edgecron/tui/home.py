@@ -13,6 +13,7 @@ from edgecron.errors import EdgecronError
 from edgecron.safetext import clean
 from edgecron.tui import runs, schedules, upcoming
 from edgecron.tui.bindings import bindings
+from edgecron.tui.coming import ComingView
 from edgecron.tui.footer import footer_spans
 from edgecron.tui.lines import LineView, Span
 from edgecron.tui.overview import Overview, overview_spans, read_overview
@@ -44,7 +45,7 @@ class HomeScreen(AskingScreen[None]):
             self, now=app.now, zone=app.zone, changed=lambda: self._show("schedules")
         )
         self.upcoming = upcoming.UpcomingSource(
-            self, now=app.now, zone=app.zone, changed=lambda: self._show("upcoming")
+            self, now=app.now, zone=app.zone, changed=self._show_upcoming
         )
         self.runs = runs.RunSource(
             self, now=app.now, zone=app.zone, changed=lambda: self._show("runs")
@@ -63,6 +64,7 @@ class HomeScreen(AskingScreen[None]):
                 yield LineView(
                     self.upcoming, upcoming.COLUMNS, id="upcoming", empty="nothing to come"
                 )
+                yield ComingView(id="coming")
                 yield WeekView(self, id="week")
             with Vertical(id="runs-pane", classes="pane"):
                 yield LineView(self.runs, runs.COLUMNS, id="runs", empty="nothing has run yet")
@@ -102,8 +104,17 @@ class HomeScreen(AskingScreen[None]):
             banner.show([(f" ! {clean(error.message)}{hint}", "bold")])
 
     def _show(self, name: str) -> None:
-        self.query_one(f"#{name}", LineView).source_changed()
+        view = self.query_one(f"#{name}", LineView)
+        view.source_changed()
+        more = "+" if name == "upcoming" and self.upcoming.coming.has_more else ""
+        title = f"{name.capitalize()} {view.source.count:,}{more}"
+        self.query_one(f"#{name}-pane").border_title = title
         self._tick()
+
+    def _show_upcoming(self) -> None:
+        self._show("upcoming")
+        app = self.app
+        self.query_one(ComingView).tell(self.upcoming.coming, now=app.now(), zone=app.zone)
 
     def _show_overview(self, found: Overview) -> None:
         self._overview = found

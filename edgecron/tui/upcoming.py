@@ -10,6 +10,7 @@ from typing import Any
 
 from edgecron.api import Scheduler
 from edgecron.safetext import clean
+from edgecron.tui.coming import Coming
 from edgecron.tui.lines import Column, Line
 from edgecron.tui.pacing import Paced
 from edgecron.tui.questions import AskingScreen
@@ -17,7 +18,7 @@ from edgecron.upcoming import UpcomingFire
 from edgecron.words.phrases import is_overdue, moved_words
 from edgecron.words.times import distance, near_time
 
-_MOST = 300
+_MOST = 1500
 _MOST_LOOKED_AT = 5000
 
 COLUMNS = (
@@ -39,27 +40,27 @@ class UpcomingSource:
         zone: tzinfo,
         changed: Callable[[], None],
     ) -> None:
-        self._paced: Paced[tuple[UpcomingFire, ...]] = Paced(screen, "upcoming")
+        self._paced: Paced[Coming] = Paced(screen, "upcoming")
         self._now = now
         self._zone = zone
         self._changed = changed
-        self.fires: tuple[UpcomingFire, ...] = ()
+        self.coming = Coming()
 
     @property
     def count(self) -> int:
-        return len(self.fires)
+        return len(self.coming.fires)
 
     def read(self) -> None:
         """Read the next fires anew."""
 
         self._paced.ask(_find_next, self._take)
 
-    def _take(self, fires: tuple[UpcomingFire, ...]) -> None:
-        self.fires = fires
+    def _take(self, coming: Coming) -> None:
+        self.coming = coming
         self._changed()
 
     def line(self, index: int) -> Line | None:
-        fire = self.fires[index]
+        fire = self.coming.fires[index]
         now, zone = self._now(), self._zone
         is_late = is_overdue(fire.due_at, now)
         note = moved_words(fire, zone=zone, now=now) if fire.is_moved else fire.source or ""
@@ -74,14 +75,16 @@ class UpcomingSource:
         )
 
     def index_of(self, key: int) -> int | None:
-        for index, fire in enumerate(self.fires):
+        for index, fire in enumerate(self.coming.fires):
             if _key(fire) == key:
                 return index
         return None
 
     def nearest_s(self, first: int, last: int) -> float:
         now = self._now()
-        seconds = (abs((fire.due_at - now).total_seconds()) for fire in self.fires[first:last])
+        seconds = (
+            abs((fire.due_at - now).total_seconds()) for fire in self.coming.fires[first:last]
+        )
         return min(seconds, default=inf)
 
     def all_keys(self) -> Sequence[int]:
@@ -91,7 +94,7 @@ class UpcomingSource:
         """All there is has been read."""
 
 
-def _find_next(scheduler: Scheduler) -> tuple[UpcomingFire, ...]:
+def _find_next(scheduler: Scheduler) -> Coming:
     """The next fires; of those of a schedule that are overdue the first one, as they become one."""
     now = scheduler.now()
     fires: list[UpcomingFire] = []
@@ -103,8 +106,8 @@ def _find_next(scheduler: Scheduler) -> tuple[UpcomingFire, ...]:
             overdue.add(fire.schedule)
         fires.append(fire)
         if len(fires) == _MOST:
-            break
-    return tuple(fires)
+            return Coming(tuple(fires), has_more=True)
+    return Coming(tuple(fires))
 
 
 def _key(fire: UpcomingFire) -> int:

@@ -20,6 +20,7 @@ _MOST_BUSY = 0.01  # of the time may go into counting it anew
 _CELLS = ("·", "░", "▒", "▓", "█")  # the shades are told by their letters too
 _LOOKS = ("faint", "heat1", "heat2", "heat3", "heat4")
 _HOURS = 24
+_DAY_WIDTH = 6
 
 
 class WeekView(SpanLine):
@@ -66,32 +67,57 @@ class WeekView(SpanLine):
         pause_ms = max(_LEAST_S * 1000, self._spent_ms / _MOST_BUSY)
         self._next_ms = self._asking.app.clock.monotonic_ms() + round(pause_ms)
         self._heat = found
-        app = self._asking.app
-        self.show(*week_lines(found, now=app.now(), zone=app.zone, width=self.size.width))
+        self._draw()
 
     def on_resize(self) -> None:
+        self._draw()
+
+    def _draw(self) -> None:
         if self._heat is not None:
             app = self._asking.app
-            lines = week_lines(self._heat, now=app.now(), zone=app.zone, width=self.size.width)
-            self.show(*lines)
+            lines, legend = week_lines(
+                self._heat, now=app.now(), zone=app.zone, width=self.size.width
+            )
+            self.show(*lines, right=legend)
 
 
-def week_lines(heat: WeekHeat, *, now: datetime, zone: tzinfo, width: int) -> list[list[Span]]:
-    """A line of hours, and one for each day; where there is room an hour has two columns."""
-    per_hour = 2 if width >= 6 + 2 * _HOURS else 1
-    most = max(max(day) for day in heat.counts)
-    hours = "".join(f"{hour:<{6 * per_hour}}" for hour in range(0, _HOURS, 6))
-    lines: list[list[Span]] = [[(f" {'':<4}{hours}", "dim")]]
+def week_lines(
+    heat: WeekHeat, *, now: datetime, zone: tzinfo, width: int
+) -> tuple[list[list[Span]], list[Span]]:
+    """A line of hours, one for each day, and what their shades mean.
+
+    Where there is room an hour has two columns.
+    """
+    per_hour = 2 if width >= _DAY_WIDTH + 2 * _HOURS else 1
     current = now.astimezone(zone)
+    # Of the hour that has begun only a part is to come.
+    busy = [
+        count
+        for number, counts in enumerate(heat.counts)
+        for hour, count in enumerate(counts)
+        if count and not (number == 0 and hour <= current.hour)
+    ]
+    least, most = min(busy, default=0), max(busy, default=0)
+    hours = "".join(f"{hour:<{6 * per_hour}}" for hour in range(0, _HOURS, 6))
+    lines: list[list[Span]] = [[(f" {'':<4}{hours.rstrip()}", "dim")]]
     for number, counts in enumerate(heat.counts):
         day = heat.first_day + timedelta(days=number)
         is_today = day == current.date()
         spans: list[Span] = [(f" {day:%a} ", "bold" if is_today else "dim")]
         for hour, count in enumerate(counts):
-            depth = shade(count, most)
+            depth = shade(count, least, most)
             if is_today and hour < current.hour:
                 spans.append((" " * per_hour, ""))
             else:
                 spans.append((_CELLS[depth] * per_hour, _LOOKS[depth]))
         lines.append(spans)
-    return lines
+    return lines, _legend(least, most)
+
+
+def _legend(least: int, most: int) -> list[Span]:
+    """What the shades mean: so many runs an hour."""
+    if not most:
+        return []
+    if least == most:
+        return [(f"{_CELLS[2]}{most} /h ", "dim")]
+    return [(f"{_CELLS[1]}{least} {_CELLS[-1]}{most} /h ", "dim")]

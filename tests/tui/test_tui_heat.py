@@ -1,27 +1,46 @@
-"""Shades of busy hours."""
+"""How the hours of a week are shaded."""
 
 from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
 
 from edgecron.tui.heat import SHADES, shade
 
 
-def test_nothing_is_blank_and_the_busiest_hour_darkest() -> None:
-    assert shade(0, 100) == 0
-    assert shade(0, 0) == 0
-    assert shade(100, 100) == SHADES
-    assert shade(1, 1) == SHADES
+def test_an_hour_without_any_has_no_shade() -> None:
+    assert shade(0, 1, 100) == 0
+    assert shade(0, 0, 0) == 0
 
 
-def test_one_run_is_to_be_seen_beside_many() -> None:
-    assert shade(1, 1_000_000) == 1
+def test_the_busiest_hour_has_the_darkest_shade_and_the_quietest_the_lightest() -> None:
+    assert shade(100, 90, 100) == SHADES
+    assert shade(90, 90, 100) == 1
+    assert shade(1_000_000, 1, 1_000_000) == SHADES
+    assert shade(1, 1, 1_000_000) == 1
+
+
+def test_a_week_whose_hours_are_all_alike_is_neither_quiet_nor_busy() -> None:
+    assert shade(60, 60, 60) == 2
 
 
 def test_hours_of_different_magnitude_have_different_shades() -> None:
-    assert [shade(count, 1000) for count in (1, 10, 100, 1000)] == [1, 2, 3, 4]
+    assert [shade(count, 1, 1000) for count in (1, 10, 100, 1000)] == [1, 2, 3, 4]
 
 
-def test_a_busier_hour_is_never_lighter() -> None:
-    shades = [shade(count, 5000) for count in range(5001)]
+def test_a_little_more_than_ever_is_to_be_seen() -> None:
+    assert [shade(count, 82, 86) for count in (82, 83, 84, 85, 86)] == [1, 2, 3, 4, 4]
+
+
+def test_the_hour_that_has_begun_may_have_less_than_the_least() -> None:
+    assert shade(34, 82, 84) == 1
+
+
+@given(st.integers(1, 5000), st.integers(1, 5000))
+def test_more_never_has_a_lighter_shade(one: int, other: int) -> None:
+    least, most = sorted((one, other))
+
+    shades = [shade(count, least, most) for count in range(most + 1)]
 
     assert shades == sorted(shades)
-    assert set(shades) == {0, 1, 2, 3, 4}
+    assert set(shades) <= set(range(SHADES + 1))
