@@ -11,7 +11,8 @@
     looks.py      looks, glyphs, themes
     keys.py       the keys of actions, as the configuration has them
     coming.py     the next hours as a bar; week.py: how busy the coming week is
-    filters.py sparkline.py heat.py timeline.py printed.py     pure parts
+    filters.py sparkline.py heat.py timeline.py     pure parts
+    printed.py wrapping.py searching.py     likewise: what a run printed, as lines
 
 Nothing here queries on the screen's thread: a question goes to a desk, and its answer comes back
 as frozen values. Text of others is cleaned before it becomes a span, and never is markup.
