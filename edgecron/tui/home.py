@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import ClassVar
 
 from textual.app import ComposeResult
@@ -12,6 +13,7 @@ from textual.timer import Timer
 from edgecron.errors import EdgecronError
 from edgecron.safetext import clean
 from edgecron.tui import runs, schedules, upcoming
+from edgecron.tui.about import run_spans, schedule_spans
 from edgecron.tui.bindings import bindings
 from edgecron.tui.coming import ComingView
 from edgecron.tui.footer import footer_spans
@@ -24,6 +26,7 @@ from edgecron.tui.week import WeekView
 _FIRST_LINES = 60
 _ENGINES_S = 10.0  # an engine that died commits nothing: it is looked for
 _LONGEST_S = 60.0
+_CLOSER_S = 0.08
 _PANES = ("schedules", "upcoming", "runs")
 
 
@@ -38,6 +41,7 @@ class HomeScreen(AskingScreen[None]):
         self.VERTICAL_BREAKPOINTS = [(0, "-flat"), (10, "-low"), (30, "-tall")]
         self._overview: Overview | None = None
         self._timer: Timer | None = None
+        self._closer: Timer | None = None
 
     def compose(self) -> ComposeResult:
         app = self.app
@@ -68,6 +72,7 @@ class HomeScreen(AskingScreen[None]):
                 yield WeekView(self, id="week")
             with Vertical(id="runs-pane", classes="pane"):
                 yield LineView(self.runs, runs.COLUMNS, id="runs", empty="nothing has run yet")
+        yield SpanLine(id="about")
         yield SpanLine(id="status")
         yield SpanLine(id="keys")
 
@@ -155,6 +160,39 @@ class HomeScreen(AskingScreen[None]):
             self.set_class(name == focused.id, f"-{name}")
         self._show_tabs(focused.id)
         self.query_one("#keys", SpanLine).show(footer_spans(focused.id))
+
+        self._look_closer()
+
+    def on_line_view_moved(self) -> None:
+        self._look_closer()
+
+    def _look_closer(self) -> None:
+        """Tell more of what is under the cursor, once it stays there."""
+        if self._closer is not None:
+            self._closer.stop()
+        self._closer = self.set_timer(_CLOSER_S, self._read_about)
+
+    def _read_about(self) -> None:
+        view, zone, now = self.focused, self.app.zone, self.app.now()
+        line = view.current() if isinstance(view, LineView) else None
+        if line is None or not isinstance(view, LineView):
+            self._show_about(())
+        elif view.id == "runs":
+            run = self.runs.execution(line.key)
+            self._show_about(() if run is None else run_spans(run, zone=zone, now=now))
+        else:
+            found = self.schedules.schedule_line(line.key)
+            name = "" if found is None else found.standing.name
+            if view.id == "upcoming":
+                name = self.upcoming.coming.fires[view.cursor].schedule
+            self.ask(
+                "about",
+                lambda scheduler: schedule_spans(scheduler, name, zone=zone, now=now),
+                self._show_about,
+            )
+
+    def _show_about(self, spans: Sequence[Span]) -> None:
+        self.query_one("#about", SpanLine).show([(" ", ""), *spans])
 
     def _show_tabs(self, current: str) -> None:
         spans: list[Span] = [(" edgecron ", "bold"), ("  ", "")]
