@@ -8,9 +8,10 @@ from edgecron.tui.lines import Span
 # An action, and its short name at the bottom.
 _EVERYWHERE = (("quit", "quit"),)
 _PLACES: dict[str, tuple[tuple[str, str], ...]] = {
-    "schedules": (("sort", "sort"),),
-    "upcoming": (),
+    "schedules": (("open", "details"), ("sort", "sort")),
+    "upcoming": (("open", "details"),),
     "runs": (),
+    "schedule": (("back", "back"), ("fields", "all fields")),
 }
 _SHOWN = {"enter": "⏎", "escape": "esc", "space": "␣", "delete": "del"}
 

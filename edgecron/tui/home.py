@@ -204,6 +204,31 @@ class HomeScreen(AskingScreen[None]):
 
     # Doing.
 
+    def on_line_view_opened(self, message: LineView.Opened) -> None:
+        name = self.named_schedule()
+        if message.view.id in ("schedules", "upcoming") and name is not None:
+            self.open_schedule(name)
+
+    def named_schedule(self) -> str | None:
+        """The schedule under the cursor of the view in front; None where there is none."""
+        line = self.focused.current() if isinstance(self.focused, LineView) else None
+        if line is None or self.focused is None:
+            return None
+        if self.focused.id == "schedules":
+            found = self.schedules.schedule_line(line.key)
+            return None if found is None else found.standing.name
+        if self.focused.id == "upcoming":
+            index = self.upcoming.index_of(line.key)
+            return None if index is None else self.upcoming.coming.fires[index].schedule
+        run = self.runs.execution(line.key)
+        return None if run is None else run.schedule
+
+    def open_schedule(self, name: str) -> None:
+        """Show all about one schedule."""
+        from edgecron.tui.scheduledetail import ScheduleScreen
+
+        self.app.push_screen(ScheduleScreen(name))
+
     def action_sort(self) -> None:
         source, view = self.schedules, self.query_one("#schedules", LineView)
         ways = list(schedules.SORTS)

@@ -1,0 +1,97 @@
+"""The dashboard on a screen of a test: keys are pressed, and what it shows is read."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+from zoneinfo import ZoneInfo
+
+from textual.pilot import Pilot
+
+from edgecron.api import Scheduler
+from edgecron.clock import Clock
+from edgecron.tui.app import Dashboard
+
+ZONE = ZoneInfo("Europe/Berlin")
+_BOUND_S = 20.0
+_ROUNDS = 4  # an answer may be followed by another question
+
+
+class Seen:
+    """The dashboard as somebody sees it."""
+
+    def __init__(self, app: Dashboard, pilot: Pilot[None]) -> None:
+        self.app = app
+        self.pilot = pilot
+
+    async def press(self, *keys: str) -> None:
+        """Press keys, and wait for what becomes of each."""
+        for key in keys:
+            await self.pilot.press(key)
+            await self.settle()
+
+    async def write(self, text: str) -> None:
+        """Press the keys of a text."""
+        for letter in text:
+            await self.pilot.press("space" if letter == " " else letter)
+        await self.settle()
+
+    async def settle(self) -> None:
+        """Wait until all that was asked is answered, and shown."""
+        for _ in range(_ROUNDS):
+            for ask in (self._ask_reader, self._ask_doer):
+                answered = asyncio.Event()
+                ask(answered.set)
+                await asyncio.wait_for(answered.wait(), _BOUND_S)
+            await self.pilot.pause()
+
+    def _ask_reader(self, told: Callable[[], None]) -> None:
+        self.app.ask("test", lambda scheduler: None, lambda _: told())
+
+    def _ask_doer(self, told: Callable[[], None]) -> None:
+        self.app.do("test", lambda scheduler: None, done=lambda _: told(), refused=lambda _: told())
+
+    def lines(self) -> list[str]:
+        """What the screen shows, without blanks at the ends of its lines."""
+        strips = self.app.screen._compositor.render_strips()
+        return ["".join(segment.text for segment in strip).rstrip() for strip in strips]
+
+    def text(self) -> str:
+        """The same as one text."""
+        return "\n".join(self.lines())
+
+    def told(self) -> str:
+        """What was said last of something that was done."""
+        return "\n".join(notice.message for notice in self.app._notifications)
+
+
+@asynccontextmanager
+async def on_screen(
+    database: Path, clock: Clock, *, size: tuple[int, int] = (100, 30), **options: Any
+) -> AsyncIterator[Seen]:
+    """The dashboard of a database."""
+    app = Dashboard(
+        lambda: Scheduler(database, clock=clock, must_exist=True), clock=clock, zone=ZONE, **options
+    )
+    async with app.run_test(size=size) as pilot:
+        seen = Seen(app, pilot)
+        await seen.settle()
+        yield seen
+
+
+def watch(
+    story: Callable[[Seen], Awaitable[None]],
+    database: Path,
+    clock: Clock,
+    **options: Any,
+) -> None:
+    """Run a story on a screen."""
+
+    async def run() -> None:
+        async with on_screen(database, clock, **options) as seen:
+            await story(seen)
+
+    asyncio.run(run())
