@@ -96,6 +96,8 @@ def _progress_of(cli: Session) -> Any:
 
 def _put_plan(cli: Session, plan: Backfill) -> None:
     if cli.is_json:
+        from edgecron.words.acts import undecided_lines
+
         cli.put_json(
             [
                 *(_fire_object(plan, fire, "run", None) for fire in plan.wanted),
@@ -103,7 +105,7 @@ def _put_plan(cli: Session, plan: Backfill) -> None:
                 *(_fire_object(plan, fire, "leave", "active") for fire in plan.active),
             ]
         )
-        for line in _undecided_lines(cli, plan):
+        for line in undecided_lines(cli, plan, zone=cli.zone()):
             cli.say(f"edgecron: {line}")
         return
 
@@ -135,30 +137,30 @@ def _put_done(cli: Session, plan: Backfill, ids: list[int]) -> None:
 
         cli.put_json(execution_object(scheduler.execution(id_)) for id_ in ids)
         return
-    from edgecron.words.phrases import count_words
+    from edgecron.words.acts import left_lines, queued_words
 
     name = plan.schedule.name
-    if not ids:
-        cli.put(f"nothing to backfill of {name}")
-    else:
-        runs = f"run {ids[0]}" if len(ids) == 1 else f"runs {ids[0]} to {ids[-1]}"
-        cli.put(f"queued {count_words(len(ids), 'run')} of {name}: {runs}")
-        if not plan.schedule.enabled:
-            cli.put(f"  it is paused: they wait for {cli.command(f'resume {name}')}")
+    cli.put(queued_words(name, ids))
+    if ids and not plan.schedule.enabled:
+        cli.put(f"  it is paused: they wait for {cli.command(f'resume {name}')}")
     lost = len(plan.wanted) - len(ids)
     if lost:
         cli.put(f"  {lost} had a run of their own by then")
-    for line in _left_lines(cli, plan):
+    for line in left_lines(cli, plan, zone=cli.zone()):
         cli.put(f"  {line}")
 
 
 def _lines(cli: Session, plan: Backfill) -> list[str]:
     """What would be queued, the first ten and the last ten, and what is left out and why."""
+    from edgecron.words.acts import left_lines
     from edgecron.words.phrases import count_words
 
     name, wanted = plan.schedule.name, plan.wanted
     if not wanted:
-        return [f"nothing to backfill of {name}", *(f"  {line}" for line in _left_lines(cli, plan))]
+        return [
+            f"nothing to backfill of {name}",
+            *(f"  {line}" for line in left_lines(cli, plan, zone=cli.zone())),
+        ]
     lines = [f"{count_words(len(wanted), 'run')} of {name}, one after the other:"]
     if len(wanted) <= 2 * _SHOWN:
         lines += [f"  {_fire_words(cli, plan, fire)}" for fire in wanted]
@@ -166,7 +168,7 @@ def _lines(cli: Session, plan: Backfill) -> list[str]:
         lines += [f"  {_fire_words(cli, plan, fire)}" for fire in wanted[:_SHOWN]]
         lines.append(f"  ... {len(wanted) - 2 * _SHOWN} more ...")
         lines += [f"  {_fire_words(cli, plan, fire)}" for fire in wanted[-_SHOWN:]]
-    return [*lines, *_left_lines(cli, plan)]
+    return [*lines, *left_lines(cli, plan, zone=cli.zone())]
 
 
 def _fire_words(cli: Session, plan: Backfill, fire: PastFire) -> str:
@@ -175,33 +177,3 @@ def _fire_words(cli: Session, plan: Backfill, fire: PastFire) -> str:
     time = full_time(fire.plan_at, plan.schedule.spec.timezone, zone=cli.zone())
     scope = f"  {fire.scope[0]}:{fire.scope[1]}" if fire.scope[1] else ""
     return f"{time}  {fire.source}{scope}"
-
-
-def _left_lines(cli: Session, plan: Backfill) -> list[str]:
-    lines = []
-    if plan.succeeded:
-        lines.append(f"left out: {len(plan.succeeded)} with a success")
-    if plan.active:
-        lines.append(f"left out: {len(plan.active)} queued or running already")
-    return lines + _undecided_lines(cli, plan)
-
-
-def _undecided_lines(cli: Session, plan: Backfill) -> list[str]:
-    lines = []
-    if plan.undecided_count:
-        why = "the engine decides them"
-        if not plan.schedule.enabled:
-            why = f"the schedule is paused: first {cli.command(f'resume {plan.schedule.name}')}"
-        lines.append(f"left out: {plan.undecided_count} not decided yet: {why}")
-    if plan.forgotten_count:
-        assert plan.schedule.pruned_until is not None
-        from edgecron.words.times import full_time
-
-        until = full_time(plan.schedule.pruned_until, plan.schedule.spec.timezone, zone=cli.zone())
-        lines.append(
-            f"left out: {plan.forgotten_count} up to {until}: retention has removed runs of that"
-            " time, so what has succeeded is not known"
-        )
-    if plan.out_of_bounds_count:
-        lines.append(f"left out: {plan.out_of_bounds_count} before its --from or after its --until")
-    return lines

@@ -29,6 +29,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def run(cli: Session, args: Namespace) -> int:
     from edgecron.errors import Conflict, SupervisorUnavailable
+    from edgecron.words.acts import cancelled_words
 
     scheduler = cli.scheduler(must_exist=True)
     numbers = [_number(cli, word) for word in args.runs]
@@ -47,7 +48,7 @@ def run(cli: Session, args: Namespace) -> int:
         cli.put_json(execution_object(execution) for execution in cancelled)
     elif not cli.is_json:
         for execution in cancelled:
-            cli.put(_sentence(execution))
+            cli.put(cancelled_words(execution))
     if not refused:
         return 0
     *before, last = refused
@@ -74,12 +75,3 @@ def _number(cli: Session, word: str) -> int:
         f"RUN is {word!r}, a schedule, expected the number of a run",
         hint=cli.command(f"cancel {ids}") if active else "nothing of it runs or waits",
     )
-
-
-def _sentence(execution: Execution) -> str:
-    from edgecron.model import Status
-
-    name = execution.schedule
-    if execution.status is Status.CANCELLED and execution.started_at is None:
-        return f"withdrew run {execution.id} of {name}"
-    return f"ending run {execution.id} of {name}"

@@ -26,7 +26,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def run(cli: Session, args: Namespace) -> int:
     from edgecron.documents.values import read_time
-    from edgecron.words.times import local_time
+    from edgecron.words.acts import paused_words
 
     scheduler = cli.scheduler(must_exist=True)
     need_all(cli, args.names)
@@ -34,8 +34,11 @@ def run(cli: Session, args: Namespace) -> int:
     if args.until is not None:
         until = read_time(args.until, what="--until", timezone="local", now=scheduler.now())
     paused = [scheduler.pause(name, until=until) for name in args.names]
-    end = "" if until is None else f" until {local_time(until, zone=cli.zone())}"
-    put_changed(cli, [(schedule, f"paused {schedule.name}{end}") for schedule in paused])
+    zone, now = cli.zone(), scheduler.now()
+    put_changed(
+        cli,
+        [(one, paused_words(one, until=until, zone=zone, now=now)) for one in paused],
+    )
     return 0
 
 
@@ -46,17 +49,11 @@ def need_all(cli: Session, names: list[str]) -> None:
 
 
 def put_changed(cli: Session, changed: list[tuple[Schedule, str]]) -> None:
-    """What was done to schedules, in words, each with its next time."""
+    """What was done to schedules, each in words."""
     if cli.is_json:
         from edgecron.cli.objects import schedule_object
 
         cli.put_json(schedule_object(schedule) for schedule, _ in changed)
         return
-    from edgecron.words.phrases import next_sentence
-
-    now = cli.scheduler().now()
-    for schedule, words in changed:
-        when = (
-            "" if not schedule.enabled else f"; {next_sentence(schedule, zone=cli.zone(), now=now)}"
-        )
-        cli.put(f"{words}{when}")
+    for _, words in changed:
+        cli.put(words)

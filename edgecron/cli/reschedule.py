@@ -36,15 +36,9 @@ def run(cli: Session, args: Namespace) -> int:
 
         cli.put_json([schedule_object(schedule)])
     else:
-        from edgecron.words.phrases import next_sentence
-        from edgecron.words.times import full_time
+        from edgecron.words.acts import rescheduled_words
 
         zone, now = cli.zone(), scheduler.now()
-        was = before.next_run_at
-        instead = ""
-        if was is not None and was != schedule.next_run_at:
-            instead = f", instead of {full_time(was, schedule.spec.timezone, zone=zone)}"
-        when = next_sentence(schedule, zone=zone, now=now)
-        cli.put(f"rescheduled {schedule.name}; {when}{instead}")
+        cli.put(rescheduled_words(before, schedule, zone=zone, now=now))
     cli.warn_without_engine(scheduler, queue=schedule.spec.queue)
     return 0

@@ -16,8 +16,6 @@ from edgecron.cli.pause import need_all, put_changed
 from edgecron.cli.session import Session
 
 if TYPE_CHECKING:
-    from datetime import datetime
-
     from edgecron.model import Schedule
 
 USAGE = "NAME... [--now] [--json]"
@@ -29,13 +27,17 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def run(cli: Session, args: Namespace) -> int:
+    from edgecron.words.acts import is_held, resumed_words
+
     scheduler = cli.scheduler(must_exist=True)
     need_all(cli, args.names)
     changed = []
     for name in dict.fromkeys(args.names):
-        was_held = _is_held(scheduler.schedule(name), scheduler.now())
-        words = f"resumed {name}" if was_held else f"{name} was not paused"
-        changed.append((scheduler.resume(name), words))
+        now = scheduler.now()
+        was_held = is_held(scheduler.schedule(name), now)
+        schedule = scheduler.resume(name)
+        words = resumed_words(schedule, was_held=was_held, zone=cli.zone(), now=now)
+        changed.append((schedule, words))
     if not args.now:
         put_changed(cli, changed)
         return 0
@@ -58,10 +60,3 @@ def _fire(cli: Session, changed: list[tuple[Schedule, str]]) -> int:
         put_changed(cli, changed)
         put_fired(cli, [run for runs in fired for run in runs])
     return max(tell_fired(cli, runs) for runs in fired)
-
-
-def _is_held(schedule: Schedule, now: datetime) -> bool:
-    """Whether there is something to resume: a pause, or a trigger that could not be read."""
-    until = schedule.paused_until
-    is_paused = not schedule.enabled or (until is not None and until > now)
-    return is_paused or schedule.trigger_error is not None

@@ -109,10 +109,10 @@ def tell_fired(cli: Session, executions: list[Execution]) -> int:
 
 def put_fired(cli: Session, executions: list[Execution]) -> None:
     """What became of a fire, a line for each of its runs."""
-    from edgecron.words.phrases import status_words
+    from edgecron.words.acts import fired_words
 
     for execution in executions:
-        cli.put(f"run {execution.id} of {execution.schedule}: {status_words(execution)}")
+        cli.put(fired_words(execution))
 
 
 def _put(cli: Session, executions: list[Execution]) -> None:

@@ -5,6 +5,7 @@ Nothing here is cleaned or coloured: that is done where it is put.
     times      instants and durations
     letters    text measured and cut in columns
     phrases    values in a few words
+    acts       what was done, in a sentence each
     engines    engines that are alive, and what keeps them from their work
     runs       a run: what it waits for, what becomes of it, how it ended
     prospects  what will happen next, and why

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from edgecron.words.times import distance, full_time, near_time, seconds_words
 
 if TYPE_CHECKING:
+    from edgecron.errors import EdgecronError
     from edgecron.model import Execution, Policies, Schedule, ScheduleSpec
     from edgecron.standing import Standing
     from edgecron.upcoming import UpcomingFire
@@ -162,13 +163,9 @@ def note_words(execution: Execution, *, zone: tzinfo, now: datetime) -> str:
         notes.append(waiting_words(execution.waiting_for, until, zone=zone, now=now))
     if execution.error_msg:
         notes.append(execution.error_msg)
-    return ", ".join([*notes, *flag_words(execution)])
-
-
-def flag_words(execution: Execution) -> list[str]:
-    """What a person should know of how a run went, besides how it ended."""
     # Several flags may say the same to a person.
-    return list(dict.fromkeys(_FLAG_WORDS[flag] for flag in execution.flags if flag in _FLAG_WORDS))
+    notes += dict.fromkeys(_FLAG_WORDS[flag] for flag in execution.flags if flag in _FLAG_WORDS)
+    return ", ".join(notes)
 
 
 def count_words(count: int, what: str) -> str:
@@ -186,6 +183,11 @@ def size_words(size_bytes: int) -> str:
             return f"{size:.0f} {unit}"
         size /= 1024
     return f"{size:.1f} GiB"
+
+
+def error_words(error: EdgecronError) -> str:
+    """What went wrong, and what to do next."""
+    return f"{error.message} ({error.hint})" if error.hint else error.message
 
 
 def os_words(error: Exception, *, is_named: bool = False) -> str:

@@ -23,18 +23,6 @@ def near_time(instant: datetime, *, zone: tzinfo, now: datetime) -> str:
     return local.strftime(pattern)
 
 
-def weekday_time(instant: datetime, timezone: str | None, *, zone: tzinfo) -> str:
-    """`full_time`, after the day of the week that it is there: `Fri 2026-11-20 14:05:00`."""
-    from edgecron.errors import UnknownTimezone
-    from edgecron.triggers import load_zone
-
-    try:
-        day = instant.astimezone(load_zone(timezone))
-    except UnknownTimezone:
-        day = instant.astimezone(zone)
-    return f"{day:%a} {full_time(instant, timezone, zone=zone)}"
-
-
 def full_time(instant: datetime, timezone: str | None, *, zone: tzinfo) -> str:
     """A time in full: of a schedule whose clocks differ from ours, in its zone and in ours."""
     from edgecron.errors import UnknownTimezone
@@ -68,6 +56,12 @@ def distance(instant: datetime, now: datetime) -> str:
             shown = f"{amount:.1f}".rstrip("0").rstrip(".") if amount < 10 else str(round(amount))
             return f"in {shown} {unit}" if seconds > 0 else f"{shown} {unit} ago"
     return "now"
+
+
+def spoken_time(instant: datetime, *, zone: tzinfo, now: datetime) -> str:
+    """A time read back to whoever wrote it: `Sat 2026-11-21 09:00:00, in 18 h`."""
+    local = instant.astimezone(zone)
+    return f"{local.strftime('%a %Y-%m-%d %H:%M:%S')}, {distance(instant, now)}"
 
 
 def short_duration(duration_ms: int | None) -> str:
