@@ -115,6 +115,13 @@ class Browsing(Reading):
 
         return find_ids_named(self.store.database, matches)
 
+    def nearest_names(self, rank: Callable[[str], int | None], *, limit: int) -> list[str]:
+        """The names of the schedules of least rank, equals by name; one of rank None is left
+        out."""
+        from edgecron.store.browsing import find_nearest_names
+
+        return find_nearest_names(self.store.database, rank, limit=limit)
+
     def last_failure(self) -> Execution | None:
         """The newest run that failed or was interrupted."""
         from edgecron.model import Status

@@ -9,6 +9,7 @@ import json
 from array import array
 from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
+from heapq import nsmallest
 from typing import Any, TypeVar
 
 from edgecron.browsing import (
@@ -38,6 +39,7 @@ _KEYS = ("id", "name", "last_status", "group_name", _STANDING)
 _TEXTS = frozenset(
     {"name", "triggers", "trigger_error", "last_status", "timezone", "group_name", _STANDING}
 )
+_LIVING = "FROM schedules INDEXED BY schedules_by_name WHERE deleted_at IS NULL"
 _SORTED_BY = {
     SortBy.WHEN: "triggers",
     SortBy.NEXT: "next_run_at",
@@ -109,6 +111,19 @@ def find_ids_named(database: Database, matches: Callable[[str], bool]) -> array[
     return _readably(ids)
 
 
+def find_nearest_names(
+    database: Database, rank: Callable[[str], int | None], *, limit: int
+) -> list[str]:
+    """The names of the schedules of least rank, equals by name; one of rank None is left out."""
+
+    def nearest(is_lossy: bool) -> list[str]:
+        names = _each(database, ("name",), _LIVING, {}, is_lossy=is_lossy)
+        ranked = ((found, name) for (name,) in names if (found := rank(name)) is not None)
+        return [name for _, name in nsmallest(limit, ranked)]
+
+    return _readably(nearest)
+
+
 def _lines(database: Database, rest: str, params: Params) -> list[ScheduleLine]:
     rows = _readably(lambda is_lossy: list(_each(database, _LINE, rest, params, is_lossy=is_lossy)))
     return [
@@ -167,7 +182,7 @@ def _keys_of(row: tuple[Any, ...], now: datetime) -> ScheduleKeys:
 
 def _each_name(database: Database, *, is_lossy: bool) -> Iterator[tuple[int, str]]:
     for rest in (
-        "FROM schedules INDEXED BY schedules_by_name WHERE deleted_at IS NULL",
+        _LIVING,
         "FROM schedules INDEXED BY schedules_removed WHERE deleted_at IS NOT NULL",
     ):
         for row in _each(database, ("id", "name"), rest, {}, is_lossy=is_lossy):

@@ -293,6 +293,17 @@ def test_names_are_those_of_removed_schedules_too(scheduler: Scheduler) -> None:
     assert sorted(found) == [1, 3, 4]
 
 
+def test_of_the_names_of_schedules_those_of_least_rank_are_found(scheduler: Scheduler) -> None:
+    for name in ("backup", "report", "b", "bb", "gone"):
+        scheduler.add(make_spec(name))
+    scheduler.remove("gone")
+
+    found = scheduler.nearest_names(lambda name: len(name) if name != "report" else None, limit=2)
+
+    assert found == ["b", "bb"]
+    assert scheduler.nearest_names(len, limit=9) == ["b", "bb", "backup", "report"]
+
+
 def test_the_change_mark_is_another_one_when_somebody_else_has_committed(
     scheduler: Scheduler, tmp_path: Path
 ) -> None:
