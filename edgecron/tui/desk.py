@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
 from edgecron.api import Scheduler
-from edgecron.errors import EdgecronError
+from edgecron.errors import EdgecronError, QueryInterrupted
 
 T = TypeVar("T")
 Deliver = Callable[[Callable[[], None]], None]
@@ -47,6 +47,7 @@ class Desk:
         self._is_closed = False
         self._scheduler: Scheduler | None = None
         self._mark: int | None = None
+        self._topic: str | None = None  # of what is being answered
         self._thread = threading.Thread(target=self._serve, name=name)
 
     def start(self) -> None:
@@ -70,6 +71,13 @@ class Desk:
             self._questions[topic] = _Question(question, answer, refused)
             self._bell.notify()
 
+    def break_off(self, topic: str) -> None:
+        """End the answering of a question of this topic, as far as it can be ended: where it is,
+        neither `answer` nor `refused` is called."""
+        with self._bell:
+            if self._topic == topic and self._scheduler is not None:
+                self._scheduler.interrupt()
+
     def close(self) -> None:
         """End the thread; a question that is being answered is broken off. Bounded."""
         with self._bell:
@@ -87,6 +95,8 @@ class Desk:
             while (question := self._next()) is not None:
                 self._look()  # A database that was replaced would go on answering.
                 self._answer(question)
+                with self._bell:
+                    self._topic = None
         finally:
             self._let_go()
 
@@ -99,12 +109,15 @@ class Desk:
                 if self._is_closed:
                     return None
                 for topic in self._questions:
+                    self._topic = topic
                     return self._questions.pop(topic)
             self._look()
 
     def _answer(self, question: _Question) -> None:
         try:
             found = question.ask(self._open())
+        except QueryInterrupted:
+            return  # It was broken off.
         except EdgecronError as error:
             self._let_go()
             self._deliver(partial(question.refused, error))

@@ -93,6 +93,10 @@ class Host(App[None]):
 
         self._reader.ask(topic, question, answer=answered, refused=self._note_trouble)
 
+    def break_off(self, topic: str) -> None:
+        """End the answering of a question, if it is this one: no answer comes."""
+        self._reader.break_off(topic)
+
     def do(
         self,
         topic: str,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import ClassVar, NamedTuple, Protocol
 
 from rich.segment import Segment
@@ -25,11 +25,6 @@ _PACES = ((3600.0, 60.0), (600.0, 20.0), (60.0, 3.0), (0.0, 1.0))
 GAP = 2  # columns between two cells
 
 Span = tuple[str, str]  # text that is clean already, and the name of its look
-
-
-def pace_of(nearest_s: float) -> float:
-    """How many seconds the distance of a time so far away is told in the same words, at least."""
-    return next(pace for least, pace in _PACES if nearest_s >= least)
 
 
 class Line(NamedTuple):
@@ -71,8 +66,8 @@ class Source(Protocol):
     def want(self, first: int, last: int) -> None:
         """These lines are looked at: what is missing of them is to be read."""
 
-    def all_keys(self) -> Sequence[int]:
-        """The keys of all lines that are known, to mark them."""
+    def ask_keys(self, take: Callable[[Sequence[int]], None]) -> None:
+        """Have the keys of all lines told, now or later, to mark them."""
 
     def nearest_s(self, first: int, last: int) -> float:
         """How many seconds away the nearest time is that these lines tell the distance of."""
@@ -159,6 +154,16 @@ class LineView(ScrollView, can_focus=True):
     class Opened(Moved):
         """Enter, or a second click, on a line."""
 
+    class Marked(Moved):
+        """Other lines are marked, or none."""
+
+    class Headed(Moved):
+        """A click on the heading of a column."""
+
+        def __init__(self, view: LineView, column: int) -> None:
+            super().__init__(view)
+            self.column = column
+
     def __init__(
         self, source: Source, columns: Sequence[Column], *, id: str, empty: str = ""
     ) -> None:
@@ -170,9 +175,20 @@ class LineView(ScrollView, can_focus=True):
         self.sorted_by: tuple[int, bool] | None = None  # column, is it descending
         self._widths: list[int] = []
         self._key: int | None = None
+        self._sought: int | None = None  # the line that the cursor is to be put on
         self._drawn: dict[int, Line | None] = {}  # by the line of the screen
 
     # What it shows.
+
+    def seek(self, key: int) -> None:
+        """Put the cursor on a line, as soon as the source knows where it is."""
+        self._sought = key
+        self._find_sought()
+
+    def _find_sought(self) -> None:
+        at = None if self._sought is None else self.source.index_of(self._sought)
+        if at is not None:
+            self.cursor, self._sought = at, None
 
     def source_changed(self) -> None:
         """The source has other lines, or has read some: show them."""
@@ -190,6 +206,7 @@ class LineView(ScrollView, can_focus=True):
         self._resize(count)
         if self.cursor >= count:
             self.set_reactive(LineView.cursor, max(0, count - 1))
+        self._find_sought()
         self._note_key()
         self.refresh()
         self._want()
@@ -217,8 +234,9 @@ class LineView(ScrollView, can_focus=True):
 
     def _note_key(self) -> None:
         line = self.current()
-        if line is not None and line.key != self._key:
-            self._key = line.key
+        key = None if line is None else line.key
+        if key != self._key:
+            self._key = key
             self.post_message(self.Moved(self))
         self._drawn_at = self.cursor - self.scroll_offset.y
 
@@ -252,7 +270,7 @@ class LineView(ScrollView, can_focus=True):
             if index < self.source.count and self.source.line(index) != drawn:
                 self.refresh_lines(y + 1, 1)
         nearest_s = self.source.nearest_s(first, first + self.page)
-        return pace_of(nearest_s)
+        return next(pace for least, pace in _PACES if nearest_s >= least)
 
     def notify_style_update(self) -> None:
         super().notify_style_update()
@@ -307,10 +325,10 @@ class LineView(ScrollView, can_focus=True):
         style = base + self.get_component_rich_style("line--heading", partial=True)
         cells = []
         for at, column in enumerate(self.columns):
-            arrow = ""
+            title = column.title
             if self.sorted_by is not None and self.sorted_by[0] == at:
-                arrow = " ▾" if self.sorted_by[1] else " ▴"
-            cells.append(((column.title + arrow, ""),))
+                title = f"{title} {'▾' if self.sorted_by[1] else '▴'}".strip()
+            cells.append(((title, ""),))
         segments = [Segment(" ", style), *self._segments(cells, style)]
         return Strip(segments).adjust_cell_length(width, style)
 
@@ -367,23 +385,44 @@ class LineView(ScrollView, can_focus=True):
     def action_mark(self) -> None:
         line = self.current()
         if line is not None:
-            self.marked ^= {line.key}
-            self.refresh()
+            self.mark(self.marked ^ {line.key})
             self.cursor += 1
 
-    def action_mark_all(self) -> None:
-        keys = self.source.all_keys() if not self.marked else ()
+    def mark(self, keys: Iterable[int]) -> None:
+        """Mark these lines, and no others."""
         self.marked = set(keys)
         self.refresh()
+        self.post_message(self.Marked(self))
+
+    def unmark(self) -> bool:
+        """Take all marks away; whether there were any."""
+        was_marked = bool(self.marked)
+        if was_marked:
+            self.mark(())
+        return was_marked
+
+    def action_mark_all(self) -> None:
+        if not self.unmark():
+            self.source.ask_keys(self.mark)
 
     def on_click(self, event: events.Click) -> None:
         offset = event.get_content_offset(self)
         if offset is None:
             return
         index = self.scroll_offset.y + offset.y - 1
+        if offset.y == 0:
+            self._click_heading(offset.x)
         if offset.y == 0 or index >= self.source.count:
             return
         is_again = index == self.cursor and event.chain == 2
         self.cursor = index
         if is_again:
             self.action_open()
+
+    def _click_heading(self, x: int) -> None:
+        end = 1
+        for column, width in enumerate(self._widths):
+            end += width + (GAP if width else 0)
+            if width and x < end:
+                self.post_message(self.Headed(self, column))
+                return

@@ -44,6 +44,10 @@ class Paced(Generic[T]):
         else:
             self._ask(question, answer)
 
+    def hurry(self) -> None:
+        """Let the next question go at once: somebody waits for it."""
+        self._next_ms = 0.0
+
     def _ask(self, question: Callable[[Scheduler], T], answer: Callable[[T], None]) -> None:
         clock = self._screen.app.clock
 

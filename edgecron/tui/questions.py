@@ -29,3 +29,7 @@ class AskingScreen(Screen[ScreenResultType]):
                 answer(found)
 
         self.app.ask(f"{id(self)} {topic}", question, answered)
+
+    def break_off(self, topic: str) -> None:
+        """End the answering of a question of this screen: another one takes its place."""
+        self.app.break_off(f"{id(self)} {topic}")

@@ -17,7 +17,7 @@ from edgecron.browsing import RunBounds
 from edgecron.model import ACTIVE, Execution, Status
 from edgecron.safetext import clean
 from edgecron.tui.filters import Filter, RunQuestion
-from edgecron.tui.lines import Column, Line, Span
+from edgecron.tui.lines import Column, Line
 from edgecron.tui.looks import STATUS_GLYPHS
 from edgecron.tui.pacing import Paced
 from edgecron.tui.questions import AskingScreen
@@ -27,6 +27,8 @@ from edgecron.words.times import near_time, short_duration
 _PAGE = 200
 _BESIDE = 60  # lines read beside those that are seen
 _MOST_KEPT = 1600
+_TOPIC = "runs"
+MOST_MARKED = 5000  # at once, of those that match
 
 _Found = tuple[list[Execution], RunBounds]
 _Ask = Callable[[Callable[[Scheduler], _Found], Callable[[_Found], None]], None]
@@ -40,15 +42,10 @@ COLUMNS = (
     Column("NOTE", 12, 30, share=3, drop=2),
     Column("RUN", 5, 9, drop=1, is_right=True),
 )
-_NAME = 2  # the column that all runs of one schedule have alike
-HISTORY_COLUMNS = COLUMNS[:_NAME] + COLUMNS[_NAME + 1 :]
 
 
 class RunSource:
-    """Runs, newest first. `changed` is called when there is something else to show.
-
-    With `schedule_id` they are those of one schedule, whose name is then left out.
-    """
+    """Runs, newest first. `changed` is called when there is something else to show."""
 
     def __init__(
         self,
@@ -57,11 +54,9 @@ class RunSource:
         now: Callable[[], datetime],
         zone: tzinfo,
         changed: Callable[[], None],
-        schedule_id: int | None = None,
     ) -> None:
-        self._schedule_id = schedule_id
         self._questions = screen
-        self._paced: Paced[_Found] = Paced(screen, "runs")
+        self._paced: Paced[_Found] = Paced(screen, _TOPIC)
         self._now = now
         self._zone = zone
         self._changed = changed
@@ -72,6 +67,7 @@ class RunSource:
         self._bounds = RunBounds(0, 0)
         self._question: RunQuestion | None = None
         self._is_asking = False
+        self._is_outdated = False  # by another filter
 
     @property
     def count(self) -> int:
@@ -80,16 +76,30 @@ class RunSource:
     def filter_by(self, wanted: Filter | None) -> None:
         """Show only what a filter lets through; None is all."""
         self._question = None if wanted is None else wanted.run_question()
-        self._rows, self._first, self._count = [], 0, 0
-        self._is_newest = self._is_oldest = False
+        # What is shown stays until there is something else.
+        self._is_outdated = True
+        self._questions.break_off(_TOPIC)
+        self._paced.hurry()
         self.read()
+
+    @property
+    def is_counted(self) -> bool:
+        return self._is_oldest
+
+    def unused_keys(self, wanted: Filter) -> tuple[str, ...]:
+        """The keys of a filter that say nothing of runs."""
+        return wanted.unused_on_runs
 
     def read(self) -> None:
         """Read anew what is in the window."""
         limit = max(_PAGE, min(len(self._rows), _MOST_KEPT))
         before = None if self._first == 0 or not self._rows else self._rows[0].id + 1
+        if self._is_outdated:
+            limit, before = _PAGE, None
 
         def show(rows: list[Execution], bounds: RunBounds) -> None:
+            if self._is_outdated:
+                self._first, self._count, self._is_outdated = 0, 0, False
             self._rows, self._bounds = rows, bounds
             self._is_newest = before is None or (bool(rows) and rows[0].id >= bounds.last_id)
             self._is_oldest = len(rows) < limit
@@ -117,15 +127,27 @@ class RunSource:
         is_there = low < len(self._rows) and self._rows[low].id == key
         return self._first + low if is_there else None
 
-    def all_keys(self) -> Sequence[int]:
-        return [row.id for row in self._rows]
+    def ask_keys(self, take: Callable[[Sequence[int]], None]) -> None:
+        question = self._question
+
+        def find(scheduler: Scheduler) -> list[int]:
+            ids: list[int] = []
+            while len(ids) < MOST_MARKED:
+                page = _Page(question, before_id=ids[-1] if ids else None, limit=_PAGE)
+                found = _find(scheduler, page)
+                ids += (run.id for run in found)
+                if len(found) < _PAGE:
+                    break
+            return ids[:MOST_MARKED]
+
+        self._questions.ask("run ids", find, take)
 
     def nearest_s(self, first: int, last: int) -> float:
         seen = self._rows[max(0, first - self._first) : max(0, last - self._first)]
         return 0.0 if any(run.status in ACTIVE for run in seen) else inf
 
     def want(self, first: int, last: int) -> None:
-        if self._is_asking or not self._rows:
+        if self._is_asking or self._is_outdated or not self._rows:
             return
         end = self._first + len(self._rows)
         if last < self._first - _PAGE or first > end + _PAGE:
@@ -183,7 +205,7 @@ class RunSource:
         end = self._first + len(self._rows)
         if self._is_oldest or not self._rows:
             self._count = end
-        elif self._question is not None or self._schedule_id is not None:
+        elif self._question is not None:
             self._count = max(self._count, end + _PAGE)
         else:
             older = self._rows[-1].id - self._bounds.first_id
@@ -203,13 +225,7 @@ class RunSource:
 
         def read(scheduler: Scheduler) -> _Found:
             bounds = scheduler.run_bounds()
-            page = _Page(
-                question,
-                schedule_id=self._schedule_id,
-                before_id=before_id,
-                after_id=after_id,
-                limit=limit,
-            )
+            page = _Page(question, before_id=before_id, after_id=after_id, limit=limit)
             return _find(scheduler, page), bounds
 
         def answered(found: _Found) -> None:
@@ -230,33 +246,32 @@ class RunSource:
         took = run.duration_ms
         if run.status is Status.RUNNING and run.started_at is not None:
             took = max(0, round((now - run.started_at).total_seconds() * 1000))
-        cells: tuple[tuple[Span, ...], ...] = (
-            ((glyph, look),),
-            ((run.status.value, look),),
-            ((clean(run.schedule), "bold"),),
-            ((near_time(began, zone=zone, now=now), ""),),
-            (("" if took is None else short_duration(took), look if look == "busy" else ""),),
-            ((clean(_note(run, now=now, zone=zone)), "dim"),),
-            ((str(run.id), "dim"),),
+        return Line(
+            key=run.id,
+            cells=(
+                ((glyph, look),),
+                ((run.status.value, look),),
+                ((clean(run.schedule), "bold"),),
+                ((near_time(began, zone=zone, now=now), ""),),
+                (("" if took is None else short_duration(took), look if look == "busy" else ""),),
+                ((clean(_note(run, now=now, zone=zone)), "dim"),),
+                ((str(run.id), "dim"),),
+            ),
         )
-        if self._schedule_id is not None:
-            cells = cells[:_NAME] + cells[_NAME + 1 :]
-        return Line(key=run.id, cells=cells)
 
 
 class _Page(NamedTuple):
     question: RunQuestion | None
-    schedule_id: int | None
     before_id: int | None
-    after_id: int | None
     limit: int
+    after_id: int | None = None
 
 
 def _find(scheduler: Scheduler, page: _Page) -> list[Execution]:
     question = page.question or RunQuestion()
     if question.is_impossible:
         return []
-    ids: Sequence[int] | None = None if page.schedule_id is None else [page.schedule_id]
+    ids = None
     if question.matches_name is not None:
         ids = scheduler.schedule_ids_named(question.matches_name)
         if not ids:

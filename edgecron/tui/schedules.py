@@ -12,6 +12,7 @@ from typing import Any
 from edgecron.browsing import Recent, ScheduleLine, ScheduleState, SortBy, state_of
 from edgecron.safetext import clean
 from edgecron.standing import Idle, find_idle
+from edgecron.tui.chosen import Chosen
 from edgecron.tui.filters import Filter
 from edgecron.tui.lines import Column, Line, Span
 from edgecron.tui.looks import STATE_GLYPHS, STATUS_GLYPHS
@@ -46,6 +47,9 @@ SORTS = {
     SortBy.RUNS: 7,
 }
 
+# What is told the other way about, unless one turns it around: the latest and the most come first.
+DESCENDING = frozenset({SortBy.LAST, SortBy.RUNS})
+
 
 class ScheduleSource:
     """Schedules in an order. `changed` is called when there is something else to show."""
@@ -74,6 +78,29 @@ class ScheduleSource:
     @property
     def count(self) -> int:
         return len(self._order)
+
+    @property
+    def is_counted(self) -> bool:
+        return True
+
+    def filter_by(self, wanted: Filter | None) -> None:
+        """Show only what a filter lets through; None is all."""
+        self.filter = wanted
+        self.read_at_once()
+
+    def sort_by(self, sort: SortBy, *, is_descending: bool) -> None:
+        """Show them in another order."""
+        self.sort, self.is_descending = sort, is_descending
+        self.read_at_once()
+
+    def unused_keys(self, wanted: Filter) -> tuple[str, ...]:
+        """The keys of a filter that say nothing of schedules."""
+        return wanted.unused_on_schedules
+
+    def read_at_once(self) -> None:
+        """Read the order anew, as somebody waits for it."""
+        self._paced.hurry()
+        self.read()
 
     def read_first(self, limit: int) -> None:
         """Read what the first screen needs, before any order is known."""
@@ -114,14 +141,22 @@ class ScheduleSource:
         """What is known of a schedule; None where it has not been looked at."""
         return self._lines.get(key)
 
+    def chosen(self, keys: Sequence[int]) -> Chosen:
+        """Schedules by their keys: by name where it is known."""
+        known = [(key, self._lines.get(key)) for key in keys]
+        return Chosen(
+            names=tuple(line.standing.name for _, line in known if line is not None),
+            schedule_ids=tuple(key for key, line in known if line is None),
+        )
+
     def index_of(self, key: int) -> int | None:
         try:
             return self._order.index(key)
         except ValueError:
             return None
 
-    def all_keys(self) -> Sequence[int]:
-        return self._order
+    def ask_keys(self, take: Callable[[Sequence[int]], None]) -> None:
+        take(self._order)
 
     def nearest_s(self, first: int, last: int) -> float:
         now = self._now()

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from datetime import datetime, tzinfo
+from heapq import merge
 from itertools import islice
 from math import inf
 from typing import Any
 
 from edgecron.api import Scheduler
+from edgecron.errors import InvalidInput, NotFound
 from edgecron.safetext import clean
 from edgecron.tui.coming import Coming
+from edgecron.tui.filters import Filter
 from edgecron.tui.lines import Column, Line
 from edgecron.tui.pacing import Paced
 from edgecron.tui.questions import AskingScreen
@@ -20,6 +24,8 @@ from edgecron.words.times import distance, near_time
 
 _MOST = 1500
 _MOST_LOOKED_AT = 5000
+_MOST_SEARCHED = 20_000
+_MOST_NAMED = 50  # schedules whose fires are looked at one by one
 
 COLUMNS = (
     Column("IN", 10, 11),
@@ -45,15 +51,31 @@ class UpcomingSource:
         self._zone = zone
         self._changed = changed
         self.coming = Coming()
+        self._filter: Filter | None = None
 
     @property
     def count(self) -> int:
         return len(self.coming.fires)
 
+    @property
+    def is_counted(self) -> bool:
+        return not self.coming.has_more
+
+    def filter_by(self, wanted: Filter | None) -> None:
+        """Show only the fires of schedules whose names a filter lets through; None is all."""
+        self._filter = wanted
+        self._paced.hurry()
+        self.read()
+
+    def unused_keys(self, wanted: Filter) -> tuple[str, ...]:
+        """The keys of a filter that say nothing of fires: all but names."""
+        return tuple(dict.fromkeys(term.key for term in wanted.terms if term.key != "job"))
+
     def read(self) -> None:
         """Read the next fires anew."""
 
-        self._paced.ask(_find_next, self._take)
+        wanted = self._filter
+        self._paced.ask(lambda scheduler: _find_next(scheduler, wanted), self._take)
 
     def _take(self, coming: Coming) -> None:
         self.coming = coming
@@ -80,6 +102,22 @@ class UpcomingSource:
                 return index
         return None
 
+    def names_of(self, keys: Sequence[int]) -> tuple[str, ...]:
+        """The schedules of fires, by the keys of these."""
+        wanted = frozenset(keys)
+        return tuple(
+            dict.fromkeys(fire.schedule for fire in self.coming.fires if _key(fire) in wanted)
+        )
+
+    def why_fixed(self, index: int) -> str | None:
+        """Why a fire can't be moved; None where it can: it is the next one of its schedule."""
+        fire = self.coming.fires[index]
+        following = next(one for one in self.coming.fires if one.schedule == fire.schedule)
+        if following is fire:
+            return None
+        when = near_time(following.due_at, zone=self._zone, now=self._now())
+        return f"only the next run of {fire.schedule} can be moved: the one at {when}"
+
     def nearest_s(self, first: int, last: int) -> float:
         now = self._now()
         seconds = (
@@ -87,19 +125,19 @@ class UpcomingSource:
         )
         return min(seconds, default=inf)
 
-    def all_keys(self) -> Sequence[int]:
-        return ()
+    def ask_keys(self, take: Callable[[Sequence[int]], None]) -> None:
+        take([_key(fire) for fire in self.coming.fires])
 
     def want(self, first: int, last: int) -> None:
         """All there is has been read."""
 
 
-def _find_next(scheduler: Scheduler) -> Coming:
+def _find_next(scheduler: Scheduler, wanted: Filter | None) -> Coming:
     """The next fires; of those of a schedule that are overdue the first one, as they become one."""
     now = scheduler.now()
     fires: list[UpcomingFire] = []
     overdue: set[str] = set()
-    for fire in islice(scheduler.next_fires(), _MOST_LOOKED_AT):
+    for fire in islice(_fires(scheduler, wanted), _MOST_LOOKED_AT):
         if is_overdue(fire.due_at, now):
             if fire.schedule in overdue:
                 continue
@@ -108,6 +146,25 @@ def _find_next(scheduler: Scheduler) -> Coming:
         if len(fires) == _MOST:
             return Coming(tuple(fires), has_more=True)
     return Coming(tuple(fires))
+
+
+def _fires(scheduler: Scheduler, wanted: Filter | None) -> Iterator[UpcomingFire]:
+    """All fires in order; of few schedules, where a filter names them, each one's own."""
+    if wanted is None or not any(term.key == "job" for term in wanted.terms):
+        return scheduler.next_fires()
+    names = scheduler.nearest_names(
+        lambda name: 0 if wanted.matches_name(name) else None, limit=_MOST_NAMED + 1
+    )
+    if len(names) <= _MOST_NAMED:
+        return merge(*(_readable(scheduler, name) for name in names), key=lambda fire: fire.due_at)
+    looked_at = islice(scheduler.next_fires(), _MOST_SEARCHED)
+    return (fire for fire in looked_at if wanted.matches_name(fire.schedule))
+
+
+def _readable(scheduler: Scheduler, name: str) -> Iterator[UpcomingFire]:
+    # One that can't be read must not hide the others.
+    with suppress(InvalidInput, NotFound):
+        yield from scheduler.next_fires(name)
 
 
 def _key(fire: UpcomingFire) -> int:

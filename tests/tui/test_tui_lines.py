@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from math import inf
 
 from hypothesis import given
@@ -37,8 +37,8 @@ class Letters:
     def want(self, first: int, last: int) -> None:
         self.wanted.append((first, last))
 
-    def all_keys(self) -> Sequence[int]:
-        return self.keys
+    def ask_keys(self, take: Callable[[Sequence[int]], None]) -> None:
+        take(self.keys)
 
     def nearest_s(self, first: int, last: int) -> float:
         return inf
