@@ -8,12 +8,12 @@ So a hundred thousand schedules come down to a few hundred patterns.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from math import gcd
 from typing import NamedTuple
 
 from edgecron.busy.week import HOUR_S, Week
-from edgecron.triggers import combine, from_json
+from edgecron.triggers import Triggers, combine, from_json
 from edgecron.triggers.base import Trigger
 from edgecron.triggers.crontrigger import CronTrigger
 from edgecron.triggers.fields import CronFields
@@ -22,6 +22,7 @@ from edgecron.triggers.tzif import DAY_S
 
 _MOST_PATTERNS = 2048  # of 1.5 KB
 _MOST_TEXTS = 8192  # of 600 bytes
+_MANY_SHARED = 24  # stretches that are looked at one by one
 _MANY_SINGLES = 8  # from so many on a pattern is smaller
 
 
@@ -37,8 +38,8 @@ class Pattern:
 
 
 class Shape(NamedTuple):
-    """The plan times of a schedule's triggers: patterns, single (stretch, count) beside them, the
-    first plan time, and how many there are."""
+    """The plan times of a schedule's triggers: patterns, single (stretch, count) beside them, which
+    may be taken away, the first plan time, and how many there are."""
 
     patterns: tuple[Pattern, ...]
     singles: tuple[tuple[int, int], ...]
@@ -102,17 +103,17 @@ class Shapes:
 
     def _shape_of_several(self, compiled: str, triggers: tuple[Trigger, ...]) -> Shape:
         week, together = self._week, combine(triggers)
-        total = together.count_ms(week.start_ms - 1, week.end_ms - 1)
-        next_ms = together.next_after_ms(week.start_ms - 1)
         shapes = [self._shape_of_one(trigger) for trigger in triggers]
-        if sum(shape.total for shape in shapes) != total:
-            # Some instants are shared, and count once.
-            ranges = zip(week.starts_ms, week.ends_ms, strict=True)
-            counts = [together.count_ms(start - 1, end - 1) for start, end in ranges]
-            return Shape((self._own(compiled, counts),), (), next_ms, total)
         patterns = tuple(pattern for shape in shapes for pattern in shape.patterns)
-        singles = tuple(single for shape in shapes for single in shape.singles)
-        return self._bundled(compiled, Shape(patterns, singles, None, total), next_ms)
+        singles = [single for shape in shapes for single in shape.singles]
+        total = sum(shape.total for shape in shapes)
+        each = list(zip(*(counts_of(shape, week) for shape in shapes), strict=True))
+        for n, twice in _counted_twice(together, each, week):
+            if twice:
+                singles.append((n, -twice))
+                total -= twice
+        shape = Shape(patterns, tuple(singles), None, total)
+        return self._bundled(compiled, shape, together.next_after_ms(week.start_ms - 1))
 
     def _bundled(self, compiled: str, shape: Shape, next_ms: int | None) -> Shape:
         """A shape with its first time, and with few singles."""
@@ -194,6 +195,36 @@ def summed(week: Week, singles: Iterable[tuple[int, int]]) -> list[int]:
     counts = [0] * len(week.cells)
     for n, count in singles:
         counts[n] += count
+    return counts
+
+
+def _counted_twice(
+    together: Triggers, each: Sequence[tuple[int, ...]], week: Week
+) -> Iterator[tuple[int, int]]:
+    """(stretch, times that several triggers have) from the counts of each trigger by stretch.
+
+    Where they meet in many stretches the sum is exact, and is spread by how often they could.
+    """
+    shared = [n for n, counts in enumerate(each) if len(counts) - counts.count(0) > 1]
+    if len(shared) <= _MANY_SHARED:
+        for n in shared:
+            once = together.count_ms(week.starts_ms[n] - 1, week.ends_ms[n] - 1)
+            yield n, sum(each[n]) - once
+        return
+    once = together.count_ms(week.start_ms - 1, week.end_ms - 1)
+    twice, most = sum(map(sum, each)) - once, sum(sum(each[n]) - max(each[n]) for n in shared)
+    spread = before = 0
+    for n in shared:
+        before += sum(each[n]) - max(each[n])
+        yield n, twice * before // most - spread
+        spread = twice * before // most
+
+
+def counts_of(shape: Shape, week: Week) -> list[int]:
+    """All counts of a shape by stretch."""
+    counts = summed(week, shape.singles)
+    for pattern in shape.patterns:
+        counts = [have + more for have, more in zip(counts, pattern.counts, strict=True)]
     return counts
 
 

@@ -2,8 +2,9 @@
 
 Counted are plan times, as they will come if nothing changes. Within that, all is exact but this:
 jitter is left out; an interval after the end counts as if runs took no time; what is due already,
-retries, and what follows other events (a boot, another schedule) does not count; and of times that
-a person's `reschedule` moved the next run past, one counts.
+retries, and what follows other events (a boot, another schedule) does not count; of times that a
+person's `reschedule` moved the next run past, one counts; and where several triggers of a schedule
+meet in more than a day's hours, how often they do is spread evenly over these.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from dataclasses import dataclass
 from datetime import date
 from typing import NamedTuple
 
-from edgecron.busy.shapes import Shape, Shapes, summed
+from edgecron.busy.shapes import Shape, Shapes, counts_of
 from edgecron.busy.week import DAYS, HOURS, Week
 from edgecron.errors import SENSELESS
 from edgecron.timing import load_triggers
@@ -134,7 +135,7 @@ def _clipped(one: Recurrence, shape: Shape, week: Week) -> list[int]:
         moved = week.find(one.next_run_ms)
         since_ms = max(since_ms, (one.next_plan_ms or 0) + 1, one.next_run_ms + 1)
     triggers = load_triggers(one.compiled)
-    whole: list[int] | None = _counts_of(shape, week)
+    whole: list[int] | None = counts_of(shape, week)
     if one.after_end_ms is not None:
         triggers.append(_grid_after_end(one, one.after_end_ms, week))
         whole = None
@@ -166,13 +167,6 @@ def _count_within(
             counts.append(whole[n])
         else:
             counts.append(times.count_ms(start_ms - 1, end_ms))
-    return counts
-
-
-def _counts_of(shape: Shape, week: Week) -> list[int]:
-    counts = summed(week, shape.singles)
-    for pattern in shape.patterns:
-        counts = [a + b for a, b in zip(counts, pattern.counts, strict=True)]
     return counts
 
 

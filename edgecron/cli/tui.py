@@ -50,7 +50,7 @@ def _dashboard(cli: Session, *, is_colored: bool, is_elsewhere: bool) -> Dashboa
     from edgecron.api import Scheduler
     from edgecron.clock import SystemClock
     from edgecron.tui.app import Dashboard
-    from edgecron.tui.keys import keys_of
+    from edgecron.tui.keys import keys_of, labels_of
     from edgecron.tui.terminal import TerminalDriver
     from edgecron.tui.themes import theme_of
 
@@ -61,6 +61,7 @@ def _dashboard(cli: Session, *, is_colored: bool, is_elsewhere: bool) -> Dashboa
         zone=cli.zone(),
         theme=theme_of(config, os.environ, is_colored=is_colored),
         keys=keys_of(config),
+        labels=labels_of(config),
         is_colored=is_colored,
         driver_class=None if is_elsewhere else TerminalDriver,
     )

@@ -16,9 +16,10 @@ from edgecron.api import Scheduler
 from edgecron.clock import Clock
 from edgecron.tui.bindings import bindings, keymap
 from edgecron.tui.home import HomeScreen
-from edgecron.tui.host import Host
-from edgecron.tui.keys import DEFAULT_KEYS
+from edgecron.tui.keys import DEFAULT_KEYS, DEFAULT_LABELS
 from edgecron.tui.looks import DARK, THEMES
+from edgecron.tui.performing import actions_of, find_performer
+from edgecron.tui.telling import Telling
 from edgecron.tui.toosmall import TooSmall, is_too_small
 
 T = TypeVar("T")
@@ -32,7 +33,7 @@ _TERMINAL_COLORS = {
 }
 
 
-class Dashboard(Host):
+class Dashboard(Telling):
     """The dashboard of one database.
 
     `opened` makes a Scheduler of it, on whichever thread asks; `keys` are those of the actions,
@@ -43,7 +44,7 @@ class Dashboard(Host):
     CSS_PATH = "dashboard.tcss"
     ENABLE_COMMAND_PALETTE = False
     BINDINGS: ClassVar[list[BindingType]] = [
-        *bindings("quit"),
+        *bindings("help", "palette", "quit"),
         # As everywhere else on a terminal, and therefore none of the keys that may be changed.
         Binding("ctrl+z", "suspend_process", show=False),
     ]
@@ -56,12 +57,14 @@ class Dashboard(Host):
         zone: tzinfo,
         theme: str = DARK.name,
         keys: Mapping[str, tuple[str, ...]] = DEFAULT_KEYS,
+        labels: Mapping[str, tuple[str, ...]] = DEFAULT_LABELS,
         is_colored: bool = True,
         driver_class: type[Driver] | None = None,
     ) -> None:
         super().__init__(
             opened, clock=clock, zone=zone, is_colored=is_colored, driver_class=driver_class
         )
+        self.labels = labels
         for each in THEMES:
             self.register_theme(each)
         self.theme = theme
@@ -106,6 +109,40 @@ class Dashboard(Host):
 
     def on_unmount(self) -> None:
         self.close_desks()
+
+    async def action_perform(self, action: str) -> None:
+        """Do an action by its name, as its key would."""
+        node = find_performer(self.screen, action)
+        if node is not None:
+            await self.run_action(action, node)
+
+    def action_help(self) -> None:
+        from edgecron.tui.help import Help
+
+        self.push_screen(Help(self.labels))
+
+    def action_palette(self) -> None:
+        from edgecron.tui.palette import Item, Palette, find_names
+
+        def find(text: str, told: Callable[[list[str]], None]) -> None:
+            self.ask("palette", lambda scheduler: find_names(scheduler, text), told)
+
+        def chosen(item: Item | None) -> None:
+            if item is None:
+                return
+            if item.schedule is None:
+                self.call_next(self.action_perform, item.action)
+            else:
+                self.open_schedule(item.schedule)
+
+        actions = [action for action in actions_of(self.screen) if action != "palette"]
+        self.push_screen(Palette(actions, labels=self.labels, find=find), chosen)
+
+    def open_schedule(self, name: str) -> None:
+        """Go to a schedule, from wherever one is."""
+        while not isinstance(self.screen, HomeScreen):
+            self.pop_screen()
+        self.screen.go_to(name)
 
     async def action_quit(self) -> None:
         self.exit()

@@ -1,25 +1,108 @@
-"""The keys that the bottom line names: the few that matter where one is."""
+"""The keys that the bottom line names: the few that matter where one is, as they are configured."""
 
 from __future__ import annotations
 
-from edgecron.config.actions import ACTIONS
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
 from edgecron.tui.lines import Span
+from edgecron.tui.performing import actions_of
+from edgecron.tui.spans import SpanLine
+from edgecron.words.letters import display_width
 
-# An action, and its short name at the bottom.
-_EVERYWHERE = (("quit", "quit"),)
+if TYPE_CHECKING:
+    from edgecron.tui.telling import Telling
+
+# An action, and its short name at the bottom; where there is little room the last ones are left
+# out first.
+_ALWAYS = ("help", "keys")
+_EVERYWHERE = (("palette", "all actions"), ("quit", "quit"))
 _PLACES: dict[str, tuple[tuple[str, str], ...]] = {
-    "schedules": (("open", "details"), ("sort", "sort")),
-    "upcoming": (("open", "details"),),
-    "runs": (),
-    "schedule": (("back", "back"), ("fields", "all fields")),
+    "schedules": (
+        ("open", "details"),
+        ("run", "run now"),
+        ("add", "add"),
+        ("edit", "edit"),
+        ("pause", "pause"),
+        ("filter", "filter"),
+        ("sort", "sort"),
+    ),
+    "upcoming": (
+        ("open", "details"),
+        ("run", "run now"),
+        ("reschedule", "move"),
+        ("pause", "pause"),
+    ),
+    "runs": (
+        ("open", "output"),
+        ("run", "run again"),
+        ("cancel", "end"),
+        ("filter", "filter"),
+    ),
 }
-_SHOWN = {"enter": "⏎", "escape": "esc", "space": "␣", "delete": "del"}
+_GLYPHS = {"enter": "⏎", "space": "␣"}
+_GAP = "   "
 
 
-def footer_spans(place: str) -> list[Span]:
-    """The keys of a place."""
+class KeyLine(SpanLine):
+    """The keys of a place, or how far something is that takes a while."""
+
+    app: Telling
+
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self._place = ""
+
+    def turn_to(self, place: str) -> None:
+        """Name the keys of another place."""
+        self._place = place
+        self.show_keys()
+
+    def on_mount(self) -> None:
+        self.watch(self.app, "progress", self.show_keys)
+
+    def on_resize(self) -> None:
+        self.show_keys()
+
+    def show_keys(self) -> None:
+        """Show what there is room for."""
+        if self.app.progress:
+            self.show([(" ", ""), (self.app.progress, "busy")])
+        elif self._place:
+            labels = self.app.labels
+            known = {action: labels[action] for action in actions_of(self.screen)}
+            self.show(footer_spans(self._place, labels=known, width=self.size.width))
+
+
+def footer_spans(place: str, *, labels: Mapping[str, tuple[str, ...]], width: int) -> list[Span]:
+    """The keys of a place that are known, as many as fit as a whole; the one that explains all
+    keys always."""
+    known = [
+        (action, key_words(labels[action][0]), name)
+        for action, name in (*_PLACES.get(place, ()), *_EVERYWHERE)
+        if labels.get(action)
+    ]
+    always, name = _ALWAYS
+    last = [(always, key_words(label), name) for label in labels.get(always, ())[:1]]
+    room = width - 1 - sum(_width(entry) for entry in last)
+    shown = []
+    for entry in known:
+        room -= _width(entry)
+        if room < 0:
+            break
+        shown.append(entry)
     spans: list[Span] = [(" ", "")]
-    for action, name in (*_PLACES[place], *_EVERYWHERE):
-        key = ACTIONS[action].keys[0]
-        spans += [(_SHOWN.get(key, key), f"accent@do('{action}')"), (f" {name}   ", "dim")]
+    for action, key, name in (*shown, *last):
+        target = f"@app.perform('{action}')"
+        spans += [(key, f"accent{target}"), (f" {name}", f"dim{target}"), (_GAP, "")]
     return spans
+
+
+def key_words(label: str) -> str:
+    """A key as the bottom line has it, where a glyph says it in less."""
+    return _GLYPHS.get(label, label)
+
+
+def _width(entry: tuple[str, str, str]) -> int:
+    _, key, name = entry
+    return display_width(key) + 1 + display_width(name) + len(_GAP)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import ClassVar
 
 from textual.app import ComposeResult
@@ -10,30 +9,33 @@ from textual.binding import BindingType
 from textual.containers import Container, Vertical
 from textual.timer import Timer
 
+from edgecron.browsing import SortBy
 from edgecron.errors import EdgecronError
 from edgecron.safetext import clean
 from edgecron.tui import runs, schedules, upcoming
-from edgecron.tui.about import run_spans, schedule_spans
+from edgecron.tui.acting import ActingScreen
 from edgecron.tui.bindings import bindings
+from edgecron.tui.chosen import Chosen
 from edgecron.tui.coming import ComingView
-from edgecron.tui.footer import footer_spans
+from edgecron.tui.footer import KeyLine
 from edgecron.tui.lines import LineView, Span
 from edgecron.tui.overview import Overview, overview_spans, read_overview
-from edgecron.tui.questions import AskingScreen
+from edgecron.tui.panefoot import PaneFoot
 from edgecron.tui.spans import SpanLine
 from edgecron.tui.week import WeekView
 
 _FIRST_LINES = 60
 _ENGINES_S = 10.0  # an engine that died commits nothing: it is looked for
 _LONGEST_S = 60.0
-_CLOSER_S = 0.08
 _PANES = ("schedules", "upcoming", "runs")
 
 
-class HomeScreen(AskingScreen[None]):
+class HomeScreen(ActingScreen[None]):
     """Three views of one truth."""
 
-    BINDINGS: ClassVar[list[BindingType]] = bindings("schedules", "upcoming", "runs", "sort")
+    BINDINGS: ClassVar[list[BindingType]] = bindings(
+        "schedules", "upcoming", "runs", "sort", "filter", "back"
+    )
 
     def __init__(self) -> None:
         super().__init__()
@@ -41,7 +43,6 @@ class HomeScreen(AskingScreen[None]):
         self.VERTICAL_BREAKPOINTS = [(0, "-flat"), (10, "-low"), (30, "-tall")]
         self._overview: Overview | None = None
         self._timer: Timer | None = None
-        self._closer: Timer | None = None
 
     def compose(self) -> ComposeResult:
         app = self.app
@@ -57,24 +58,20 @@ class HomeScreen(AskingScreen[None]):
         yield SpanLine(id="top")
         yield SpanLine(id="banner")
         with Container(id="panes"):
-            with Vertical(id="schedules-pane", classes="pane"):
-                yield LineView(
-                    self.schedules,
-                    schedules.COLUMNS,
-                    id="schedules",
-                    empty="no schedules yet: a makes one",
-                )
-            with Vertical(id="upcoming-pane", classes="pane"):
-                yield LineView(
-                    self.upcoming, upcoming.COLUMNS, id="upcoming", empty="nothing to come"
-                )
-                yield ComingView(id="coming")
-                yield WeekView(self, id="week")
-            with Vertical(id="runs-pane", classes="pane"):
-                yield LineView(self.runs, runs.COLUMNS, id="runs", empty="nothing has run yet")
-        yield SpanLine(id="about")
+            for name, source, columns, empty in (
+                ("schedules", self.schedules, schedules.COLUMNS, "no schedules yet: a makes one"),
+                ("upcoming", self.upcoming, upcoming.COLUMNS, "nothing to come"),
+                ("runs", self.runs, runs.COLUMNS, "nothing has run yet"),
+            ):
+                with Vertical(id=f"{name}-pane", classes="pane"):
+                    view = LineView(source, columns, id=name, empty=empty)
+                    yield view
+                    if name == "upcoming":
+                        yield ComingView(id="coming")
+                        yield WeekView(self, id="week")
+                    yield PaneFoot(view, source, id=f"{name}-foot")
         yield SpanLine(id="status")
-        yield SpanLine(id="keys")
+        yield KeyLine(id="keys")
 
     def on_mount(self) -> None:
         self.schedules.read_first(_FIRST_LINES)
@@ -85,7 +82,7 @@ class HomeScreen(AskingScreen[None]):
         self.query_one(WeekView).read()
         for name in _PANES:
             self.query_one(f"#{name}-pane").border_title = name.capitalize()
-        self.query_one("#schedules", LineView).sorted_by = (1, False)
+        self._show_order()
         self._turn_to("schedules")
         self._tick()
         self.set_interval(_ENGINES_S, self._read_overview)
@@ -114,6 +111,7 @@ class HomeScreen(AskingScreen[None]):
         more = "+" if name == "upcoming" and self.upcoming.coming.has_more else ""
         title = f"{name.capitalize()} {view.source.count:,}{more}"
         self.query_one(f"#{name}-pane").border_title = title
+        self.foot_of(name).found()
         self._tick()
 
     def _show_upcoming(self) -> None:
@@ -159,40 +157,7 @@ class HomeScreen(AskingScreen[None]):
         for name in _PANES:
             self.set_class(name == focused.id, f"-{name}")
         self._show_tabs(focused.id)
-        self.query_one("#keys", SpanLine).show(footer_spans(focused.id))
-
-        self._look_closer()
-
-    def on_line_view_moved(self) -> None:
-        self._look_closer()
-
-    def _look_closer(self) -> None:
-        """Tell more of what is under the cursor, once it stays there."""
-        if self._closer is not None:
-            self._closer.stop()
-        self._closer = self.set_timer(_CLOSER_S, self._read_about)
-
-    def _read_about(self) -> None:
-        view, zone, now = self.focused, self.app.zone, self.app.now()
-        line = view.current() if isinstance(view, LineView) else None
-        if line is None or not isinstance(view, LineView):
-            self._show_about(())
-        elif view.id == "runs":
-            run = self.runs.execution(line.key)
-            self._show_about(() if run is None else run_spans(run, zone=zone, now=now))
-        else:
-            found = self.schedules.schedule_line(line.key)
-            name = "" if found is None else found.standing.name
-            if view.id == "upcoming":
-                name = self.upcoming.coming.fires[view.cursor].schedule
-            self.ask(
-                "about",
-                lambda scheduler: schedule_spans(scheduler, name, zone=zone, now=now),
-                self._show_about,
-            )
-
-    def _show_about(self, spans: Sequence[Span]) -> None:
-        self.query_one("#about", SpanLine).show([(" ", ""), *spans])
+        self.query_one("#keys", KeyLine).turn_to(focused.id)
 
     def _show_tabs(self, current: str) -> None:
         spans: list[Span] = [(" edgecron ", "bold"), ("  ", "")]
@@ -204,39 +169,101 @@ class HomeScreen(AskingScreen[None]):
 
     # Doing.
 
-    def on_line_view_opened(self, message: LineView.Opened) -> None:
-        name = self.named_schedule()
-        if message.view.id in ("schedules", "upcoming") and name is not None:
-            self.open_schedule(name)
-
-    def named_schedule(self) -> str | None:
-        """The schedule under the cursor of the view in front; None where there is none."""
-        line = self.focused.current() if isinstance(self.focused, LineView) else None
-        if line is None or self.focused is None:
+    def chosen(self) -> Chosen | None:
+        view = self.current_view()
+        keys = view.chosen()
+        if not keys:
             return None
-        if self.focused.id == "schedules":
-            found = self.schedules.schedule_line(line.key)
-            return None if found is None else found.standing.name
-        if self.focused.id == "upcoming":
-            index = self.upcoming.index_of(line.key)
-            return None if index is None else self.upcoming.coming.fires[index].schedule
-        run = self.runs.execution(line.key)
-        return None if run is None else run.schedule
+        if view.source is self.runs:
+            return Chosen(run_ids=tuple(keys))
+        if view.source is self.upcoming:
+            return Chosen(names=self.upcoming.names_of(keys))
+        return self.schedules.chosen(keys)
 
-    def open_schedule(self, name: str) -> None:
-        """Show all about one schedule."""
-        from edgecron.tui.scheduledetail import ScheduleScreen
+    def action_reschedule(self) -> None:
+        view = self.current_view()
+        why = None
+        if view.source is self.upcoming and not view.marked and self.upcoming.count:
+            why = self.upcoming.why_fixed(view.cursor)
+        if why is None:
+            super().action_reschedule()
+        else:
+            self.app.tell(why, severity="warning")
 
-        self.app.push_screen(ScheduleScreen(name))
+    def let_go(self) -> None:
+        for view in self.query(LineView):
+            view.unmark()
+
+    def current_view(self) -> LineView:
+        """The list in front."""
+        focused = self.focused
+        if isinstance(focused, LineView):
+            return focused
+        name = next((name for name in _PANES if self.has_class(f"-{name}")), _PANES[0])
+        return self.query_one(f"#{name}", LineView)
+
+    def foot_of(self, name: str) -> PaneFoot:
+        """The line below a list."""
+        return self.query_one(f"#{name}-foot", PaneFoot)
+
+    def action_back(self) -> None:
+        """Take the marks away, else the filter."""
+        view = self.current_view()
+        if not view.unmark() and view.id is not None:
+            self.foot_of(view.id).clear()
+
+    async def action_filter(self) -> None:
+        view = self.current_view()
+        if view.id is not None:
+            await self.foot_of(view.id).write()
+
+    def on_line_view_marked(self, message: LineView.Marked) -> None:
+        view = message.view
+        if view.id in _PANES:
+            self.foot_of(view.id).show()
+        if view.id == "runs" and len(view.marked) == runs.MOST_MARKED:
+            self.app.tell(f"marked the newest {runs.MOST_MARKED:,}; a filter names fewer")
+
+    # The order of schedules.
 
     def action_sort(self) -> None:
+        if self.current_view().source is not self.schedules:
+            self.app.tell("only schedules can be sorted: these are in the order of time")
+            return
+        sorts = list(schedules.SORTS)
+        following = sorts[(sorts.index(self.schedules.sort) + 1) % len(sorts)]
+        self._sort_by(following, is_descending=following in schedules.DESCENDING)
+
+    def on_line_view_headed(self, message: LineView.Headed) -> None:
+        columns = {column: sort for sort, column in schedules.SORTS.items()}
+        if message.view.source is not self.schedules or message.column not in columns:
+            return
+        sort = columns[message.column]
+        is_again = sort is self.schedules.sort
+        self._sort_by(
+            sort,
+            is_descending=not self.schedules.is_descending
+            if is_again
+            else sort in schedules.DESCENDING,
+        )
+
+    def _sort_by(self, sort: SortBy, *, is_descending: bool) -> None:
+        self.schedules.sort_by(sort, is_descending=is_descending)
+        self._show_order()
+
+    def _show_order(self) -> None:
         source, view = self.schedules, self.query_one("#schedules", LineView)
-        ways = list(schedules.SORTS)
-        if not source.is_descending:
-            source.is_descending = True
-        else:
-            source.is_descending = False
-            source.sort = ways[(ways.index(source.sort) + 1) % len(ways)]
         view.sorted_by = (schedules.SORTS[source.sort], source.is_descending)
         view.refresh()
-        source.read()
+
+    # Going there.
+
+    def go_to(self, name: str) -> None:
+        """Put the cursor on a schedule, whatever the list is filtered by."""
+
+        def found(key: int) -> None:
+            self._turn_to("schedules")
+            self.foot_of("schedules").clear()
+            self.query_one("#schedules", LineView).seek(key)
+
+        self.ask("schedule to go to", lambda scheduler: scheduler.schedule(name).id, found)

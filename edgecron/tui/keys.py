@@ -19,7 +19,7 @@ IN_OUTPUT = frozenset(
 )
 IN_LISTS = frozenset(
     {
-        *("open", "sort", "fields", "mark", "mark_all"),
+        *("open", "sort", "mark", "mark_all"),
         *("pause", "resume", "reschedule", "add", "edit", "delete", "backfill"),
     }
 )
@@ -138,4 +138,7 @@ def _letter_name(name: str) -> str:
 # Those that hold unless the configuration says otherwise.
 DEFAULT_KEYS: Mapping[str, tuple[str, ...]] = {
     name: _named(action.keys) for name, action in ACTIONS.items()
+}
+DEFAULT_LABELS: Mapping[str, tuple[str, ...]] = {
+    name: tuple(label_of(key) for key in action.keys) for name, action in ACTIONS.items()
 }

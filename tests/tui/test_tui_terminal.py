@@ -193,7 +193,7 @@ def test_a_defect_is_told_when_the_terminal_is_restored(
 ) -> None:
     line = r'        raise RuntimeError("bad \\x1b]52;c;aGk=\\x07")'
     program = copied_program(
-        tmp_path, ("tui/home.py", r"        source, view = self\.schedules, .*", line)
+        tmp_path, ("tui/home.py", r"        sorts = list\(schedules\.SORTS\)", line)
     )
 
     with process_on_terminal(environment, "tui", program=program) as (outer, process):

@@ -1,0 +1,283 @@
+"""Doing things: the actions on schedules and runs, with what is asked before and told after.
+
+What only they need is loaded when the first of them is asked for: the first screen waits for none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime
+from functools import partial
+from itertools import count
+from typing import TYPE_CHECKING, ClassVar, NamedTuple, TypeVar
+
+from textual.binding import BindingType
+from textual.screen import ScreenResultType
+
+from edgecron.api import Scheduler
+from edgecron.errors import EdgecronError, NotFound
+from edgecron.model import Status
+from edgecron.tui.bindings import bindings
+from edgecron.tui.chosen import Chosen, Progress, Report
+from edgecron.tui.questions import AskingScreen
+from edgecron.words.phrases import count_words, error_words
+
+if TYPE_CHECKING:
+    from edgecron.tui import asking
+    from edgecron.tui.dialogs import Dialog, Told
+    from edgecron.tui.telling import Telling
+
+T = TypeVar("T")
+Deed = Callable[[Scheduler, Progress], Report]
+
+_MANY = 20  # from so many on it is told how far it is
+_STEPS = 100
+_numbers = count(1)
+
+
+class Naming(NamedTuple):
+    """How an action is called: as a verb, while it goes on, when it is done, and to what."""
+
+    verb: str
+    doing: str
+    did: str
+    what: str = "schedule"
+
+
+_RUN = Naming("run", "starting", "started")
+_PAUSE = Naming("pause", "pausing", "paused")
+_RESUME = Naming("resume", "resuming", "resumed")
+_RESCHEDULE = Naming("move", "moving", "moved the next run of")
+_CANCEL = Naming("end", "ending", "ended or withdrew", "run")
+_DELETE = Naming("remove", "removing", "removed")
+_BACKFILL = Naming("backfill", "backfilling", "backfilled")
+
+
+class ActingScreen(AskingScreen[ScreenResultType]):
+    """A screen from which something can be done about schedules and runs."""
+
+    BINDINGS: ClassVar[list[BindingType]] = bindings(
+        "run", "pause", "resume", "reschedule", "cancel", "delete", "backfill"
+    )
+
+    app: Telling
+
+    def chosen(self) -> Chosen | None:
+        """What an action is for now: what is marked, else what the cursor is on."""
+        return None
+
+    def let_go(self) -> None:
+        """It is done to what was marked: nothing is marked any more."""
+
+    # The actions.
+
+    def action_run(self) -> None:
+        from edgecron.tui import deeds
+
+        self._carry_out_chosen(_RUN, deeds.run_now)
+
+    def action_resume(self) -> None:
+        from edgecron.tui import deeds
+
+        zone = self.app.zone
+
+        def let_go(scheduler: Scheduler, chosen: Chosen, progress: Progress) -> Report:
+            return deeds.resume(scheduler, chosen, progress, zone=zone)
+
+        self._carry_out_chosen(_RESUME, let_go)
+
+    def action_pause(self) -> None:
+        from edgecron.tui import asking, deeds
+
+        zone, now = self.app.zone, self.app.now
+
+        def ask(names: tuple[str, ...]) -> None:
+            def hold(until: asking.Until) -> None:
+                self._carry_out(
+                    _PAUSE,
+                    lambda scheduler, progress: deeds.pause(
+                        scheduler, Chosen(names), progress, until=until.at, zone=zone
+                    ),
+                )
+
+            self._put(asking.pause_dialog(names, zone=zone, now=now), hold)
+
+        self._read(_PAUSE, deeds.names_of, ask)
+
+    def action_reschedule(self) -> None:
+        from edgecron.tui import asking, deeds
+
+        zone, now = self.app.zone, self.app.now
+
+        def read(scheduler: Scheduler, chosen: Chosen) -> asking.Coming:
+            return asking.read_coming(scheduler, chosen, zone=zone)
+
+        def ask(coming: asking.Coming) -> None:
+            def move(at: datetime) -> None:
+                chosen = Chosen(coming.names)
+                self._carry_out(
+                    _RESCHEDULE,
+                    lambda scheduler, progress: deeds.reschedule(
+                        scheduler, chosen, progress, at=at, zone=zone
+                    ),
+                )
+
+            self._put(asking.reschedule_dialog(coming, zone=zone, now=now), move)
+
+        self._read(_RESCHEDULE, read, ask)
+
+    def action_cancel(self) -> None:
+        from edgecron.tui import asking, deeds
+
+        def ask(found: asking.Ending) -> None:
+            runs = found.active
+
+            def end(_: bool = True) -> None:
+                ids = [run.id for run in runs]
+                self._carry_out(
+                    _CANCEL, lambda scheduler, progress: deeds.cancel(scheduler, ids, progress)
+                )
+
+            if not runs:
+                self.app.tell(found.why_none, severity="warning")
+            elif any(run.status is Status.RUNNING for run in runs):
+                self._put(asking.ending_dialog(runs), end)
+            else:
+                end()
+
+        self._read(_CANCEL, asking.read_ending, ask)
+
+    def action_delete(self) -> None:
+        from edgecron.tui import asking, deeds
+
+        def ask(removal: asking.Removal) -> None:
+            def remove(_: bool) -> None:
+                self._carry_out(
+                    _DELETE,
+                    lambda scheduler, progress: deeds.remove(scheduler, removal.names, progress),
+                )
+
+            self._put(asking.removal_dialog(removal), remove)
+
+        self._read(_DELETE, asking.read_removal, ask)
+
+    def action_backfill(self) -> None:
+        from edgecron.tui import asking, deeds
+
+        zone, now = self.app.zone, self.app.now
+
+        def ask(gap: asking.Gap) -> None:
+            def plan(span: asking.Span, told: Told[asking.Span]) -> None:
+                self.app.ask(
+                    "backfill plan",
+                    lambda scheduler: asking.check_backfill(scheduler, gap.names, span, zone=zone),
+                    told,
+                )
+
+            def fill(span: asking.Span) -> None:
+                self._carry_out(
+                    _BACKFILL,
+                    lambda scheduler, progress: deeds.backfill(
+                        scheduler, gap.names, progress, span=span
+                    ),
+                )
+
+            self._put(asking.backfill_dialog(gap, zone=zone, now=now, plan=plan), fill)
+
+        self._read(_BACKFILL, asking.read_gap, ask)
+
+    # How they are carried out.
+
+    def _choose(self, naming: Naming) -> Chosen | None:
+        chosen = self.chosen()
+        if chosen is None:
+            self.app.tell(f"there is nothing here to {naming.verb}", severity="warning")
+        return chosen
+
+    def _read(
+        self,
+        naming: Naming,
+        question: Callable[[Scheduler, Chosen], T],
+        then: Callable[[T], None],
+    ) -> None:
+        """Look at what is chosen, and go on where this screen is still in front."""
+        chosen = self._choose(naming)
+        if chosen is None:
+            return
+
+        def look(scheduler: Scheduler) -> tuple[T] | EdgecronError:
+            try:
+                return (question(scheduler, chosen),)
+            except NotFound as error:
+                return error  # It has gone meanwhile; the others are told in the banner.
+
+        def looked(found: tuple[T] | EdgecronError) -> None:
+            if isinstance(found, EdgecronError):
+                self.app.tell_error(found)
+            elif self.app.screen is self:
+                then(*found)
+
+        self.ask(f"to {naming.verb}", look, looked)
+
+    def _put(self, dialog: Dialog[T], then: Callable[[T], None]) -> None:
+        """Put a question; what follows is done where it was answered."""
+
+        def answered(value: T | None) -> None:
+            if value is not None:
+                then(value)
+
+        self.app.push_screen(dialog, answered)
+
+    def _carry_out_chosen(
+        self, naming: Naming, deed: Callable[[Scheduler, Chosen, Progress], Report]
+    ) -> None:
+        chosen = self._choose(naming)
+        if chosen is not None:
+            self._carry_out(naming, lambda scheduler, progress: deed(scheduler, chosen, progress))
+
+    def _carry_out(self, naming: Naming, deed: Deed) -> None:
+        """Do it beside all else, tell how far it is, and what became of it."""
+        app = self.app
+
+        def progress(done: int, count: int) -> None:
+            if count >= _MANY and done % max(1, count // _STEPS) == 0:
+                words = f"{naming.doing} {done:,} of {count:,} ..."
+                app.deliver(partial(app.show_progress, words))
+
+        def done(report: Report) -> None:
+            app.show_progress("")
+            is_fine = not (report.refused or report.advice)
+            app.tell(
+                report_words(report, naming, engine_key=app.label("engine")),
+                severity="information" if is_fine else "warning",
+            )
+            if report.done:
+                self.let_go()
+            app.tell_changed()
+
+        def refused(error: EdgecronError) -> None:
+            app.show_progress("")
+            app.tell_error(error)
+
+        # Each is done, whatever is asked for after it.
+        topic = f"act {next(_numbers)}"
+        app.do(topic, lambda scheduler: deed(scheduler, progress), done=done, refused=refused)
+
+
+def report_words(report: Report, naming: Naming, *, engine_key: str) -> str:
+    """What became of it, and what it still lacks."""
+    parts = []
+    if report.done == 1 or report.is_summed:
+        parts.append(report.said)
+    elif report.done:
+        parts.append(f"{naming.did} {count_words(report.done, naming.what)}")
+    if report.done and report.refused:
+        parts.append(f"{report.refused:,} could not be:")
+    parts += [error_words(error) for error in report.errors]
+    more = report.refused - len(report.errors)
+    if more > 0:
+        parts.append(f"and {more:,} more")
+    if report.advice:
+        run_one = f"; {engine_key} runs one from here" if engine_key else ""
+        parts.append(f"{report.advice}{run_one}")
+    return "\n".join(parts)

@@ -1,0 +1,199 @@
+"""What actions do to a database: functions of a Scheduler, for one schedule or run or for many.
+
+Nothing here knows of screens. What goes wrong with one of many keeps none of the others from it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from datetime import datetime, tzinfo
+from typing import TypeVar
+
+from edgecron.api import Scheduler
+from edgecron.errors import Conflict, DatabaseUnusable, EdgecronError, Unreadable
+from edgecron.model import ACTIVE, Execution, Status
+from edgecron.tui.chosen import Chosen, Progress, Report
+from edgecron.tui.fronts import Front
+from edgecron.words.acts import (
+    cancelled_words,
+    fired_words,
+    is_held,
+    paused_words,
+    queued_words,
+    rescheduled_words,
+    resumed_words,
+)
+from edgecron.words.phrases import count_words
+from edgecron.words.runs import blocking_words
+
+T = TypeVar("T")
+
+_MOST_ACTIVE = 1000
+_MOST_ERRORS = 3  # that are told; of the others the number is
+
+
+def names_of(scheduler: Scheduler, chosen: Chosen) -> tuple[str, ...]:
+    """The names of the schedules that were chosen, or whose runs were."""
+    names = list(chosen.names)
+    if chosen.schedule_ids:
+        wanted = frozenset(chosen.schedule_ids)
+        names += (name for id_, name in scheduler.names_of_all() if id_ in wanted)
+    if chosen.run_ids:
+        names += (scheduler.execution(id_).schedule for id_ in chosen.run_ids)
+    return tuple(dict.fromkeys(names))
+
+
+def active_runs_of(scheduler: Scheduler, chosen: Chosen) -> tuple[Execution, ...]:
+    """The runs that were chosen and have not ended, or those of the schedules."""
+    if chosen.run_ids:
+        runs = [scheduler.execution(id_) for id_ in chosen.run_ids]
+    else:
+        runs = [
+            run
+            for name in names_of(scheduler, chosen)
+            for run in scheduler.history(name, statuses=tuple(ACTIVE), limit=_MOST_ACTIVE)
+        ]
+    return tuple(run for run in runs if run.status in ACTIVE)
+
+
+def run_now(scheduler: Scheduler, chosen: Chosen, progress: Progress) -> Report:
+    """Fire schedules now."""
+    # What ended while no engine was alive must not look like a run that this one overlaps.
+    scheduler.take_over()
+    queues = set()
+
+    def fire(name: str) -> str:
+        runs = scheduler.run_now(name)
+        if any(run.status is Status.QUEUED for run in runs):
+            queues.add(scheduler.schedule(name).spec.queue)
+        elif runs:
+            why = blocking_words(Front(scheduler), runs[0])
+            raise Conflict(fired_words(runs[0]), hint=why)
+        return "; ".join(fired_words(run) for run in runs)
+
+    report = _each(names_of(scheduler, chosen), fire, progress)
+    idle = sorted(queue for queue in queues if not scheduler.has_engine(queue))
+    return report._replace(advice=_engine_words(idle)) if idle else report
+
+
+def _engine_words(queues: Sequence[str]) -> str:
+    programs = [queue.removeprefix("py:") for queue in queues if queue.startswith("py:")]
+    if programs:
+        return f"no engine of {' or '.join(programs)} is alive: it waits until one is"
+    return "no engine is alive: it waits until one is"
+
+
+def pause(
+    scheduler: Scheduler,
+    chosen: Chosen,
+    progress: Progress,
+    *,
+    until: datetime | None,
+    zone: tzinfo,
+) -> Report:
+    """Hold schedules, without end or until an instant."""
+
+    def hold(name: str) -> str:
+        held = scheduler.pause(name, until=until)
+        return paused_words(held, until=until, zone=zone, now=scheduler.now())
+
+    return _each(names_of(scheduler, chosen), hold, progress)
+
+
+def resume(scheduler: Scheduler, chosen: Chosen, progress: Progress, *, zone: tzinfo) -> Report:
+    """Let schedules fire again; one that is not held is refused, and says so."""
+
+    def let_go(name: str) -> str:
+        now = scheduler.now()
+        if not is_held(scheduler.schedule(name), now):
+            raise Conflict(f"{name} is not paused")
+        return resumed_words(scheduler.resume(name), was_held=True, zone=zone, now=now)
+
+    return _each(names_of(scheduler, chosen), let_go, progress)
+
+
+def reschedule(
+    scheduler: Scheduler, chosen: Chosen, progress: Progress, *, at: datetime, zone: tzinfo
+) -> Report:
+    """Move the next runs of schedules to an instant."""
+
+    def move(name: str) -> str:
+        before = scheduler.schedule(name)
+        after = scheduler.reschedule(name, at)
+        return rescheduled_words(before, after, zone=zone, now=scheduler.now())
+
+    return _each(names_of(scheduler, chosen), move, progress)
+
+
+def cancel(scheduler: Scheduler, run_ids: Sequence[int], progress: Progress) -> Report:
+    """End runs, or withdraw those that wait."""
+    return _each(run_ids, lambda id_: cancelled_words(scheduler.cancel(id_)), progress)
+
+
+def remove(scheduler: Scheduler, names: Sequence[str], progress: Progress) -> Report:
+    """Remove schedules, those that can't be read too."""
+
+    def take_away(name: str) -> str:
+        try:
+            scheduler.remove(name)
+        except Unreadable as error:
+            if not scheduler.remove_unreadable(name):
+                raise
+            return f"removed {name} unread: {error.message}"
+        return f"removed {name}; its history stays"
+
+    return _each(names, take_away, progress)
+
+
+def backfill(
+    scheduler: Scheduler,
+    names: Sequence[str],
+    progress: Progress,
+    *,
+    span: tuple[datetime, datetime],
+) -> Report:
+    """Queue runs for what schedules have not done of a range of the past."""
+    first, last = span
+    count = 0
+
+    def fill(name: str) -> str:
+        nonlocal count
+        ids = scheduler.backfill(name, first, last)
+        if not ids:
+            raise Conflict(f"nothing to backfill of {name}")
+        count += len(ids)
+        return queued_words(name, ids)
+
+    report = _each(names, fill, progress)
+    if report.done > 1:
+        runs, schedules = count_words(count, "run"), count_words(report.done, "schedule")
+        report = report._replace(said=f"queued {runs} of {schedules}", is_summed=True)
+    if report.done and not scheduler.has_engine(scheduler.schedule(names[0]).spec.queue):
+        report = report._replace(advice=_engine_words([]))
+    return report
+
+
+def _each(targets: Iterable[T], act: Callable[[T], str], progress: Progress) -> Report:
+    """Do it to one after the other. A database that can't be written ends it, with the error
+    where nothing was done yet."""
+    targets = tuple(targets)
+    said, done = "", 0
+    errors: list[EdgecronError] = []
+    refused = 0
+    for number, target in enumerate(targets, 1):
+        try:
+            words = act(target)
+        except EdgecronError as error:
+            refused += 1
+            if len(errors) < _MOST_ERRORS:
+                errors.append(error)
+            if isinstance(error, DatabaseUnusable) and not isinstance(error, Unreadable):
+                if not done:
+                    raise
+                refused = len(targets) - done
+                break
+        else:
+            done += 1
+            said = said or words
+        progress(number, len(targets))
+    return Report(done=done, said=said, refused=refused, errors=tuple(errors))

@@ -1,0 +1,218 @@
+"""Questions that stand before all else until they are answered: yes or no, or lines of text."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import ClassVar, Generic, NamedTuple, TypeVar
+
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Horizontal, Vertical
+from textual.content import Content
+from textual.screen import ModalScreen
+from textual.widgets import Input
+
+from edgecron.safetext import clean
+from edgecron.tui.inputs import LineInput
+from edgecron.tui.lines import Span
+from edgecron.tui.spans import SpanLine
+from edgecron.words.letters import folded
+
+_WIDTH = 64  # of the text within
+_MOST_LINES = 12  # of words that explain
+
+T = TypeVar("T")
+
+
+class Field(NamedTuple):
+    """A line to be written: what it is called, what stands there, and what to write as an
+    example."""
+
+    label: str
+    text: str = ""
+    example: str = ""
+
+
+class Checked(NamedTuple, Generic[T]):
+    """What is to be said of what was written; `value` None is not acceptable, or not yet."""
+
+    words: str
+    value: T | None = None
+
+
+Told = Callable[[Checked[T]], None]
+Check = Callable[[tuple[str, ...], Told[T]], None]
+
+
+class Dialog(ModalScreen[T | None]):
+    """A box in the middle of the screen; what it comes back with is None where it was left.
+
+    `words` are of anybody: they are cleaned and folded here.
+    """
+
+    DEFAULT_CSS = """
+    Dialog { align: center middle; background: $background 50%; }
+    Dialog #box {
+        width: 70; max-width: 96%; height: auto; max-height: 90%; padding: 1 2 0 2;
+        border: round $border; border-title-color: $primary; background: $surface;
+    }
+    Dialog.-danger #box { border: round $error; border-title-color: $error; }
+    Dialog #words { height: auto; margin-bottom: 1; }
+    Dialog #check { height: 2; }
+    Dialog #choices { height: 1; margin-bottom: 1; }
+    Dialog .field { height: 1; margin-bottom: 1; }
+    Dialog .label { width: 12; }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "leave", show=False)]
+
+    def __init__(self, title: str, words: Sequence[str] = (), *, is_danger: bool = False) -> None:
+        super().__init__(classes="-danger" if is_danger else None)
+        self._title = clean(title)
+        self._words = tuple(clean(text) for text in words)
+
+    def compose(self) -> ComposeResult:
+        with Vertical(id="box") as box:
+            # As Content, so that nothing in it is markup.
+            box.border_title = Content(self._title)
+            yield SpanLine(id="words")
+            yield from self.compose_fields()
+            yield SpanLine(id="choices")
+
+    def compose_fields(self) -> ComposeResult:
+        """What is to be filled in."""
+        yield from ()
+
+    def on_mount(self) -> None:
+        self.show_choices()
+
+    def on_resize(self) -> None:
+        self._show_words()
+
+    def _show_words(self) -> None:
+        width = max(10, min(_WIDTH, self.size.width * 96 // 100 - 6))
+        lines = [part for text in self._words for part in folded(text, width)][:_MOST_LINES]
+        shown = self.query_one("#words", SpanLine)
+        shown.display = bool(lines)
+        shown.styles.height = len(lines)
+        shown.show(*[[(line, "")] for line in lines])
+
+    def show_choices(self) -> None:
+        """Say which keys answer."""
+
+    def action_leave(self) -> None:
+        self.dismiss(None)
+
+
+class YesNo(Dialog[bool]):
+    """A question; True where the answer is yes."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("y,enter", "agree", show=False),
+        Binding("n,q", "leave", show=False),
+    ]
+
+    def __init__(
+        self, title: str, words: Sequence[str] = (), *, yes: str, is_danger: bool = False
+    ) -> None:
+        super().__init__(title, words, is_danger=is_danger)
+        self._yes = yes
+
+    def show_choices(self) -> None:
+        self.query_one("#choices", SpanLine).show(
+            [
+                *choice("y", self._yes, "agree"),
+                *choice("n", "leave it", "leave"),
+            ]
+        )
+
+    def action_agree(self) -> None:
+        self.dismiss(True)
+
+
+class Lines(Dialog[T]):
+    """Lines of text that are checked while they are written; the value that the check gave.
+
+    `check` is told the texts, and tells what it finds, at once or later; what it says of texts
+    that stand there no more is not shown.
+    """
+
+    def __init__(
+        self,
+        title: str,
+        words: Sequence[str] = (),
+        *,
+        fields: Sequence[Field],
+        check: Check[T],
+        yes: str,
+        is_danger: bool = False,
+    ) -> None:
+        super().__init__(title, words, is_danger=is_danger)
+        self._fields = tuple(fields)
+        self._check = check
+        self._yes = yes
+        self._found: Checked[T] | None = None
+
+    def compose_fields(self) -> ComposeResult:
+        for number, field in enumerate(self._fields):
+            with Horizontal(classes="field"):
+                label = SpanLine(classes="label")
+                label.show([(field.label, "dim")])
+                yield label
+                yield LineInput(
+                    value=field.text, placeholder=field.example, id=f"field{number}", compact=True
+                )
+        yield SpanLine(id="check")
+
+    def on_mount(self) -> None:
+        super().on_mount()
+        self.query_one("#field0", Input).focus()
+        self._look()
+
+    def show_choices(self) -> None:
+        self.query_one("#choices", SpanLine).show(
+            [*choice("⏎", self._yes, "agree"), *choice("esc", "leave it", "leave")]
+        )
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """What stands there."""
+        return tuple(field.value.strip() for field in self.query(LineInput))
+
+    def on_input_changed(self) -> None:
+        self._look()
+
+    def _look(self) -> None:
+        texts = self.texts
+        self._found = None
+
+        def told(found: Checked[T]) -> None:
+            if self.is_attached and self.texts == texts:
+                self._found = found
+                self._tell(found)
+
+        self._check(texts, told)
+
+    def _tell(self, found: Checked[T]) -> None:
+        look = "bad" if found.value is None else "good"
+        mark = "✗ " if found.value is None else "→ "
+        first, *more = folded(clean(found.words), _WIDTH - 2)
+        lines: list[list[Span]] = [[(mark, look), (first, "")]]
+        lines += [[("  ", ""), (line, "")] for line in more]
+        self.query_one("#check", SpanLine).show(*(lines if found.words else ()))
+
+    def on_input_submitted(self, event: Input.Submitted) -> None:
+        fields = list(self.query(LineInput))
+        following = fields.index(event.input) + 1 if event.input in fields else len(fields)
+        if following < len(fields):
+            fields[following].focus()
+        else:
+            self.action_agree()
+
+    def action_agree(self) -> None:
+        if self._found is not None and self._found.value is not None:
+            self.dismiss(self._found.value)
+
+
+def choice(key: str, name: str, action: str) -> list[Span]:
+    """A key and what it does; a click on it does the same."""
+    return [(key, f"accent@screen.{action}"), (f" {name}", f"@screen.{action}"), ("    ", "")]

@@ -1,0 +1,122 @@
+"""All keys, by the place where they do something, as they are configured."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import ClassVar
+
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical, VerticalScroll
+from textual.content import Content
+from textual.screen import ModalScreen
+
+from edgecron.config.actions import ACTIONS
+from edgecron.tui.bindings import bindings
+from edgecron.tui.keys import IN_OUTPUT
+from edgecron.tui.lines import Span
+from edgecron.tui.spans import SpanLine
+from edgecron.words.letters import display_width, fit
+
+# Where an action is, in the order in which help shows them; what is named nowhere comes last.
+_PLACES: dict[str, tuple[str, ...]] = {
+    "Moving": ("up", "down", "top", "bottom", "page_up", "page_down", "open", "back"),
+    "Looking": ("schedules", "upcoming", "runs", "filter", "sort", "mark", "mark_all"),
+    "Doing, on the line or on all marked ones": (
+        *("run", "pause", "resume", "reschedule", "cancel"),
+        *("add", "edit", "delete", "backfill"),
+    ),
+    "In the output of a run": tuple(action for action in ACTIONS if action in IN_OUTPUT),
+    "Everywhere": ("palette", "help", "engine", "quit"),
+}
+_FILTERS = (
+    ("backup", "what has these letters in its name, in their order"),
+    ("status:failed", "runs, and schedules by their last one; with commas: any of them"),
+    ("job: group: state:", "name, group; active, paused, broken or done"),
+    ("cause: reason:", "why a run was started, and why it did not succeed"),
+    ("!status:success", "what is not so; terms with blanks between them hold together"),
+)
+_LEAST_KEYS = 10
+_GAP = "   "
+
+
+def help_lines(labels: Mapping[str, tuple[str, ...]]) -> list[list[Span]]:
+    """Headings, keys and what they do."""
+    lines: list[list[Span]] = []
+    widths = [display_width("  ".join(labels[action])) for action in ACTIONS]
+    widths += [display_width(example) for example, _ in _FILTERS]
+    width = max(_LEAST_KEYS, *widths)
+    for place, actions in _PLACES.items():
+        lines += [[], [(place, "bold")]]
+        for action in actions:
+            keys = "  ".join(labels[action])
+            lines.append([_key(keys or "no key", width), (_GAP, ""), (ACTIONS[action].help, "")])
+    lines += [[], [("What a filter may say", "bold")]]
+    lines += [[_key(text, width), (_GAP, ""), (words, "")] for text, words in _FILTERS]
+    return lines[1:]
+
+
+def _key(text: str, width: int) -> Span:
+    return (f"  {fit(text, width)}", "accent" if text != "no key" else "dim")
+
+
+class Help(ModalScreen[None]):
+    """All keys, to scroll through."""
+
+    DEFAULT_CSS = """
+    Help { align: center middle; background: $background 50%; }
+    Help #box {
+        width: 84; max-width: 96%; height: auto; max-height: 94%; padding: 0 1;
+        border: round $border; border-title-color: $primary; background: $surface;
+        border-subtitle-color: $muted;
+    }
+    Help VerticalScroll { height: auto; scrollbar-size-vertical: 1; background: $surface; }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape,q", "leave", show=False),
+        *bindings("help", "back", "quit"),
+        *bindings("up", "down", "top", "bottom", "page_up", "page_down"),
+    ]
+
+    def __init__(self, labels: Mapping[str, tuple[str, ...]]) -> None:
+        super().__init__()
+        self._lines = help_lines(labels)
+
+    def compose(self) -> ComposeResult:
+        with Vertical(id="box") as box:
+            box.border_title = Content("Keys")
+            box.border_subtitle = Content("esc back")
+            with VerticalScroll():
+                lines = SpanLine(id="help")
+                lines.styles.height = len(self._lines)
+                lines.show(*self._lines)
+                yield lines
+
+    def on_mount(self) -> None:
+        self.query_one(VerticalScroll).focus()
+
+    def action_leave(self) -> None:
+        self.dismiss(None)
+
+    action_help = action_back = action_quit = action_leave
+
+    def _by(self, lines: float) -> None:
+        self.query_one(VerticalScroll).scroll_relative(y=lines, animate=False)
+
+    def action_up(self) -> None:
+        self._by(-1)
+
+    def action_down(self) -> None:
+        self._by(1)
+
+    def action_page_up(self) -> None:
+        self._by(1 - self.query_one(VerticalScroll).size.height)
+
+    def action_page_down(self) -> None:
+        self._by(self.query_one(VerticalScroll).size.height - 1)
+
+    def action_top(self) -> None:
+        self.query_one(VerticalScroll).scroll_home(animate=False)
+
+    def action_bottom(self) -> None:
+        self.query_one(VerticalScroll).scroll_end(animate=False)

@@ -1,0 +1,217 @@
+"""The palette: every action by its name, and every schedule."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from math import inf
+from typing import ClassVar, NamedTuple
+
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Horizontal, Vertical
+from textual.screen import ModalScreen
+from textual.timer import Timer
+
+from edgecron.api import Scheduler
+from edgecron.config.actions import ACTIONS
+from edgecron.safetext import clean
+from edgecron.tui.inputs import LineInput
+from edgecron.tui.lines import Column, Line, LineView
+from edgecron.tui.ranking import rank_of
+from edgecron.tui.spans import SpanLine
+
+_MOST_NAMES = 24
+_PAUSE_S = 0.06  # after the last letter, before names are looked for
+
+_GO_TO = "go to schedule "
+_COLUMNS = (
+    Column("ACTION", 14, 14),
+    Column("", 12, 60, share=1),
+    Column("KEYS", 6, 10, is_right=True),
+)
+# Whoever opens the palette wants something done; to move there are better ways.
+_FIRST = ("run", "pause", "resume", "reschedule", "cancel", "add", "edit", "delete", "backfill")
+_LAST = ("up", "down", "top", "bottom", "page_up", "page_down", "open", "back")
+
+
+class Item(NamedTuple):
+    """An action or, where `schedule` is given, a schedule to go to."""
+
+    action: str
+    schedule: str | None = None
+
+
+class _Items:
+    """What the palette lists."""
+
+    def __init__(self, labels: Mapping[str, tuple[str, ...]]) -> None:
+        self._labels = labels
+        self.items: Sequence[Item] = ()
+
+    @property
+    def count(self) -> int:
+        return len(self.items)
+
+    def line(self, index: int) -> Line | None:
+        item = self.items[index]
+        if item.schedule is not None:
+            return Line(
+                key=index,
+                cells=((("go to schedule", "dim"),), ((clean(item.schedule), "bold"),), ()),
+            )
+        name, keys = item.action.replace("_", " "), " ".join(self._labels[item.action])
+        words = ACTIONS[item.action].help
+        return Line(key=index, cells=(((name, "bold"),), ((words, ""),), ((keys, "accent"),)))
+
+    def index_of(self, key: int) -> int | None:
+        return key if key < self.count else None
+
+    def want(self, first: int, last: int) -> None:
+        """All of it is there."""
+
+    def ask_keys(self, take: Callable[[Sequence[int]], None]) -> None:
+        """Nothing here is marked."""
+
+    def nearest_s(self, first: int, last: int) -> float:
+        return inf
+
+
+def items_like(actions: Sequence[str], names: Sequence[str], text: str) -> list[Item]:
+    """What is like a text, the nearest first; of what is as near, actions before schedules."""
+    ranked = [
+        (rank, place, Item(action))
+        for place, action in enumerate(actions)
+        if (rank := _rank_of_action(action, text)) is not None
+    ]
+    ranked += [
+        (rank, len(actions) + place, Item("open", name))
+        for place, name in enumerate(names)
+        if (rank := rank_of_schedule(name, text)) is not None
+    ]
+    return [item for _, _, item in sorted(ranked, key=lambda one: one[:2])]
+
+
+def _rank_of_action(action: str, text: str) -> int | None:
+    rank = rank_of(action.replace("_", " "), text)
+    if rank is None and text.lower() in ACTIONS[action].help:
+        return rank_of(ACTIONS[action].help, text)
+    return rank
+
+
+def rank_of_schedule(name: str, text: str) -> int | None:
+    """How near a schedule is to a text, which may say that it is to be gone to."""
+    if text and _GO_TO.startswith(text.lower()):
+        return rank_of(_GO_TO, text)
+    return rank_of(name, text[len(_GO_TO) :] if text.lower().startswith(_GO_TO) else text)
+
+
+def in_order(actions: Sequence[str]) -> list[str]:
+    """Actions as the palette lists them where nothing was typed."""
+    return sorted(actions, key=lambda action: (action in _LAST, action not in _FIRST))
+
+
+class Palette(ModalScreen[Item | None]):
+    """A line to write in, and what is like it; what was chosen, or None.
+
+    `find` asks for the schedules whose names are like a text, and tells them.
+    """
+
+    DEFAULT_CSS = """
+    Palette { align: center top; background: $background 50%; }
+    Palette #box {
+        width: 76; max-width: 96%; height: 22; max-height: 90%; margin-top: 1; padding: 0 1;
+        border: round $border; background: $surface;
+    }
+    Palette #asked { height: 1; margin-bottom: 1; }
+    Palette .sign { width: 2; }
+    Palette LineView { background: $surface; }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape", "leave", show=False),
+        Binding("down,ctrl+n", "move(1)", show=False),
+        Binding("up,ctrl+p", "move(-1)", show=False),
+        Binding("pagedown", "move(10)", show=False),
+        Binding("pageup", "move(-10)", show=False),
+    ]
+
+    def __init__(
+        self,
+        actions: Sequence[str],
+        *,
+        labels: Mapping[str, tuple[str, ...]],
+        find: Callable[[str, Callable[[list[str]], None]], None],
+    ) -> None:
+        super().__init__()
+        self._actions = actions
+        self._source = _Items(labels)
+        self._find = find
+        self._timer: Timer | None = None
+
+    def compose(self) -> ComposeResult:
+        with Vertical(id="box"):
+            with Horizontal(id="asked"):
+                sign = SpanLine(classes="sign")
+                sign.show([("> ", "accent")])
+                yield sign
+                yield LineInput(placeholder="an action, or a schedule", compact=True)
+            yield LineView(
+                self._source,
+                _COLUMNS,
+                id="items",
+                empty="nothing is called like that",
+            )
+
+    def on_mount(self) -> None:
+        self.query_one(LineInput).focus()
+        self._show([])
+
+    def on_input_changed(self) -> None:
+        self._show([])
+        if self._timer is not None:
+            self._timer.stop()
+        self._timer = self.set_timer(_PAUSE_S, self._look)
+
+    def _look(self) -> None:
+        text = self._text()
+        if text:
+
+            def told(names: list[str]) -> None:
+                if self.is_attached and self._text() == text:
+                    self._show(names)
+
+            self._find(text, told)
+
+    def _text(self) -> str:
+        return self.query_one(LineInput).value.strip()
+
+    def _show(self, names: Sequence[str]) -> None:
+        text = self._text()
+        if text:
+            self._source.items = items_like(self._actions, names, text)
+        else:
+            self._source.items = [Item(action) for action in in_order(self._actions)]
+        view = self.query_one(LineView)
+        view.cursor = 0
+        view.source_changed()
+
+    def action_move(self, lines: int) -> None:
+        self.query_one(LineView).cursor += lines
+
+    def on_input_submitted(self) -> None:
+        self._choose()
+
+    def on_line_view_opened(self) -> None:
+        self._choose()
+
+    def _choose(self) -> None:
+        view = self.query_one(LineView)
+        if self._source.count:
+            self.dismiss(self._source.items[view.cursor])
+
+    def action_leave(self) -> None:
+        self.dismiss(None)
+
+
+def find_names(scheduler: Scheduler, text: str) -> list[str]:
+    """The names that are like a text, the nearest first."""
+    return scheduler.nearest_names(lambda name: rank_of_schedule(name, text), limit=_MOST_NAMES)

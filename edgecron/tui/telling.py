@@ -1,0 +1,44 @@
+"""What the application says of what is done: short notices, progress, and the keys' names."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from textual.notifications import SeverityLevel
+from textual.reactive import reactive
+
+from edgecron.errors import EdgecronError
+from edgecron.safetext import clean
+from edgecron.tui.host import Host
+from edgecron.tui.keys import DEFAULT_LABELS
+from edgecron.words.phrases import error_words
+
+# For how long it is said; what went wrong takes longer to read.
+_TOLD_S: Mapping[SeverityLevel, float] = {"information": 5.0, "warning": 8.0, "error": 12.0}
+
+
+class Telling(Host):
+    """A host that says what became of something. `labels` are the keys of actions as people read
+    them; `progress` is how far something is that takes a while, empty where nothing is."""
+
+    labels: Mapping[str, tuple[str, ...]] = DEFAULT_LABELS
+    progress: reactive[str] = reactive("")
+
+    def tell(self, words: str, *, severity: SeverityLevel = "information") -> None:
+        """Say what became of something, for some seconds, in the place of what was said before."""
+        self.clear_notifications()
+        self.notify(
+            clean(words, keep="\n"), severity=severity, timeout=_TOLD_S[severity], markup=False
+        )
+
+    def tell_error(self, error: EdgecronError) -> None:
+        """Say what went wrong with something that was asked for."""
+        self.tell(error_words(error), severity="error")
+
+    def label(self, action: str) -> str:
+        """The key of an action as people read it; empty where it has none."""
+        return next(iter(self.labels[action]), "")
+
+    def show_progress(self, words: str) -> None:
+        """Say how far something is, in the place of the keys; empty: it has ended."""
+        self.progress = words

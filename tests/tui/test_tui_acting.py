@@ -1,0 +1,316 @@
+"""Doing things from the dashboard: what is asked, what is done, and what is said of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from pilot import Seen, watch
+
+from edgecron.api import Scheduler
+from edgecron.model import Cause, Status
+from support.clock import FakeClock
+from support.specs import make_spec
+
+NAMES = ("backup", "report", "sync")
+
+
+@pytest.fixture
+def clock() -> FakeClock:
+    return FakeClock()
+
+
+@pytest.fixture
+def database(tmp_path: Path, clock: FakeClock) -> Path:
+    """Three schedules that run at 02:00 UTC; it is 08:00."""
+    path = tmp_path / "edgecron.db"
+    with Scheduler(path, clock=clock) as scheduler:
+        scheduler.add_all([make_spec(name, "0 2 * * *") for name in NAMES])
+    return path
+
+
+@pytest.fixture
+def scheduler(database: Path, clock: FakeClock) -> Iterator[Scheduler]:
+    with Scheduler(database, clock=clock) as opened:
+        yield opened
+
+
+def test_run_queues_a_fire_and_says_that_no_engine_is_alive(
+    scheduler: Scheduler, clock: FakeClock
+) -> None:
+    async def story(seen: Seen) -> None:
+        await seen.press("j", "r")
+
+        assert "run 1 of report: queued" in seen.told()
+        assert "no engine is alive: it waits until one is; S runs one from here" in seen.told()
+
+    watch(story, scheduler.path, clock)
+
+    assert [(run.schedule, run.cause) for run in scheduler.history()] == [("report", Cause.MANUAL)]
+
+
+def test_a_run_that_overlap_leaves_out_is_told_with_the_reason(
+    scheduler: Scheduler, clock: FakeClock
+) -> None:
+    async def story(seen: Seen) -> None:
+        await seen.press("r", "r")
+
+        assert "run 2 of backup: skipped: overlap (run 1 is queued" in seen.told()
+
+    watch(story, scheduler.path, clock)
+
+
+def test_actions_asked_for_one_after_the_other_are_all_done(
+    scheduler: Scheduler, clock: FakeClock
+) -> None:
+    async def story(seen: Seen) -> None:
+        for key in ("r", "j", "r", "j", "r"):
+            await seen.pilot.press(key)
+        await seen.settle()
+
+    watch(story, scheduler.path, clock)
+
+    assert sorted(run.schedule for run in scheduler.history()) == list(NAMES)
+
+
+def test_a_pause_without_a_time_lasts_until_it_is_resumed(
+    scheduler: Scheduler, clock: FakeClock
+) -> None:
+    async def story(seen: Seen) -> None:
+        await seen.press("p")
+        assert "Pause backup" in seen.text()
+        assert "→ without end: until you resume it" in seen.text()
+        await seen.press("enter")
+
+        assert seen.told() == "paused backup"
+        assert "‖  backup" in seen.text()
+
+    watch(story, scheduler.path, clock)
+
+    assert not scheduler.schedule("backup").enabled
+
+
+def test_the_end_of_a_pause_is_said_back_in_words_while_it_is_written(
+    scheduler: Scheduler, clock: FakeClock
+) -> None:
+    async def story(seen: Seen) -> None:
+        await seen.press("p")
+        await seen.write("in 2")
+        assert "✗ " in seen.text()
+        await seen.press("enter")
+        assert "Pause backup" in seen.text(), "what is not understood is not taken"
+        await seen.write("h")
+        assert "→ until Fri 2026-11-20 11:00:00, in 2 h" in seen.text()
+        await seen.press("enter")
+
+        assert seen.told().startswith("paused backup until 2026-11-20 11:00:00; next ")
+
+    watch(story, scheduler.path, clock)
+
+    until = scheduler.schedule("backup").paused_until
+    assert until == datetime(2026, 11, 20, 10, 0, tzinfo=UTC)
+
+
+def test_a_dialog_that_is_left_changes_nothing(scheduler: Scheduler, clock: FakeClock) -> None:
+    async def story(seen: Seen) -> None:
+        for key in ("p", "m", "b", "d"):
+            await seen.press(key, "escape")
+        await seen.press("d", "n")
+
+        assert seen.told() == ""
+        assert "SCHEDULE" in seen.text()
+
+    watch(story, scheduler.path, clock)
+
+    assert [one.revision for one in scheduler.schedules()] == [1, 1, 1]
+
+
+def test_resume_lets_go_what_is_paused_and_says_so_of_what_is_not(
+    scheduler: Scheduler, clock: FakeClock
+) -> None:
+    scheduler.pause("backup")
+
+    async def story(seen: Seen) -> None:
+        await seen.press("u")
+        assert seen.told().startswith("resumed backup; next 2026-11-21 02:00:00 UTC")
+
+        await seen.press("u")
+        assert seen.told() == "backup is not paused"
+
+    watch(story, scheduler.path, clock)
+
+    assert scheduler.schedule("backup").enabled
+
+
+def test_reschedule_moves_the_next_run(scheduler: Scheduler, clock: FakeClock) -> None:
+    async def story(seen: Seen) -> None:
+        await seen.press("m")
+        assert "next 2026-11-21 02:00:00 UTC" in seen.text()
+        await seen.write("in 20m")
+        assert "→ Fri 2026-11-20 09:20:00, in 20 min" in seen.text()
+        await seen.press("enter")
+
+        assert seen.told().startswith("rescheduled backup; next 2026-11-20 08:20:00 UTC")
+
+    watch(story, scheduler.path, clock)
+
+    assert scheduler.schedule("backup").next_run_at == datetime(2026, 11, 20, 8, 20, tzinfo=UTC)
+
+
+def test_a_refusal_is_told_with_what_to_do(scheduler: Scheduler, clock: FakeClock) -> None:
+    scheduler.pause("backup")
+
+    async def story(seen: Seen) -> None:
+        await seen.press("m")
+        await seen.write("in 20m")
+        await seen.press("enter")
+
+        assert "schedule 'backup' has no next time to move" in seen.told()
+        assert "(first: edgecron resume backup)" in seen.told()
+
+    watch(story, scheduler.path, clock)
+
+
+def test_delete_asks_and_says_what_becomes_of_its_runs(
+    scheduler: Scheduler, clock: FakeClock
+) -> None:
+    scheduler.run_now("backup")
+
+    async def story(seen: Seen) -> None:
+        await seen.press("d")
+        assert "Remove backup?" in seen.text()
+        assert "1 queued run is cancelled, the history stays." in seen.text()
+        await seen.press("y")
+
+        assert seen.told() == "removed backup; its history stays"
+        assert "backup" not in seen.text()
+
+    watch(story, scheduler.path, clock)
+
+    assert [one.name for one in scheduler.schedules()] == ["report", "sync"]
+    assert scheduler.execution(1).status is Status.CANCELLED
+
+
+def test_to_remove_several_their_number_is_typed(scheduler: Scheduler, clock: FakeClock) -> None:
+    async def story(seen: Seen) -> None:
+        await seen.press("space", "space", "d")
+        assert "Remove 2 schedules?" in seen.text()
+        await seen.press("y", "enter")
+        assert "Remove 2 schedules?" in seen.text()
+        await seen.press("backspace", "2", "enter")
+
+        assert seen.told() == "removed 2 schedules"
+        assert "marked" not in seen.text()
+
+    watch(story, scheduler.path, clock)
+
+    assert [one.name for one in scheduler.schedules()] == ["sync"]
+
+
+def test_backfill_says_how_many_runs_it_would_queue_before_it_does(
+    scheduler: Scheduler, clock: FakeClock
+) -> None:
+    clock.advance_ms(86_400_000)
+
+    async def story(seen: Seen) -> None:
+        await seen.press("b")
+        await seen.write("2026-11-18")
+        await seen.press("enter")
+        await seen.write("2026-11-20 12:00")
+        assert "→ queues 3 runs, 2026-11-18 03:00:00 to 2026-11-20 03:00:00" in seen.text()
+        await seen.press("enter")
+
+        assert "queued 3 runs of backup: runs 1 to 3" in seen.told()
+
+    watch(story, scheduler.path, clock)
+
+    assert {run.cause for run in scheduler.history()} == {Cause.BACKFILL}
+
+
+def test_cancel_withdraws_a_queued_run_at_once_from_either_list(
+    scheduler: Scheduler, clock: FakeClock
+) -> None:
+    for name in ("backup", "report"):
+        scheduler.run_now(name)
+
+    async def story(seen: Seen) -> None:
+        await seen.press("x")
+        assert seen.told() == "withdrew run 1 of backup"
+
+        await seen.press("3", "x")
+        assert seen.told() == "withdrew run 2 of report"
+
+        await seen.press("x")
+        assert seen.told() == "run 2 of report has ended already: cancelled: request"
+
+        await seen.press("1", "x")
+        assert seen.told() == "nothing of backup is queued or runs"
+
+    watch(story, scheduler.path, clock)
+
+    assert {run.status for run in scheduler.history()} == {Status.CANCELLED}
+
+
+def test_an_action_is_done_to_all_that_is_marked(scheduler: Scheduler, clock: FakeClock) -> None:
+    scheduler.pause("report")
+
+    async def story(seen: Seen) -> None:
+        await seen.press("asterisk")
+        assert "▌3 marked" in seen.text()
+        await seen.press("u")
+
+        told = seen.told().splitlines()
+        assert told[0].startswith("resumed report; next ")
+        assert told[1:] == ["2 could not be:", "backup is not paused", "sync is not paused"]
+        assert "marked" not in seen.text()
+
+    watch(story, scheduler.path, clock)
+
+
+def test_what_has_gone_meanwhile_is_told(scheduler: Scheduler, clock: FakeClock) -> None:
+    async def story(seen: Seen) -> None:
+        await seen.press("p")
+        scheduler.remove("backup")
+        await seen.press("enter")
+
+        assert "there is no schedule 'backup'" in seen.told()
+
+    watch(story, scheduler.path, clock)
+
+
+def test_where_nothing_is_there_nothing_is_done_and_that_is_said(
+    tmp_path: Path, clock: FakeClock
+) -> None:
+    with Scheduler(tmp_path / "empty.db", clock=clock) as scheduler:
+        assert scheduler.schedules() == []
+
+    async def story(seen: Seen) -> None:
+        for key, verb in (("r", "run"), ("p", "pause"), ("d", "remove"), ("x", "end")):
+            await seen.press(key)
+            assert seen.told() == f"there is nothing here to {verb}"
+
+    watch(story, tmp_path / "empty.db", clock)
+
+
+def test_from_upcoming_the_schedule_of_a_fire_is_run(
+    scheduler: Scheduler, clock: FakeClock
+) -> None:
+    async def story(seen: Seen) -> None:
+        await seen.press("2", "j", "r")
+
+        assert "run 1 of report: queued" in seen.told()
+
+    watch(story, scheduler.path, clock)
+
+
+def test_only_the_next_run_of_a_schedule_can_be_moved(
+    scheduler: Scheduler, clock: FakeClock
+) -> None:
+    async def story(seen: Seen) -> None:
+        await seen.press("2", "j", "j", "j", "m")
+
+        assert seen.told() == "only the next run of backup can be moved: the one at Nov 21 03:00"
+
+    watch(story, scheduler.path, clock)
