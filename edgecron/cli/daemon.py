@@ -16,6 +16,9 @@ the end, `on boot`. Calendar times, cron and `at`, wait for a clock that is righ
 schedule that has both kinds; with --clock-wait forever everything does. What was missed meanwhile
 is then caught up like any other misfire.
 
+With --until-eof it also ends, as by TERM, where its stdin does: with the program that started it
+and holds the other end, however that ends.
+
 What is not given here is as [limits] of the configuration has it: see `config show limits`.
 """
 
@@ -26,6 +29,7 @@ import signal
 import sys
 from argparse import ArgumentParser, Namespace
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -53,6 +57,7 @@ LIVES_LONG = True
 USAGE = (
     "[--max-running N] [--burst N] [--on-shutdown leave|wait|stop]"
     " [--shutdown-timeout DURATION] [--clock-wait DURATION|none|forever] [--log-format text|json]"
+    " [--until-eof]"
 )
 _STOPS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 _LINGER_MS = 5_000  # so long a terminal can be asked to end what would be left running
@@ -83,6 +88,7 @@ def add_arguments(parser: ArgumentParser) -> None:
         help="how long intervals wait for a clock that can be trusted (10m)",
     )
     parser.add_argument("--log-format", metavar="text|json", help="lines of the log (text)")
+    parser.add_argument("--until-eof", action="store_true", help="end where stdin ends, too")
 
 
 def run(cli: Session, args: Namespace) -> int:
@@ -121,11 +127,21 @@ def run(cli: Session, args: Namespace) -> int:
         if not is_json:
             _say_start(cli, database, is_new=is_new)
         stop_on_signals(host.loop, is_terminal=is_terminal, on_shutdown=on_shutdown)
-        host.loop.run()
+        with _ending_with_stdin(host.loop, is_asked=args.until_eof):
+            host.loop.run()
     finally:
         host.close()
         _let_go_of_log()
     return 0
+
+
+def _ending_with_stdin(loop: Loop, *, is_asked: bool) -> AbstractContextManager[None]:
+    """Let the end of stdin stop a loop, where that is asked for. The supervisor runs by now."""
+    if not is_asked:
+        return nullcontext()
+    from edgecron.cli.stdinwatch import watching_stdin
+
+    return watching_stdin(loop.stop)
 
 
 def _let_go_of_log() -> None:
