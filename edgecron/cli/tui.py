@@ -2,10 +2,13 @@
 
     edgecron tui
     edgecron --db /var/lib/app/app.db tui
+    edgecron tui --engine                   and run what is due, until it is left
+    edgecron tui --plain                    as lines and a prompt, for screen readers
 
 Its keys are named at the bottom, and ? explains all of them. It reads the database itself, so it
-works with no engine alive. Leaving it leaves engines and runs alone. Colours are those of
-`dashboard.theme` in the configuration, keys those of [dashboard.keys]: see `config show dashboard`.
+works with no engine alive. Leaving it leaves engines and runs alone; an engine that was started
+from it ends with it, and what that runs goes on. Colours are those of `dashboard.theme` in the
+configuration, keys those of [dashboard.keys]: see `config show dashboard`.
 """
 
 from __future__ import annotations
@@ -21,15 +24,22 @@ if TYPE_CHECKING:
     from edgecron.tui.app import Dashboard
 
 LIVES_LONG = True
-USAGE = ""
+USAGE = "[--engine] [--plain]"
 _DRIVER = "TEXTUAL_DRIVER"  # who sets it draws elsewhere than on a terminal, as in a browser
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    """No options but the global ones."""
+    parser.add_argument("--engine", action="store_true", help="run an engine from here")
+    parser.add_argument(
+        "--plain", action="store_true", help="lines and a prompt, nothing is drawn over"
+    )
 
 
 def run(cli: Session, args: Namespace) -> int:
+    if args.plain:
+        from edgecron.cli.plain import run_plain
+
+        return run_plain(cli, starts_engine=args.engine)
     from edgecron.cli.terminals import find_unfit
 
     is_elsewhere = bool(os.environ.get(_DRIVER))

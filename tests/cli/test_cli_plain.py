@@ -1,0 +1,222 @@
+"""`tui --plain`: how it stands, and a prompt, in lines alone."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import re
+import subprocess
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from edgecron.cli.news import find_news, news_lines
+from edgecron.model import Cause, Execution, Status
+from support.processes import Daemon
+from support.terminal import BOUND_S, PROGRAM, on_terminal, process_on_terminal, read_until
+
+NOW = datetime(2021, 3, 28, 12, 0, tzinfo=UTC)
+PROMPT = "edgecron> "
+# All that a terminal which only prints lines can be sent.
+LINES = re.compile(r"(?:[^\x00-\x1f\x7f-\x9f]|\r?\n|\t)*")
+
+
+@pytest.fixture
+def database(tmp_path: Path) -> Path:
+    return tmp_path / "edgecron.db"
+
+
+@pytest.fixture
+def environment(database: Path) -> dict[str, str]:
+    return {**os.environ, "EDGECRON_DB": str(database), "TZ": "UTC", "TERM": "dumb"}
+
+
+def run(environment: dict[str, str], *words: str) -> None:
+    subprocess.run([*PROGRAM, *words], env=environment, capture_output=True, check=True)
+
+
+def sit(environment: dict[str, str], *lines: str, words: tuple[str, ...] = ()) -> str:
+    """What a sitting shows whose lines come through a pipe."""
+    ended = subprocess.run(
+        [*PROGRAM, "tui", "--plain", *words],
+        env=environment,
+        input="".join(f"{line}\n" for line in lines),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+        timeout=BOUND_S * 2,
+    )
+    assert ended.returncode == 0, ended.stdout
+    return ended.stdout
+
+
+@pytest.fixture
+def backup(environment: dict[str, str]) -> str:
+    run(environment, "add", "backup", "--every", "1h", "--shell", "echo done; exit 3")
+    return "backup"
+
+
+def test_it_says_how_it_stands_and_takes_the_verbs_of_the_command_line(
+    environment: dict[str, str], backup: str
+) -> None:
+    shown = sit(environment, "list", "run backup --wait", "logs 1", "edgecron history -n 1")
+
+    assert "none alive" in shown
+    listed, ran, logged, past = shown.split(PROMPT)[1:5]
+    assert re.search(r"backup +every 1h", listed)
+    assert "done" in ran
+    assert "done" in logged
+    assert "exit code 3" in past
+
+
+def test_the_last_failures_are_told_at_the_beginning(
+    environment: dict[str, str], backup: str
+) -> None:
+    for _ in range(2):
+        subprocess.run([*PROGRAM, "run", "backup", "--wait"], env=environment, check=False)
+
+    shown = sit(environment)
+
+    assert "last failure backup, run 2" in shown
+    assert "before that  backup, run 1" in shown
+
+
+def test_the_end_of_stdin_and_words_of_parting_leave_it(environment: dict[str, str]) -> None:
+    for words in ([], ["quit"], ["exit", "list"], ["q"]):
+        shown = sit(environment, *words)
+
+        assert "NAME" not in shown
+
+
+def test_what_is_wrong_is_told_and_nothing_ends(environment: dict[str, str], backup: str) -> None:
+    shown = sit(environment, "lst", 'logs "', "logs 99", "daemon", "tui", "", "show backup")
+
+    assert "'lst' is not a verb" in shown
+    assert "no closing quotation" in shown
+    assert "there is no run 99" in shown
+    assert "daemon can't be had here" in shown
+    assert "every 1h" in shown.split(PROMPT)[-2]
+
+
+def test_help_tells_the_words_of_the_prompt_and_of_verbs(environment: dict[str, str]) -> None:
+    words, verbs, of_list = sit(environment, "help", "help verbs", "help list").split(PROMPT)[1:4]
+
+    assert "news" in words
+    assert "reschedule" in verbs
+    assert "edgecron list" in of_list
+
+
+def test_where_there_is_no_database_yet_the_prompt_makes_one(
+    environment: dict[str, str], database: Path
+) -> None:
+    shown = sit(environment, "list", "add x --every 1h -- true", "list")
+
+    assert "does not exist yet" in shown
+    assert re.search(r"x +every 1h", shown)
+    assert database.exists()
+
+
+@pytest.mark.failure(73)
+def test_runs_are_told_while_nobody_types_on_a_terminal_that_is_dumb(
+    environment: dict[str, str], database: Path, backup: str
+) -> None:
+    with on_terminal(environment, "tui", "--plain") as outer:
+        shown = read_until(outer, PROMPT)
+        daemon = Daemon(database)
+        try:
+            run(environment, "run", "backup")
+            shown += read_until(outer, "failed (exit code 3)")
+        finally:
+            daemon.close()
+        os.write(outer, b"quit\n")
+        shown += read_until(outer, None)
+
+    assert re.search(
+        r"edgecron> \r\nbackup, run 1, .*: failed \(exit code 3\), .*\r\nedgecron> ",
+        shown,
+        re.DOTALL,
+    )
+    assert LINES.fullmatch(shown)
+
+
+def test_news_may_be_turned_off(environment: dict[str, str], backup: str) -> None:
+    shown = sit(environment, "news", "run backup --wait", "list", "news", "run backup --wait")
+
+    assert "news is off" in shown
+    assert "backup, run 1, ended" not in shown
+    assert "backup, run 2, ended" in shown
+
+
+def test_a_database_that_is_lost_is_told_once_and_when_it_is_back(
+    environment: dict[str, str], database: Path, backup: str
+) -> None:
+    aside = database.with_name("aside")
+    with on_terminal(environment, "tui", "--plain") as outer:
+        read_until(outer, PROMPT)
+        database.rename(aside)
+        lost = read_until(outer, PROMPT)
+        aside.rename(database)
+        back = read_until(outer, PROMPT)
+        os.write(outer, b"quit\n")
+        read_until(outer, None)
+
+    assert f"database {database}" in lost
+    assert "the database can be read again" in back
+
+
+def test_an_engine_runs_from_the_prompt_and_ends_with_it(
+    environment: dict[str, str], backup: str
+) -> None:
+    with process_on_terminal(environment, "tui", "--plain", "--engine") as (outer, process):
+        shown = read_until(outer, PROMPT)
+        run(environment, "run", "backup")
+        shown += read_until(outer, "backup, run 1, ended")
+        os.write(outer, b"quit\n")
+        read_until(outer, None)
+        process.wait(BOUND_S)
+
+    assert "an engine runs from here" in shown
+    assert "none alive" in sit(environment)
+
+
+def execution(id_: int, status: Status, **fields: object) -> Execution:
+    blank: dict[str, Any] = {field.name: None for field in dataclasses.fields(Execution)}
+    plain = {
+        "schedule": "backup",
+        "due_at": NOW,
+        "flags": (),
+        "attempt": 1,
+        "cause": Cause.SCHEDULE,
+    }
+    return Execution(**{**blank, **plain, "id": id_, "status": status, **fields})
+
+
+def test_what_was_queued_or_running_before_is_news_when_it_is_something_else() -> None:
+    before = {1: Status.RUNNING, 2: Status.QUEUED, 3: Status.RUNNING}
+    runs = [
+        execution(1, Status.SUCCESS, finished_at=NOW, duration_ms=1200),
+        execution(2, Status.RUNNING, started_at=NOW),
+        execution(3, Status.RUNNING, started_at=NOW),
+        execution(4, Status.QUEUED),
+        execution(5, Status.SKIPPED, finished_at=NOW),
+    ]
+
+    news = find_news(before, runs)
+
+    assert [each.run.id for each in news] == [1, 2]
+    assert news_lines(news, zone=UTC, now=NOW) == [
+        "backup, run 1, ended at 12:00:00: success, 1.2 s",
+        "backup, run 2, started at 12:00:00",
+    ]
+
+
+def test_of_very_many_the_last_are_told_and_the_others_counted() -> None:
+    runs = [execution(id_, Status.RUNNING, started_at=NOW) for id_ in range(1, 31)]
+
+    lines = news_lines(find_news({}, runs), zone=UTC, now=NOW)
+
+    assert lines[0] == "20 runs more: see history"
+    assert lines[-1] == "backup, run 30, started at 12:00:00"
