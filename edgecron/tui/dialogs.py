@@ -51,7 +51,7 @@ class Dialog(ModalScreen[T | None]):
     """
 
     DEFAULT_CSS = """
-    Dialog { align: center middle; background: $background 50%; }
+    Dialog { align: center middle; }
     Dialog #box {
         width: 70; max-width: 96%; height: auto; max-height: 90%; padding: 1 2 0 2;
         border: round $border; border-title-color: $primary; background: $surface;
@@ -215,4 +215,4 @@ class Lines(Dialog[T]):
 
 def choice(key: str, name: str, action: str) -> list[Span]:
     """A key and what it does; a click on it does the same."""
-    return [(key, f"accent@screen.{action}"), (f" {name}", f"@screen.{action}"), ("    ", "")]
+    return [(f"{key} ", f"accent@screen.{action}"), (name, f"@screen.{action}"), ("    ", "")]

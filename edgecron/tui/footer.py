@@ -94,7 +94,7 @@ def footer_spans(place: str, *, labels: Mapping[str, tuple[str, ...]], width: in
     spans: list[Span] = [(" ", "")]
     for action, key, name in (*shown, *last):
         target = f"@app.perform('{action}')"
-        spans += [(key, f"accent{target}"), (f" {name}", f"dim{target}"), (_GAP, "")]
+        spans += [(f"{key} ", f"accent{target}"), (name, f"dim{target}"), (_GAP, "")]
     return spans
 
 

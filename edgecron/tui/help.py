@@ -64,7 +64,7 @@ class Help(ModalScreen[None]):
     """All keys, to scroll through."""
 
     DEFAULT_CSS = """
-    Help { align: center middle; background: $background 50%; }
+    Help { align: center middle; }
     Help #box {
         width: 84; max-width: 96%; height: auto; max-height: 94%; padding: 0 1;
         border: round $border; border-title-color: $primary; background: $surface;

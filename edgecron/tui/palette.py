@@ -117,14 +117,13 @@ class Palette(ModalScreen[Item | None]):
     """
 
     DEFAULT_CSS = """
-    Palette { align: center top; background: $background 50%; }
+    Palette { align: center top; }
     Palette #box {
         width: 76; max-width: 96%; height: 22; max-height: 90%; margin-top: 1; padding: 0 1;
         border: round $border; background: $surface;
     }
     Palette #asked { height: 1; margin-bottom: 1; }
     Palette .sign { width: 2; }
-    Palette LineView { background: $surface; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "leave", show=False),

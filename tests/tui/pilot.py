@@ -76,7 +76,7 @@ async def on_screen(
     app = Dashboard(
         lambda: Scheduler(database, clock=clock, must_exist=True), clock=clock, zone=ZONE, **options
     )
-    async with app.run_test(size=size) as pilot:
+    async with app.run_test(size=size, notifications=True) as pilot:
         seen = Seen(app, pilot)
         await seen.settle()
         yield seen
