@@ -15,6 +15,7 @@ both. Where work can only become slower by what else goes on, the best of many t
     enginerig    an engine whose runs end at once
     stamps       a command that says when it began
     processes    daemons and commands, and what the kernel says of them
+    screens      programs on a terminal, and what they draw there
 
 The others hold the rows, one subject each; `__main__` lists them.
 """

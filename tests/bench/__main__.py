@@ -20,6 +20,7 @@ from tests.bench import (
     claims,
     commands,
     contention,
+    dashboard,
     history,
     idle,
     latency,
@@ -52,6 +53,7 @@ BENCHES: dict[str, tuple[Measure, str]] = {
     "live": (idle.live_rows, "the memory of each run that lives"),
     "startup": (startup.rows, "`edgecron --version` and `edgecron list`"),
     "history": (history.rows, "`history` and `next` over ten million runs"),
+    "dashboard": (dashboard.rows, "the dashboard: first paint, keys, idle, memory"),
     "written": (written.rows, "what is written for a lone run"),
     "catch-up": (catch_up.rows, "deciding a misfire of fifty years"),
 }
