@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from edgecron.api.opening import Opened
-from edgecron.errors import InvalidInput, NotFound
+from edgecron.errors import InvalidInput, NotFound, Unreadable
 from edgecron.paths import state_dir
 from edgecron.timetext import from_ms
 
@@ -16,7 +16,14 @@ if TYPE_CHECKING:
     from edgecron.engine.peers import EngineState
     from edgecron.engine.twins import Twin
     from edgecron.following import Follower, LaterRuns
-    from edgecron.model import Execution, Output, OutputChunk, Schedule, Status
+    from edgecron.model import (
+        Execution,
+        Output,
+        OutputChunk,
+        Schedule,
+        ScheduleSpec,
+        Status,
+    )
     from edgecron.planning import Timing
     from edgecron.standing import Standing
     from edgecron.triggers import Trigger
@@ -137,6 +144,14 @@ class Reading(Opened):
     def next_attempt(self, execution: Execution) -> Execution | None:
         """The attempt of the same fire that follows a run, or None where none does."""
         return self.store.find_next_attempt(execution)
+
+    def spec_of(self, execution: Execution) -> ScheduleSpec | None:
+        """What its schedule said when a run was decided; None where that can't be read any more."""
+        try:
+            found = self.store.load_schedules([(execution.schedule_id, execution.revision)])
+        except Unreadable:
+            return None
+        return found[0].spec if found else None
 
     def later_runs(self, name: str, *, known: Execution | None) -> LaterRuns:
         """The runs of a schedule as they begin, those that go on now included, but for one."""

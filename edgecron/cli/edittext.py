@@ -8,7 +8,7 @@ from argparse import Namespace
 from typing import TYPE_CHECKING
 
 from edgecron.cli.draft import Draft, is_editor_set
-from edgecron.errors import Conflict, EdgecronError, InvalidDocument, UsageError
+from edgecron.errors import EdgecronError, InvalidDocument, UsageError
 
 if TYPE_CHECKING:
     from edgecron.cli.session import Session
@@ -18,12 +18,9 @@ if TYPE_CHECKING:
 _QUESTION = "e: edit again, s: keep the text in a file and leave, d: drop it [e] "
 
 
-class _ChangedByOthers(Conflict):
-    """What is written over the change of somebody else must be wanted so."""
-
-
 def edit_text(cli: Session, name: str) -> int:
     """Let a person change a schedule in an editor. Returns the exit code."""
+    from edgecron.documents.comparing import ChangedByOthers
     from edgecron.documents.writing import write_for_editing
 
     scheduler = cli.scheduler(must_exist=True)
@@ -55,7 +52,7 @@ def edit_text(cli: Session, name: str) -> int:
                 draft.mark(_wrong_words(error))
                 if not _wants_again(draft):
                     return error.exit_code
-                if isinstance(error, _ChangedByOthers):
+                if isinstance(error, ChangedByOthers):
                     schedule = scheduler.schedule(name)
                 continue
             draft.settle()
@@ -71,12 +68,11 @@ def _plan(cli: Session, opened: Schedule, content: bytes) -> Step:
     """What the text changes of the schedule. Raises Conflict where others changed it meanwhile."""
     from dataclasses import replace
 
-    from edgecron.documents.comparing import compare_one, find_changes
-    from edgecron.documents.keys import schedule_table
+    from edgecron.documents.comparing import compare_one, need_unchanged
     from edgecron.documents.reading import read_document
 
     scheduler = cli.scheduler()
-    document = read_document(content, now=scheduler.now())
+    document = read_document(content, now=scheduler.now(), known=opened.spec.triggers)
     if len(document.wanted) != 1:
         raise UsageError(
             f"the text holds {len(document.wanted)} schedules, expected one",
@@ -84,13 +80,7 @@ def _plan(cli: Session, opened: Schedule, content: bytes) -> Step:
         )
     [wanted] = document.wanted
     current = scheduler.schedule(opened.name)
-    if (current.id, current.revision) != (opened.id, opened.revision):
-        changes = find_changes(schedule_table(opened), schedule_table(current))
-        keys = ", ".join(change.key for change in changes) or "nothing that is shown here"
-        raise _ChangedByOthers(
-            f"schedule {opened.name!r} was changed by others since it was opened: {keys}",
-            hint="edit again to have your text replace theirs",
-        )
+    need_unchanged(opened, current)
     if wanted.enabled is None and not current.enabled:
         # The text had said it: what it no longer says has its default, as everything else.
         wanted = replace(wanted, enabled=True)

@@ -29,6 +29,7 @@ ACTIONS: dict[str, Action] = {
     "upcoming": Action(("2",), "the runs to come"),
     "runs": Action(("3",), "the past runs"),
     "sort": Action(("s",), "sort by the next column"),
+    "fields": Action(("f",), "all fields of a schedule, or those that say something"),
     "filter": Action(("/",), "show only what matches; in output: search"),
     "search_next": Action(("n",), "the next place that matches"),
     "search_previous": Action(("N",), "the place before that matches"),

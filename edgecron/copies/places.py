@@ -39,7 +39,7 @@ def resolve_target(database: Path, given: str, *, now: datetime, replace: bool) 
         target /= f"{database.stem}-{date_words(now)}{database.suffix or '.db'}"
     if not target.parent.is_dir():
         raise NotFound(f"folder {target.parent} does not exist", hint="make it first")
-    _refuse_own(database, target)
+    refuse_own(database, target)
     try:
         found = target.lstat()
     except FileNotFoundError:
@@ -144,7 +144,7 @@ def sync_folder(folder: Path) -> None:
         os.close(descriptor)
 
 
-def _refuse_own(database: Path, target: Path) -> None:
+def refuse_own(database: Path, target: Path) -> None:
     """Raise InvalidInput where a file is one of the database's own, by whatever name."""
     place = target.parent.resolve() / target.name
     own = [database.with_name(database.name + name) for name in ("", *_BESIDE)]

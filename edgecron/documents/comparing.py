@@ -9,6 +9,7 @@ from enum import StrEnum
 from edgecron.documents.document import Wanted
 from edgecron.documents.keys import KEYS, TRIGGERS, Table, schedule_table, spec_table
 from edgecron.documents.values import is_secret_name
+from edgecron.errors import Conflict
 from edgecron.model import Schedule, ScheduleSpec
 
 APPLY = "apply "  # begins the origin of what a document made; its file follows
@@ -76,6 +77,22 @@ def compare(
             step = Step(action=Action.LEAVE, name=schedule.name, schedule=schedule, note=PRUNABLE)
         steps.append(step)
     return tuple(steps)
+
+
+class ChangedByOthers(Conflict):
+    """What is written over the change of somebody else must be wanted so."""
+
+
+def need_unchanged(opened: Schedule, current: Schedule) -> None:
+    """Raise ChangedByOthers where a schedule is not as it was opened any more."""
+    if (current.id, current.revision) == (opened.id, opened.revision):
+        return
+    changes = find_changes(schedule_table(opened), schedule_table(current))
+    keys = ", ".join(change.key for change in changes) or "nothing that is shown here"
+    raise ChangedByOthers(
+        f"schedule {opened.name!r} was changed by others since it was opened: {keys}",
+        hint="edit again to have your text replace theirs",
+    )
 
 
 def compare_one(wanted: Wanted, schedule: Schedule | None) -> Step:

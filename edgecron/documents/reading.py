@@ -16,17 +16,20 @@ MOST_BYTES = 16 * 1024 * 1024
 _TWICE = re.compile(r"cannot declare .* twice|cannot overwrite a value")
 
 
-def read_document(content: bytes, *, now: datetime | None = None) -> Document:
+def read_document(
+    content: bytes, *, now: datetime | None = None, known: Collection[str] = ()
+) -> Document:
     """The schedules of a document, in its order.
 
-    With `now` a time may be told by its distance from it, such as `tomorrow 09:00`.
+    With `now` a time may be told by its distance from it, such as `tomorrow 09:00`, and may not
+    have passed, unless it is of the trigger texts that are `known`.
     Raises InvalidDocument with everything that is wrong.
     """
     text = _decode(content)
     problems: list[Problem] = []
     found: list[Wanted] = []
     for name, table in _tables(text).items():
-        wanted, wrong = read_table(name, table, now=now)
+        wanted, wrong = read_table(name, table, now=now, known=known)
         problems += wrong
         if wanted is not None:
             found.append(wanted)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import replace
 from datetime import date, datetime, time
 from difflib import get_close_matches
@@ -29,20 +29,35 @@ _OTHER_WORDS = {
 
 
 def read_table(
-    name: str, table: Mapping[str, Any], *, now: datetime | None = None
+    name: str,
+    table: Mapping[str, Any],
+    *,
+    now: datetime | None = None,
+    known: Collection[str] = (),
 ) -> tuple[Wanted | None, list[Problem]]:
-    """What a table wants, or None and what is wrong with it."""
-    reading = _Reading(name, table, now=now)
+    """What a table wants, or None and what is wrong with it.
+
+    `known` are trigger texts that the schedule has already: a time of theirs may have passed.
+    """
+    reading = _Reading(name, table, now=now, known=known)
     return reading.read(), reading.problems
 
 
 class _Reading:
     """The keys of one schedule, read one by one: what is wrong is noted, and the rest is read."""
 
-    def __init__(self, name: str, table: Mapping[str, Any], *, now: datetime | None) -> None:
+    def __init__(
+        self,
+        name: str,
+        table: Mapping[str, Any],
+        *,
+        now: datetime | None,
+        known: Collection[str],
+    ) -> None:
         self._name = name
         self._table = table
         self._now = now
+        self._known = known
         self.problems: list[Problem] = []
 
     def read(self) -> Wanted | None:
@@ -107,13 +122,10 @@ class _Reading:
                     yield text
 
     def _trigger(self, key: str, value: object, timezone: str | None) -> str:
+        text = _time_text(value) if key == "at" else _text(value)
+        now = None if f"{key} {text}" in self._known else self._now
         trigger = values.read_trigger(
-            key,
-            _time_text(value) if key == "at" else _text(value),
-            what=key,
-            name=self._name,
-            timezone=timezone,
-            now=self._now,
+            key, text, what=key, name=self._name, timezone=timezone, now=now
         )
         return trigger.text
 

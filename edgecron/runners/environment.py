@@ -22,10 +22,11 @@ import re
 import stat
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import NamedTuple, Protocol
 
 from edgecron.hashing import sha256
-from edgecron.model import Claim
-from edgecron.timetext import format_ms
+from edgecron.model import Cause, Claim, Execution, Job
+from edgecron.timetext import format_ms, to_ms
 
 DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 SHELL = "/bin/sh"
@@ -44,6 +45,43 @@ class NotRunnable(Exception):
         super().__init__(message)
         self.code = code
         self.message = message
+
+
+class Attempt(Protocol):
+    """What a run is told of: a claim, or a row of history."""
+
+    @property
+    def execution_id(self) -> int: ...
+    @property
+    def schedule_id(self) -> int: ...
+    @property
+    def schedule(self) -> str: ...
+    @property
+    def plan_ms(self) -> int: ...
+    @property
+    def fire_key(self) -> str: ...
+    @property
+    def cause(self) -> Cause: ...
+    @property
+    def attempt(self) -> int: ...
+    @property
+    def scope_kind(self) -> str: ...
+    @property
+    def scope_id(self) -> str: ...
+
+
+class _Told(NamedTuple):
+    """An Attempt of a row of history."""
+
+    execution_id: int
+    schedule_id: int
+    schedule: str
+    plan_ms: int
+    fire_key: str
+    cause: Cause
+    attempt: int
+    scope_kind: str
+    scope_id: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,33 +152,55 @@ def run_environment(claim: Claim, base: Mapping[str, str], *, home: str) -> dict
     if claim.job.env_file is not None:
         environment.update(read_env_file(resolve_path(claim.job.env_file, home=home)))
     environment.update(claim.job.env)
-    environment.update(
-        EDGECRON_SCHEDULE=claim.schedule,
-        EDGECRON_RUN_ID=str(claim.execution_id),
-        EDGECRON_PLAN_AT=format_ms(claim.plan_ms) or "",
-        EDGECRON_ATTEMPT=str(claim.attempt),
-        EDGECRON_CAUSE=claim.cause.value,
-        EDGECRON_SCOPE_KIND=claim.scope_kind,
-        EDGECRON_SCOPE_ID=claim.scope_id,
-        EDGECRON_IDEMPOTENCY_KEY=idempotency_key(claim),
-    )
-    if claim.job.payload is not None:
-        environment["EDGECRON_PAYLOAD"] = claim.job.payload
+    environment.update(own_variables(claim, payload=claim.job.payload))
     return environment
 
 
-def idempotency_key(claim: Claim) -> str:
+def given_variables(run: Execution, job: Job) -> dict[str, str]:
+    """What a run was given beside the base and `env_file`, where `job` is what it ran."""
+    told = _Told(
+        execution_id=run.id,
+        schedule_id=run.schedule_id,
+        schedule=run.schedule,
+        plan_ms=to_ms(run.plan_at),
+        fire_key=run.fire_key,
+        cause=run.cause,
+        attempt=run.attempt,
+        scope_kind=run.scope_kind,
+        scope_id=run.scope_id,
+    )
+    return {**job.env, **own_variables(told, payload=job.payload)}
+
+
+def own_variables(attempt: Attempt, *, payload: str | None) -> dict[str, str]:
+    """What a run is told of itself: all of EDGECRON_* but what its supervisor adds."""
+    variables = {
+        "EDGECRON_SCHEDULE": attempt.schedule,
+        "EDGECRON_RUN_ID": str(attempt.execution_id),
+        "EDGECRON_PLAN_AT": format_ms(attempt.plan_ms) or "",
+        "EDGECRON_ATTEMPT": str(attempt.attempt),
+        "EDGECRON_CAUSE": attempt.cause.value,
+        "EDGECRON_SCOPE_KIND": attempt.scope_kind,
+        "EDGECRON_SCOPE_ID": attempt.scope_id,
+        "EDGECRON_IDEMPOTENCY_KEY": idempotency_key(attempt),
+    }
+    if payload is not None:
+        variables["EDGECRON_PAYLOAD"] = payload
+    return variables
+
+
+def idempotency_key(attempt: Attempt) -> str:
     """32 hexadecimal digits, the same for every attempt of one fire and for no other fire.
 
     Also where an attempt is made by another version of edgecron: how it is computed never changes.
     """
     identity = (
-        claim.schedule_id,
-        claim.schedule,
-        claim.scope_kind,
-        claim.scope_id,
-        claim.plan_ms,
-        claim.fire_key,
+        attempt.schedule_id,
+        attempt.schedule,
+        attempt.scope_kind,
+        attempt.scope_id,
+        attempt.plan_ms,
+        attempt.fire_key,
     )
     return sha256(repr(identity).encode("utf-8", "surrogatepass")).hexdigest()[:32]
 

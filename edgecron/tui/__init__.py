@@ -5,13 +5,15 @@
     questions.py  how screens ask; pacing.py: no more often than it costs
     desk.py       a thread with a database of its own, which answers questions
     home.py       the first screen: schedules, upcoming, runs
+    scheduledetail.py schedulefacts.py facts.py   one schedule, in sections of facts
     lines.py      lists of any length; spans.py: single lines of text in looks
     schedules.py upcoming.py runs.py     what the lists show, and how it is read
     overview.py   engines and what is active, for the status line
     looks.py      looks, glyphs, themes
     keys.py       the keys of actions, as the configuration has them
+    about.py      what is under the cursor, in one line
     coming.py     the next hours as a bar; week.py: how busy the coming week is
-    filters.py sparkline.py heat.py timeline.py printed.py     pure parts
+    filters.py sparkline.py trend.py heat.py timeline.py printed.py     pure parts
 
 Nothing here queries on the screen's thread: a question goes to a desk, and its answer comes back
 as frozen values. Text of others is cleaned before it becomes a span, and never is markup.

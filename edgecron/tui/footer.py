@@ -39,6 +39,13 @@ _PLACES: dict[str, tuple[tuple[str, str], ...]] = {
         ("cancel", "end"),
         ("filter", "filter"),
     ),
+    "schedule": (
+        ("back", "back"),
+        ("fields", "all fields"),
+        ("run", "run now"),
+        ("pause", "pause"),
+        ("reschedule", "move"),
+    ),
 }
 _GLYPHS = {"enter": "⏎", "space": "␣"}
 _GAP = "   "

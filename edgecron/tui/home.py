@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import ClassVar
 
 from textual.app import ComposeResult
@@ -13,6 +14,7 @@ from edgecron.browsing import SortBy
 from edgecron.errors import EdgecronError
 from edgecron.safetext import clean
 from edgecron.tui import runs, schedules, upcoming
+from edgecron.tui.about import run_spans, schedule_spans
 from edgecron.tui.acting import ActingScreen
 from edgecron.tui.bindings import bindings
 from edgecron.tui.chosen import Chosen
@@ -27,6 +29,7 @@ from edgecron.tui.week import WeekView
 _FIRST_LINES = 60
 _ENGINES_S = 10.0  # an engine that died commits nothing: it is looked for
 _LONGEST_S = 60.0
+_CLOSER_S = 0.08
 _PANES = ("schedules", "upcoming", "runs")
 
 
@@ -43,6 +46,7 @@ class HomeScreen(ActingScreen[None]):
         self.VERTICAL_BREAKPOINTS = [(0, "-flat"), (10, "-low"), (30, "-tall")]
         self._overview: Overview | None = None
         self._timer: Timer | None = None
+        self._closer: Timer | None = None
 
     def compose(self) -> ComposeResult:
         app = self.app
@@ -70,6 +74,7 @@ class HomeScreen(ActingScreen[None]):
                         yield ComingView(id="coming")
                         yield WeekView(self, id="week")
                     yield PaneFoot(view, source, id=f"{name}-foot")
+        yield SpanLine(id="closer")
         yield SpanLine(id="status")
         yield KeyLine(id="keys")
 
@@ -159,6 +164,39 @@ class HomeScreen(ActingScreen[None]):
         self._show_tabs(focused.id)
         self.query_one("#keys", KeyLine).turn_to(focused.id)
 
+        self._look_closer()
+
+    def on_line_view_moved(self) -> None:
+        self._look_closer()
+
+    def _look_closer(self) -> None:
+        """Tell more of what is under the cursor, once it stays there."""
+        if self._closer is not None:
+            self._closer.stop()
+        self._closer = self.set_timer(_CLOSER_S, self._read_about)
+
+    def _read_about(self) -> None:
+        view, zone, now = self.focused, self.app.zone, self.app.now()
+        line = view.current() if isinstance(view, LineView) else None
+        if line is None or not isinstance(view, LineView):
+            self._show_about(())
+        elif view.id == "runs":
+            run = self.runs.execution(line.key)
+            self._show_about(() if run is None else run_spans(run, zone=zone, now=now))
+        else:
+            found = self.schedules.schedule_line(line.key)
+            name = "" if found is None else found.standing.name
+            if view.id == "upcoming":
+                name = self.upcoming.coming.fires[view.cursor].schedule
+            self.ask(
+                "about",
+                lambda scheduler: schedule_spans(scheduler, name, zone=zone, now=now),
+                self._show_about,
+            )
+
+    def _show_about(self, spans: Sequence[Span]) -> None:
+        self.query_one("#closer", SpanLine).show([(" ", ""), *spans])
+
     def _show_tabs(self, current: str) -> None:
         spans: list[Span] = [(" edgecron ", "bold"), ("  ", "")]
         for number, name in enumerate(_PANES, 1):
@@ -168,6 +206,32 @@ class HomeScreen(ActingScreen[None]):
         self.query_one("#top", SpanLine).show(spans)
 
     # Doing.
+
+    def on_line_view_opened(self, message: LineView.Opened) -> None:
+        name = self.named_schedule()
+        if message.view.id in ("schedules", "upcoming") and name is not None:
+            self.open_schedule(name)
+
+    def named_schedule(self) -> str | None:
+        """The schedule under the cursor of the view in front; None where there is none."""
+        view = self.current_view()
+        line = view.current()
+        if line is None:
+            return None
+        if view.source is self.schedules:
+            found = self.schedules.schedule_line(line.key)
+            return None if found is None else found.standing.name
+        if view.source is self.upcoming:
+            index = self.upcoming.index_of(line.key)
+            return None if index is None else self.upcoming.coming.fires[index].schedule
+        run = self.runs.execution(line.key)
+        return None if run is None else run.schedule
+
+    def open_schedule(self, name: str) -> None:
+        """Show all about one schedule."""
+        from edgecron.tui.scheduledetail import ScheduleScreen
+
+        self.app.push_screen(ScheduleScreen(name))
 
     def chosen(self) -> Chosen | None:
         view = self.current_view()

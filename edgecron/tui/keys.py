@@ -19,7 +19,7 @@ IN_OUTPUT = frozenset(
 )
 IN_LISTS = frozenset(
     {
-        *("open", "sort", "mark", "mark_all"),
+        *("open", "sort", "fields", "mark", "mark_all"),
         *("pause", "resume", "reschedule", "add", "edit", "delete", "backfill"),
     }
 )

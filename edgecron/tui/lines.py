@@ -27,6 +27,11 @@ GAP = 2  # columns between two cells
 Span = tuple[str, str]  # text that is clean already, and the name of its look
 
 
+def pace_of(nearest_s: float) -> float:
+    """How many seconds the distance of a time so far away is told in the same words, at least."""
+    return next(pace for least, pace in _PACES if nearest_s >= least)
+
+
 class Line(NamedTuple):
     """A line of a list. `key` tells it from all others; a cell is spans from left to right."""
 
@@ -270,7 +275,7 @@ class LineView(ScrollView, can_focus=True):
             if index < self.source.count and self.source.line(index) != drawn:
                 self.refresh_lines(y + 1, 1)
         nearest_s = self.source.nearest_s(first, first + self.page)
-        return next(pace for least, pace in _PACES if nearest_s >= least)
+        return pace_of(nearest_s)
 
     def notify_style_update(self) -> None:
         super().notify_style_update()

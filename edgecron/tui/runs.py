@@ -17,7 +17,7 @@ from edgecron.browsing import RunBounds
 from edgecron.model import ACTIVE, Execution, Status
 from edgecron.safetext import clean
 from edgecron.tui.filters import Filter, RunQuestion
-from edgecron.tui.lines import Column, Line
+from edgecron.tui.lines import Column, Line, Span
 from edgecron.tui.looks import STATUS_GLYPHS
 from edgecron.tui.pacing import Paced
 from edgecron.tui.questions import AskingScreen
@@ -42,10 +42,15 @@ COLUMNS = (
     Column("NOTE", 12, 30, share=3, drop=2),
     Column("RUN", 5, 9, drop=1, is_right=True),
 )
+_NAME = 2  # the column that all runs of one schedule have alike
+HISTORY_COLUMNS = COLUMNS[:_NAME] + COLUMNS[_NAME + 1 :]
 
 
 class RunSource:
-    """Runs, newest first. `changed` is called when there is something else to show."""
+    """Runs, newest first. `changed` is called when there is something else to show.
+
+    With `schedule_id` they are those of one schedule, whose name is then left out.
+    """
 
     def __init__(
         self,
@@ -54,7 +59,9 @@ class RunSource:
         now: Callable[[], datetime],
         zone: tzinfo,
         changed: Callable[[], None],
+        schedule_id: int | None = None,
     ) -> None:
+        self._schedule_id = schedule_id
         self._questions = screen
         self._paced: Paced[_Found] = Paced(screen, _TOPIC)
         self._now = now
@@ -128,12 +135,17 @@ class RunSource:
         return self._first + low if is_there else None
 
     def ask_keys(self, take: Callable[[Sequence[int]], None]) -> None:
-        question = self._question
+        question, schedule_id = self._question, self._schedule_id
 
         def find(scheduler: Scheduler) -> list[int]:
             ids: list[int] = []
             while len(ids) < MOST_MARKED:
-                page = _Page(question, before_id=ids[-1] if ids else None, limit=_PAGE)
+                page = _Page(
+                    question,
+                    schedule_id=schedule_id,
+                    before_id=ids[-1] if ids else None,
+                    limit=_PAGE,
+                )
                 found = _find(scheduler, page)
                 ids += (run.id for run in found)
                 if len(found) < _PAGE:
@@ -205,7 +217,7 @@ class RunSource:
         end = self._first + len(self._rows)
         if self._is_oldest or not self._rows:
             self._count = end
-        elif self._question is not None:
+        elif self._question is not None or self._schedule_id is not None:
             self._count = max(self._count, end + _PAGE)
         else:
             older = self._rows[-1].id - self._bounds.first_id
@@ -225,7 +237,13 @@ class RunSource:
 
         def read(scheduler: Scheduler) -> _Found:
             bounds = scheduler.run_bounds()
-            page = _Page(question, before_id=before_id, after_id=after_id, limit=limit)
+            page = _Page(
+                question,
+                schedule_id=self._schedule_id,
+                before_id=before_id,
+                after_id=after_id,
+                limit=limit,
+            )
             return _find(scheduler, page), bounds
 
         def answered(found: _Found) -> None:
@@ -246,22 +264,23 @@ class RunSource:
         took = run.duration_ms
         if run.status is Status.RUNNING and run.started_at is not None:
             took = max(0, round((now - run.started_at).total_seconds() * 1000))
-        return Line(
-            key=run.id,
-            cells=(
-                ((glyph, look),),
-                ((run.status.value, look),),
-                ((clean(run.schedule), "bold"),),
-                ((near_time(began, zone=zone, now=now), ""),),
-                (("" if took is None else short_duration(took), look if look == "busy" else ""),),
-                ((clean(_note(run, now=now, zone=zone)), "dim"),),
-                ((str(run.id), "dim"),),
-            ),
+        cells: tuple[tuple[Span, ...], ...] = (
+            ((glyph, look),),
+            ((run.status.value, look),),
+            ((clean(run.schedule), "bold"),),
+            ((near_time(began, zone=zone, now=now), ""),),
+            (("" if took is None else short_duration(took), look if look == "busy" else ""),),
+            ((clean(_note(run, now=now, zone=zone)), "dim"),),
+            ((str(run.id), "dim"),),
         )
+        if self._schedule_id is not None:
+            cells = cells[:_NAME] + cells[_NAME + 1 :]
+        return Line(key=run.id, cells=cells)
 
 
 class _Page(NamedTuple):
     question: RunQuestion | None
+    schedule_id: int | None
     before_id: int | None
     limit: int
     after_id: int | None = None
@@ -271,7 +290,7 @@ def _find(scheduler: Scheduler, page: _Page) -> list[Execution]:
     question = page.question or RunQuestion()
     if question.is_impossible:
         return []
-    ids = None
+    ids: Sequence[int] | None = None if page.schedule_id is None else [page.schedule_id]
     if question.matches_name is not None:
         ids = scheduler.schedule_ids_named(question.matches_name)
         if not ids:

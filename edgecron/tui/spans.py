@@ -42,13 +42,14 @@ class SpanLine(Widget):
         right = self._right if y == 0 else ()
         used = sum(display_width(text) for text, _ in spans)
         needed = sum(display_width(text) for text, _ in right)
-        segments = self._segments(spans, width, base)
+        segments = self.segments(spans, width, base)
         if right and used + needed + 2 <= width:
             segments.append(Segment(" " * (width - used - needed), base))
-            segments += self._segments(right, needed, base)
+            segments += self.segments(right, needed, base)
         return Strip(segments).adjust_cell_length(width, base)
 
-    def _segments(self, spans: Sequence[Span], room: int, base: Style) -> list[Segment]:
+    def segments(self, spans: Sequence[Span], room: int, base: Style) -> list[Segment]:
+        """Spans in their looks; the end of what has no room is cut."""
         segments = []
         for text, look in spans:
             if room <= 0:

@@ -30,7 +30,7 @@ def sparkline(
     bars, dot = (PLAIN_BARS, _PLAIN_NO_DURATION) if is_plain else (BARS, _NO_DURATION)
     line = [
         (
-            dot if ms is None else bars[_height(ms, least_ms=least_ms, most_ms=most_ms)],
+            dot if ms is None else bars[height_of(ms, least_ms=least_ms, most_ms=most_ms)],
             _STYLES.get(status, OTHER),
         )
         for status, ms in reversed(shown)
@@ -38,9 +38,8 @@ def sparkline(
     return tuple([(" ", OTHER)] * (width - len(line)) + line)
 
 
-def _height(duration_ms: int, *, least_ms: int, most_ms: int) -> int:
-    """Which of the eight bars a duration is, from 0."""
-    top = len(BARS) - 1
+def height_of(duration_ms: int, *, least_ms: int, most_ms: int, steps: int = len(BARS)) -> int:
+    """How high a duration is, from 0 to `steps` - 1, among those from `least_ms` to `most_ms`."""
     if most_ms <= least_ms * _WIDE:
-        return max(-(-duration_ms * len(BARS) // most_ms) - 1, 0)
-    return round(top * log(max(duration_ms, 1) / least_ms) / log(most_ms / least_ms))
+        return max(-(-duration_ms * steps // most_ms) - 1, 0)
+    return round((steps - 1) * log(max(duration_ms, 1) / least_ms) / log(most_ms / least_ms))

@@ -163,9 +163,13 @@ def note_words(execution: Execution, *, zone: tzinfo, now: datetime) -> str:
         notes.append(waiting_words(execution.waiting_for, until, zone=zone, now=now))
     if execution.error_msg:
         notes.append(execution.error_msg)
+    return ", ".join([*notes, *flag_words(execution)])
+
+
+def flag_words(execution: Execution) -> list[str]:
+    """What a person should know of how a run went, besides how it ended."""
     # Several flags may say the same to a person.
-    notes += dict.fromkeys(_FLAG_WORDS[flag] for flag in execution.flags if flag in _FLAG_WORDS)
-    return ", ".join(notes)
+    return list(dict.fromkeys(_FLAG_WORDS[flag] for flag in execution.flags if flag in _FLAG_WORDS))
 
 
 def count_words(count: int, what: str) -> str:

@@ -6,7 +6,7 @@ from datetime import datetime, tzinfo
 from typing import TYPE_CHECKING
 
 from edgecron.words.phrases import count_words, due_words, moved_words, range_words, waiting_words
-from edgecron.words.times import distance, full_time, near_time
+from edgecron.words.times import distance, full_time, local_time, near_time
 
 if TYPE_CHECKING:
     from edgecron.api import Scheduler
@@ -31,8 +31,18 @@ def prospect_lines(
     """(label, text): what comes next, what is active, what a fire now would do, what did not."""
     lines = _next_lines(front, outlook, zone=zone, now=now)
     lines += [("note", text) for text in outlook.changes]
+    return lines + present_lines(outlook, doctor=front.command("doctor"), zone=zone, now=now)
+
+
+def present_lines(
+    outlook: Outlook, *, doctor: str, zone: tzinfo, now: datetime
+) -> list[tuple[str, str]]:
+    """(label, text): what is held or active, what a fire now would do, what did not run.
+
+    `doctor` is a command line of it.
+    """
+    lines = []
     if not outlook.is_clock_trusted:
-        doctor = front.command("doctor")
         lines.append(("held", f"this machine's clock can't be trusted; see: {doctor}"))
     lines += _active_lines(outlook, zone=zone, now=now)
     lines.append(("a fire now", _fire_words(outlook)))
@@ -83,12 +93,7 @@ def _next_lines(
     from edgecron.words.phrases import is_overdue
 
     schedule = outlook.schedule
-    lines: list[tuple[str, str]] = []
-    until = schedule.paused_until
-    if schedule.enabled and until is not None and until > now:
-        held = outlook.held
-        left = "" if held is None else f"; {count_words(held.count, 'time')} until then left out"
-        lines.append(("paused", f"until {full_time(until, None, zone=zone)}{left}"))
+    lines = pause_lines(outlook, zone=zone, now=now)
     before = None
     for fire in outlook.upcoming:
         time = full_time(fire.due_at, schedule.spec.timezone, zone=zone)
@@ -99,11 +104,21 @@ def _next_lines(
         lines.append(("" if label == before else label, shown))
         before = label
     if not outlook.upcoming:
-        lines.append(("next", _idle_sentence(front, outlook, zone=zone, now=now)))
+        lines.append(("next", idle_sentence(front, outlook, zone=zone, now=now)))
     return lines
 
 
-def _idle_sentence(front: FrontEnd, outlook: Outlook, *, zone: tzinfo, now: datetime) -> str:
+def pause_lines(outlook: Outlook, *, zone: tzinfo, now: datetime) -> list[tuple[str, str]]:
+    """(label, text): the end of a pause that has one, and what it leaves out; else nothing."""
+    schedule = outlook.schedule
+    until, held = schedule.paused_until, outlook.held
+    if not schedule.enabled or until is None or until <= now:
+        return []
+    left = "" if held is None else f"; {count_words(held.count, 'time')} until then left out"
+    return [("paused", f"until {local_time(until, zone=zone)}{left}")]
+
+
+def idle_sentence(front: FrontEnd, outlook: Outlook, *, zone: tzinfo, now: datetime) -> str:
     """Why nothing is to come, and what to do about it."""
     from edgecron.standing import Idle
 
@@ -132,7 +147,7 @@ def _idle_sentence(front: FrontEnd, outlook: Outlook, *, zone: tzinfo, now: date
 
 def _until(outlook: Outlook, zone: tzinfo) -> str:
     until = outlook.schedule.spec.until_at
-    return "" if until is None else full_time(until, None, zone=zone)
+    return local_time(until, zone=zone, absent="")
 
 
 def _upstream_words(front: FrontEnd, outlook: Outlook, *, zone: tzinfo, now: datetime) -> str:

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from datetime import datetime, tzinfo
 
-    from edgecron.model import Execution, Output
+    from edgecron.model import Execution
     from edgecron.words.frontend import FrontEnd
 
 
 def state_words(front: FrontEnd, execution: Execution, *, zone: tzinfo) -> str:
     """What there is to be said of a run beside its output, or instead of it."""
     from edgecron.model import Status
-    from edgecron.words.phrases import status_words, waiting_words
+    from edgecron.words.phrases import waiting_words
 
     if execution.status is Status.RUNNING:
         return "is still running"
@@ -25,22 +25,30 @@ def state_words(front: FrontEnd, execution: Execution, *, zone: tzinfo) -> str:
             execution.waiting_for, execution.wait_until, zone=zone, now=front.scheduler().now()
         )
         return f"has not started yet: it {words}"
-    if execution.status is Status.INTERRUPTED:
-        return "was interrupted, and its output was lost with its supervisor"
     output = front.scheduler().output(execution.id)
-    if output is not None and output.removed_at is not None:
-        return _removed_words(output, removed_at=output.removed_at, zone=zone)
-    more = f"; {execution.error_msg}" if execution.error_msg else ""
-    return f"printed nothing ({status_words(execution)}{more})"
+    return no_output_words(
+        execution,
+        printed_bytes=0 if output is None else output.stdout_bytes + output.stderr_bytes,
+        removed_at=None if output is None else output.removed_at,
+        zone=zone,
+    )
 
 
-def _removed_words(output: Output, *, removed_at: datetime, zone: tzinfo) -> str:
-    from edgecron.words.phrases import size_words
+def no_output_words(
+    execution: Execution, *, printed_bytes: int, removed_at: datetime | None, zone: tzinfo
+) -> str:
+    """Why there is nothing to see of what a run printed that has ended."""
+    from edgecron.model import Status
+    from edgecron.words.phrases import size_words, status_words
     from edgecron.words.times import local_time
 
-    printed = size_words(output.stdout_bytes + output.stderr_bytes)
-    when = local_time(removed_at, zone=zone)
-    return f"printed {printed}, which retention has removed at {when}"
+    if execution.status is Status.INTERRUPTED:
+        return "was interrupted, and its output was lost with its supervisor"
+    if removed_at is not None:
+        when = local_time(removed_at, zone=zone)
+        return f"printed {size_words(printed_bytes)}, which retention has removed at {when}"
+    more = f"; {execution.error_msg}" if execution.error_msg else ""
+    return f"printed nothing ({status_words(execution)}{more})"
 
 
 def end_words(front: FrontEnd, ended: Execution, *, zone: tzinfo) -> str:

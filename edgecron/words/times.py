@@ -23,6 +23,18 @@ def near_time(instant: datetime, *, zone: tzinfo, now: datetime) -> str:
     return local.strftime(pattern)
 
 
+def weekday_time(instant: datetime, timezone: str | None, *, zone: tzinfo) -> str:
+    """`full_time`, after the day of the week that it is there: `Fri 2026-11-20 14:05:00`."""
+    from edgecron.errors import UnknownTimezone
+    from edgecron.triggers import load_zone
+
+    try:
+        day = instant.astimezone(load_zone(timezone))
+    except UnknownTimezone:
+        day = instant.astimezone(zone)
+    return f"{day:%a} {full_time(instant, timezone, zone=zone)}"
+
+
 def full_time(instant: datetime, timezone: str | None, *, zone: tzinfo) -> str:
     """A time in full: of a schedule whose clocks differ from ours, in its zone and in ours."""
     from edgecron.errors import UnknownTimezone

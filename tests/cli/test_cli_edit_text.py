@@ -5,13 +5,17 @@ from __future__ import annotations
 import os
 import stat
 import sys
+from datetime import UTC, datetime
 from pathlib import Path
 from shlex import quote
 from typing import Any
 
 import pytest
 
+from edgecron.api import Scheduler
 from support.cli import Edgecron
+from support.clock import FakeClock
+from support.specs import make_spec
 from support.terminal import on_terminal, read_until
 
 ASKED = "d: drop it [e] "
@@ -163,6 +167,19 @@ def test_times_may_be_told_by_their_distance(
 
     assert said.code == 0
     assert shown(edgecron)["triggers"][0].endswith("T09:00:00Z")
+
+
+def test_a_time_that_has_passed_meanwhile_does_not_keep_the_rest_from_being_changed(
+    edgecron: Edgecron, database: Path, editor: Editor
+) -> None:
+    with Scheduler(database, clock=FakeClock(datetime(2021, 3, 1, tzinfo=UTC))) as past:
+        past.add(make_spec("bins", "at 2021-03-02T08:00:00Z"))
+    editor.does(replaced('# description = "nightly backup"', 'description = "it is over"'))
+
+    edited = edgecron("edit", "bins")
+
+    assert edited.code == 0, edited.err
+    assert shown(edgecron, "bins")["description"] == "it is over"
 
 
 def test_another_name_renames(edgecron: Edgecron, backup: str, editor: Editor) -> None:

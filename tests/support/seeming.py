@@ -42,6 +42,7 @@ class Body:
             message = f"ran longer than {self.claim.timeout_s:g}s, and was ended"
         elif code:
             status, reason = Status.FAILED, Reason.EXIT
+            message = f"exit code {code}"
         return Outcome(
             execution_id=self.claim.execution_id,
             lease_token=self.claim.lease_token,

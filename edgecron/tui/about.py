@@ -1,0 +1,43 @@
+"""What is under the cursor, in one line: a schedule's times in words, or why a run ran."""
+
+from __future__ import annotations
+
+from datetime import datetime, tzinfo
+
+from edgecron.api import Scheduler
+from edgecron.errors import InvalidInput, NotFound
+from edgecron.model import Execution
+from edgecron.safetext import clean
+from edgecron.tui.lines import Span
+from edgecron.words.phrases import job_words, next_sentence
+from edgecron.words.reasons import run_sentence
+
+
+def schedule_spans(
+    scheduler: Scheduler, name: str, *, zone: tzinfo, now: datetime
+) -> tuple[Span, ...]:
+    """When a schedule runs and what, and when next; nothing of one that has gone meanwhile."""
+    from edgecron.triggers import describe
+
+    try:
+        schedule = scheduler.schedule(name)
+    except NotFound:
+        return ()
+    if schedule.trigger_error is not None:
+        return ((f"broken: {clean(schedule.trigger_error)}", "bad"),)
+    try:
+        words = ", and ".join(describe(trigger) for trigger in scheduler.triggers(schedule))
+    except InvalidInput as error:
+        return ((clean(error.message), "bad"),)
+    return (
+        (clean(words), ""),
+        ("  ·  ", "faint"),
+        (clean(next_sentence(schedule, zone=zone, now=now)), "dim"),
+        ("  ·  ", "faint"),
+        (clean(job_words(schedule.spec)), "dim"),
+    )
+
+
+def run_spans(run: Execution, *, zone: tzinfo, now: datetime) -> tuple[Span, ...]:
+    """Why a run ran and how it ended, or why it did not run."""
+    return ((clean(run_sentence(run, zone=zone, now=now)), ""),)

@@ -1,0 +1,126 @@
+"""Facts in sections: labels and what they say, folded to the width there is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from textual.geometry import Size
+from textual.strip import Strip
+
+from edgecron.safetext import clean
+from edgecron.tui.lines import Span, first_of
+from edgecron.tui.spans import SpanLine
+from edgecron.words.letters import display_width, folded
+
+_LABEL = 16  # columns of a label, with the gap behind it
+_NARROW = 44  # below it labels stand above what they say
+
+
+class Title(NamedTuple):
+    """The beginning of a section; `note` is at its right end."""
+
+    text: str
+    note: tuple[Span, ...] = ()
+
+
+class Fact(NamedTuple):
+    """A label and what it says, of anybody: it is cleaned, and its lines are kept."""
+
+    label: str
+    text: str
+    look: str = ""
+
+
+class Cells(NamedTuple):
+    """A line as it is; where there is no room its end is cut. Its text is clean already."""
+
+    spans: tuple[Span, ...]
+    label: str = ""
+
+
+Row = Title | Fact | Cells
+
+
+def laid_out(rows: Sequence[Row], width: int) -> list[tuple[Span, ...]]:
+    """The lines of a section, each of at most so many columns."""
+    lines: list[tuple[Span, ...]] = []
+    for row in rows:
+        match row:
+            case Title():
+                if lines:
+                    lines.append(())
+                lines.append(_title(row, width))
+            case Cells():
+                shown = _labelled(row.label, width)
+                room = width - sum(display_width(text) for text, _ in shown)
+                lines.append((*shown, *first_of(row.spans, room)))
+            case Fact():
+                lines += _folded(row, width)
+    return lines
+
+
+def _title(row: Title, width: int) -> tuple[Span, ...]:
+    head: list[Span] = [(" ", ""), (row.text, "bold"), (" ", "")]
+    room = width - len(row.text) - 3
+    noted = ((" ", ""), *row.note) if row.note else ()
+    rest = room - sum(display_width(text) for text, _ in noted)
+    if rest < 2:
+        noted, rest = (), max(0, room)
+    return (*head, ("─" * rest, "faint"), *noted)
+
+
+def _labelled(label: str, width: int) -> tuple[Span, ...]:
+    if width < _NARROW:
+        return ((f" {label} " if label else "  ", "dim"),)
+    return ((f" {label:<{_LABEL}}", "dim"),)
+
+
+def _folded(row: Fact, width: int) -> Iterator[tuple[Span, ...]]:
+    label = _labelled(row.label, width)
+    indent = display_width(label[0][0]) if width >= _NARROW else 2
+    if width < _NARROW and row.label:
+        yield label
+        label = (("  ", ""),)
+    for line in clean(row.text, keep="\n").split("\n"):
+        for part in folded(line, max(1, width - indent - 1)):
+            yield (*label, (part, row.look))
+            label = ((" " * indent, ""),)
+
+
+class Facts(SpanLine):
+    """Sections of facts, as high as they need to be."""
+
+    DEFAULT_CSS = "Facts { height: auto; width: 1fr; }"
+
+    def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:
+        super().__init__(id=id, classes=classes)
+        self._rows: tuple[Row, ...] = ()
+        self._lines: list[tuple[Span, ...]] = []
+        self._width = 0
+
+    def show_rows(self, rows: Sequence[Row]) -> None:
+        """Show these rows; what is shown already is left as it is."""
+        if tuple(rows) != self._rows:
+            before = len(self._lines)
+            self._rows, self._width = tuple(rows), 0
+            self._lay_out(self.size.width)
+            self.refresh(layout=len(self._lines) != before)
+
+    def get_content_width(self, container: Size, viewport: Size) -> int:
+        return container.width
+
+    def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
+        self._lay_out(width)
+        return len(self._lines)
+
+    def _lay_out(self, width: int) -> None:
+        if width > 0 and width != self._width:
+            self._width = width
+            self._lines = laid_out(self._rows, width)
+
+    def render_line(self, y: int) -> Strip:
+        width, base = self.size.width, self.rich_style
+        self._lay_out(width)
+        spans = self._lines[y] if y < len(self._lines) else ()
+        return Strip(self.segments(spans, width, base)).adjust_cell_length(width, base)

@@ -1,0 +1,215 @@
+"""The screen of one schedule."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from tui.pilot import Seen, watch
+from tui.snapshots import check_screen
+
+from edgecron.model import Overlap, Policies, ScheduleSpec
+from edgecron.tui.lines import LineView
+from edgecron.tui.scheduledetail import ScheduleScreen
+from support.scene import NOW, Scene, make_scene
+from support.specs import make_spec
+
+SMALL, LARGE = (80, 24), (160, 48)
+HOSTILE = "\x1b]52;c;eA==\x07 [red]\u202ebold[/] \x9b2J"
+
+
+@pytest.fixture
+def scene(tmp_path: Path) -> Iterator[Scene]:
+    with make_scene(tmp_path / "edgecron.db") as scene:
+        yield scene
+
+
+def look_at(
+    scene: Scene,
+    name: str,
+    story: Callable[[Seen], Awaitable[None]],
+    *,
+    size: tuple[int, int] = SMALL,
+) -> None:
+    """Run a story on the screen of a schedule."""
+
+    async def opened(seen: Seen) -> None:
+        seen.app.push_screen(ScheduleScreen(name))
+        await seen.settle()
+        await story(seen)
+
+    watch(opened, scene.path, scene.clock, size=size)
+
+
+def text_of(scene: Scene, name: str, *, size: tuple[int, int] = (240, 60)) -> str:
+    """What the screen of a schedule shows where there is much room."""
+    found: list[str] = []
+
+    async def story(seen: Seen) -> None:
+        found.append(seen.text())
+
+    look_at(scene, name, story, size=size)
+    return found[0]
+
+
+@pytest.mark.parametrize("size", [SMALL, LARGE], ids=["80x24", "160x48"])
+@pytest.mark.parametrize("name", ["backup-home", "prune-snapshots", "picture-of-day"])
+def test_it_looks_as_it_was_drawn(scene: Scene, name: str, size: tuple[int, int]) -> None:
+    async def story(seen: Seen) -> None:
+        check_screen(seen.lines(), f"schedule-{name}-{size[0]}x{size[1]}")
+
+    look_at(scene, name, story, size=size)
+
+
+def test_all_fields_are_shown_on_request(scene: Scene) -> None:
+    async def story(seen: Seen) -> None:
+        assert "and 10 more" in seen.text()
+        await seen.press("f")
+        assert "exit codes that are a success" in seen.text()
+        assert "and 10 more" not in seen.text()
+        await seen.press("f")
+        assert "and 10 more" in seen.text()
+
+    look_at(scene, "backup-home", story, size=(160, 60))
+
+
+def test_enter_opens_it_from_the_list_and_escape_goes_back(scene: Scene) -> None:
+    async def story(seen: Seen) -> None:
+        await seen.press("j", "enter")
+        assert isinstance(seen.app.screen, ScheduleScreen)
+        assert seen.app.screen.schedule_name == "backup-photos"
+        await seen.press("escape")
+        assert not isinstance(seen.app.screen, ScheduleScreen)
+        await seen.press("2", "enter")
+        assert isinstance(seen.app.screen, ScheduleScreen)
+        assert seen.app.screen.schedule_name == "poll-inverter"
+
+    watch(story, scene.path, scene.clock, size=LARGE)
+
+
+def test_where_all_is_one_column_keys_scroll_to_the_runs_and_back(scene: Scene) -> None:
+    async def story(seen: Seen) -> None:
+        assert " Next runs " in seen.text()
+        assert "interrupted" not in seen.text()
+        await seen.press("G")
+        assert "interrupted" in seen.text()
+        await seen.press("j", "j")
+        [history] = seen.app.screen.query("#history").results(LineView)
+        assert (history.has_focus, history.cursor) == (True, 1)
+        await seen.press("k", "k")
+        assert not history.has_focus
+        await seen.press("g")
+        assert " Next runs " in seen.text()
+
+    look_at(scene, "backup-home", story)
+
+
+def test_what_others_change_is_shown_at_once(scene: Scene) -> None:
+    async def story(seen: Seen) -> None:
+        with scene.scheduler() as other:
+            other.pause("backup-home")
+        seen.app.tell_changed()
+        await seen.settle()
+        assert "‖ paused" in seen.lines()[0]
+        assert "none: paused; let it fire again: edgecron resume backup-home" in seen.text()
+
+    look_at(scene, "backup-home", story)
+
+
+def test_a_schedule_is_followed_when_it_gets_another_name(scene: Scene) -> None:
+    async def story(seen: Seen) -> None:
+        with scene.scheduler() as other:
+            other.edit("weather", lambda spec: replace(spec, name="forecast"))
+            other.add(make_spec("weather", "@yearly"))
+        seen.app.tell_changed()
+        await seen.settle()
+        assert "forecast" in seen.lines()[0]
+        assert "every 30m" in seen.text()
+
+    look_at(scene, "weather", story)
+
+
+def test_a_schedule_that_is_removed_is_said_to_be_gone(scene: Scene) -> None:
+    async def story(seen: Seen) -> None:
+        with scene.scheduler() as other:
+            other.remove("weather")
+        seen.app.tell_changed()
+        await seen.settle()
+        assert "there is no schedule 'weather' any more" in seen.text()
+        assert "Next runs" not in seen.text()
+
+    look_at(scene, "weather", story)
+
+
+def test_why_nothing_is_to_come_is_said(scene: Scene) -> None:
+    assert "none: its triggers have no more times" in text_of(scene, "switch-tariff")
+    assert "none before the machine's next boot" in text_of(scene, "warm-cache")
+    assert "it comes after backup-home (next Nov 21 02:00, in 11 h)" in text_of(
+        scene, "verify-backup"
+    )
+
+
+def test_a_broken_schedule_says_what_is_wrong(scene: Scene) -> None:
+    shown = text_of(scene, "picture-of-day")
+
+    assert "✗ broken" in shown
+    assert "US/Pacific-New" in shown
+
+
+def test_the_end_of_a_pause_and_what_it_leaves_out_is_said(scene: Scene) -> None:
+    with scene.scheduler() as scheduler:
+        scheduler.pause("speedtest", until=NOW + timedelta(hours=3))
+
+    shown = text_of(scene, "speedtest")
+
+    assert "until 2026-11-20 17:32:10; 3 times until then left out" in shown
+    assert "in 3.6 h   Fri 2026-11-20 18:07:54" in shown
+
+
+def test_what_a_clock_change_does_is_noted(scene: Scene) -> None:
+    with scene.scheduler() as scheduler:
+        scheduler.add(make_spec("twice", "30 2 * 3 SUN", timezone="Europe/Berlin"))
+
+    shown = text_of(scene, "twice")
+
+    assert "! clocks" in shown
+    assert "2027-03-28: clocks go forward" in shown
+
+
+def test_several_triggers_are_told_apart(scene: Scene) -> None:
+    with scene.scheduler() as scheduler:
+        scheduler.add(make_spec("both", "0 9 * * *", "every 12h"))
+
+    shown = text_of(scene, "both")
+
+    assert "0 9 * * *   at 09:00 every day (UTC)" in shown
+    assert "every 12h   every 12 hours" in shown
+    assert "Sat 2026-11-21 09:00:00 UTC, 10:00:00 here  0 9 * * *" in shown
+
+
+def test_what_differs_from_the_defaults_comes_first(scene: Scene) -> None:
+    policies = Policies(timeout_s=90, overlap=Overlap.QUEUE, retries=3)
+    with scene.scheduler() as scheduler:
+        scheduler.add(replace(make_spec("tuned"), policies=policies))
+
+    shown = text_of(scene, "tuned").splitlines()
+
+    at = next(number for number, line in enumerate(shown) if " Policies " in line)
+    labels = [line[:16].strip() for line in shown[at + 1 : at + 5]]
+    assert labels == ["overlap", "timeout", "retries", "by default"]
+
+
+@pytest.mark.failure(72)
+def test_hostile_text_of_a_schedule_does_no_harm(scene: Scene) -> None:
+    spec: ScheduleSpec = make_spec("evil")
+    job = replace(spec.job, argv=("echo", HOSTILE), cwd=f"/tmp/{HOSTILE}", env={"A": HOSTILE})
+    with scene.scheduler() as scheduler:
+        scheduler.add(replace(spec, job=job))
+
+    shown = text_of(scene, "evil")
+
+    assert "\\x1b]52;c;eA==\\x07 [red]\\u202ebold[/] \\x9b2J" in shown
+    assert not {"\x1b", "\x07", "\u202e", "\x9b"} & set(shown)
