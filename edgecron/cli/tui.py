@@ -49,17 +49,22 @@ def run(cli: Session, args: Namespace) -> int:
     is_colored = cli.use_color(sys.stderr)
     if not is_colored:
         os.environ["NO_COLOR"] = "1"  # What is started from here, as $PAGER, has none either.
-    dashboard = _dashboard(cli, is_colored=is_colored, is_elsewhere=is_elsewhere)
+    dashboard = _dashboard(
+        cli, starts_engine=args.engine, is_colored=is_colored, is_elsewhere=is_elsewhere
+    )
     dashboard.run()
     if dashboard.crash is not None:
         return _tell_crash(cli, dashboard.crash)
     return dashboard.return_code or 0
 
 
-def _dashboard(cli: Session, *, is_colored: bool, is_elsewhere: bool) -> Dashboard:
+def _dashboard(
+    cli: Session, *, starts_engine: bool, is_colored: bool, is_elsewhere: bool
+) -> Dashboard:
     from edgecron.api import Scheduler
     from edgecron.clock import SystemClock
     from edgecron.tui.app import Dashboard
+    from edgecron.tui.enginekey import EngineCall
     from edgecron.tui.keys import keys_of, labels_of
     from edgecron.tui.terminal import TerminalDriver
     from edgecron.tui.themes import theme_of
@@ -74,6 +79,8 @@ def _dashboard(cli: Session, *, is_colored: bool, is_elsewhere: bool) -> Dashboa
         labels=labels_of(config),
         is_colored=is_colored,
         driver_class=None if is_elsewhere else TerminalDriver,
+        engine_call=EngineCall(path, cli.config_path),
+        starts_engine=starts_engine,
     )
 
 
@@ -83,7 +90,7 @@ def _tell_crash(cli: Session, crash: BaseException) -> int:
 
     show_crash(type(crash), crash, crash.__traceback__)
     cli.say(
-        f"edgecron: the dashboard failed by a defect of ours, {type(crash).__name__}; engines and"
-        " runs go on; please report the lines above"
+        f"edgecron: the dashboard failed by a defect of ours, {type(crash).__name__}; runs go"
+        " on; please report the lines above"
     )
     return 1

@@ -15,11 +15,11 @@ from textual.geometry import Size
 from edgecron.api import Scheduler
 from edgecron.clock import Clock
 from edgecron.tui.bindings import bindings, keymap
+from edgecron.tui.enginekey import EngineCall, EngineRunning
 from edgecron.tui.home import HomeScreen
 from edgecron.tui.keys import DEFAULT_KEYS, DEFAULT_LABELS
 from edgecron.tui.looks import DARK, THEMES
 from edgecron.tui.performing import actions_of, find_performer
-from edgecron.tui.telling import Telling
 from edgecron.tui.toosmall import TooSmall, is_too_small
 
 T = TypeVar("T")
@@ -33,11 +33,12 @@ _TERMINAL_COLORS = {
 }
 
 
-class Dashboard(Telling):
+class Dashboard(EngineRunning):
     """The dashboard of one database.
 
     `opened` makes a Scheduler of it, on whichever thread asks; `keys` are those of the actions,
-    in Textual's names.
+    in Textual's names. `engine_call` is what an engine is run for from here; `starts_engine`: it
+    is run at once.
     """
 
     TITLE = "edgecron"
@@ -60,11 +61,15 @@ class Dashboard(Telling):
         labels: Mapping[str, tuple[str, ...]] = DEFAULT_LABELS,
         is_colored: bool = True,
         driver_class: type[Driver] | None = None,
+        engine_call: EngineCall | None = None,
+        starts_engine: bool = False,
     ) -> None:
         super().__init__(
             opened, clock=clock, zone=zone, is_colored=is_colored, driver_class=driver_class
         )
         self.labels = labels
+        self.engine_call = engine_call
+        self._starts_engine = starts_engine
         for each in THEMES:
             self.register_theme(each)
         self.theme = theme
@@ -91,6 +96,8 @@ class Dashboard(Telling):
         self.open_desks()
         self.push_screen(HomeScreen())
         self._look_at_size(self.size)
+        if self._starts_engine:
+            self.call_after_refresh(self.start_engine)
 
     def on_resize(self, event: events.Resize) -> None:
         if len(self.screen_stack) > 1:  # else the first one comes, and then it is looked at
@@ -108,6 +115,7 @@ class Dashboard(Telling):
         return super().check_action(action, parameters)
 
     def on_unmount(self) -> None:
+        self.close_engine()
         self.close_desks()
 
     async def action_perform(self, action: str) -> None:

@@ -21,7 +21,7 @@ RESET = (
     "\x18\x1b[?2026l\x1b[<u\x1b[?2004l\x1b[?7h\x1b[?2048l\x1b[?1000l\x1b[?1002l\x1b[?1003l"
     "\x1b[?1015l\x1b[?1016l\x1b[?1006l\x1b[?1004l\x1b[0m\x1b[?1049l\x1b[?25h"
 )
-WORDS = "edgecron: the dashboard was killed; engines and runs go on"
+WORDS = "edgecron: the dashboard was killed; runs go on"
 # Its stdin is the socket, its stdout the terminal. Only the dashboard turns the keys for signals
 # off; a shell that edits its next command line has them on.
 _SCRIPT = """

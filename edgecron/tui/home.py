@@ -132,7 +132,10 @@ class HomeScreen(ActingScreen[None]):
         """Show how far things are by now, and again when that reads otherwise."""
         pace_s = _LONGEST_S
         if self._overview is not None:
-            left, right = overview_spans(self._overview, now=self.app.now(), zone=self.app.zone)
+            app = self.app
+            left, right = overview_spans(
+                self._overview, now=app.now(), zone=app.zone, own_pid=app.engine_pid
+            )
             self.query_one("#status", SpanLine).show([(" ", ""), *left], right=[*right, (" ", "")])
         for view in self.query(LineView):
             if view.region:

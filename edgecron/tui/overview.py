@@ -16,11 +16,11 @@ from edgecron.words.times import distance
 
 
 class Overview(NamedTuple):
-    """`alive` engines take on what is due; `stalled` and `gone` ones do not. `owed` of the
-    queued runs wait for a condition."""
+    """The engines of the process ids in `alive` take on what is due; `stalled` and `gone` ones do
+    not. `owed` of the queued runs wait for a condition."""
 
     path: Path
-    alive: int
+    alive: tuple[int, ...]
     stalled: int
     gone: int
     schedules: int
@@ -45,7 +45,11 @@ def read_overview(scheduler: Scheduler) -> Overview:
     database_bytes, wal_bytes = scheduler.database_sizes()
     return Overview(
         path=scheduler.path,
-        alive=sum(state.is_working and COMMAND_QUEUE in state.info.queues for state in states),
+        alive=tuple(
+            state.info.pid
+            for state in states
+            if state.is_working and COMMAND_QUEUE in state.info.queues
+        ),
         stalled=sum(state.health is EngineHealth.STALLED for state in states),
         gone=sum(state.health is EngineHealth.GONE for state in states),
         schedules=schedules,
@@ -61,10 +65,11 @@ def read_overview(scheduler: Scheduler) -> Overview:
 
 
 def overview_spans(
-    found: Overview, *, now: datetime, zone: tzinfo
+    found: Overview, *, now: datetime, zone: tzinfo, own_pid: int | None = None
 ) -> tuple[list[Span], list[Span]]:
-    """The status line: what is on its left, and what is at its right end."""
-    spans = _engine_spans(found)
+    """The status line: what is on its left, and what is at its right end; `own_pid` is that of
+    the engine that runs from here."""
+    spans = _engine_spans(found, own_pid=own_pid)
     spans += [("   ", ""), (f"{found.running} running", "busy" if found.running else "dim")]
     waiting = found.queued - found.owed
     spans += [("  ", ""), (f"{waiting} queued", "wait" if waiting else "dim")]
@@ -83,10 +88,13 @@ def overview_spans(
     return spans, [(clean(str(found.path)), "dim"), (f"  {size}", "dim")]
 
 
-def _engine_spans(found: Overview) -> list[Span]:
+def _engine_spans(found: Overview, *, own_pid: int | None) -> list[Span]:
     spans: list[Span] = []
     if found.alive:
-        spans += [("● ", "good"), (count_words(found.alive, "engine"), "")]
+        count = len(found.alive)
+        spans += [("● ", "good"), (count_words(count, "engine"), "")]
+        if own_pid in found.alive:
+            spans += [(", ours" if count == 1 else ", one ours", "good")]
     else:
         spans += [("○ no engine", "bad")]
     if found.stalled:

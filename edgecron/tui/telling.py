@@ -24,6 +24,11 @@ class Telling(Host):
     labels: Mapping[str, tuple[str, ...]] = DEFAULT_LABELS
     progress: reactive[str] = reactive("")
 
+    @property
+    def engine_pid(self) -> int | None:
+        """The process id of the engine that runs from here; None where none does."""
+        return None
+
     def tell(self, words: str, *, severity: SeverityLevel = "information") -> None:
         """Say what became of something, for some seconds, in the place of what was said before."""
         self.clear_notifications()

@@ -17,6 +17,7 @@ from edgecron.tui.app import Dashboard
 
 ZONE = ZoneInfo("Europe/Berlin")
 _BOUND_S = 20.0
+_LOOK_S = 0.02
 _ROUNDS = 4  # an answer may be followed by another question
 
 
@@ -48,6 +49,18 @@ class Seen:
                 await asyncio.wait_for(answered.wait(), _BOUND_S)
             await self.pilot.pause()
 
+    async def until(self, is_so: Callable[[], bool]) -> None:
+        """Wait until something is so that others bring about, bounded."""
+
+        async def wait() -> None:
+            while not is_so():
+                await self.pilot.pause(_LOOK_S)
+
+        try:
+            await asyncio.wait_for(wait(), _BOUND_S)
+        except TimeoutError:
+            raise AssertionError(f"not so: {self.told()}\n{self.text()}") from None
+
     def _ask_reader(self, told: Callable[[], None]) -> None:
         self.app.ask("test", lambda scheduler: None, lambda _: told())
 
@@ -70,15 +83,21 @@ class Seen:
 
 @asynccontextmanager
 async def on_screen(
-    database: Path, clock: Clock, *, size: tuple[int, int] = (100, 30), **options: Any
+    database: Path,
+    clock: Clock,
+    *,
+    size: tuple[int, int] = (100, 30),
+    is_readable: bool = True,
+    **options: Any,
 ) -> AsyncIterator[Seen]:
-    """The dashboard of a database."""
+    """The dashboard of a database; `is_readable`: it can be read from the beginning."""
     app = Dashboard(
         lambda: Scheduler(database, clock=clock, must_exist=True), clock=clock, zone=ZONE, **options
     )
     async with app.run_test(size=size, notifications=True) as pilot:
         seen = Seen(app, pilot)
-        await seen.settle()
+        if is_readable:
+            await seen.settle()
         yield seen
 
 

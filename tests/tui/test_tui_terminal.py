@@ -140,7 +140,7 @@ def test_a_killed_dashboard_leaves_the_terminal_as_it_was(
     assert after == before
     for taken_back in (_LEFT, "\x1b[?25h", "\x1b[?1003l", "\x1b[?2004l", "\x1b[<u", "\x1b[?7h"):
         assert taken_back in shown
-    assert shown.endswith("the dashboard was killed; engines and runs go on\r\n")
+    assert shown.endswith("the dashboard was killed; runs go on\r\n")
 
 
 def test_of_a_killed_dashboard_a_shell_that_asks_already_keeps_its_settings(

@@ -1,0 +1,97 @@
+"""The key that runs an engine from the dashboard, and stops it."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+
+import pytest
+from pilot import Seen, watch
+
+from edgecron.api import Scheduler
+from edgecron.clock import SystemClock
+from edgecron.tui.enginekey import EngineCall
+from support.processes import ends
+from support.specs import make_spec
+
+
+@pytest.fixture
+def database(tmp_path: Path) -> Path:
+    path = tmp_path / "edgecron.db"
+    with Scheduler(path) as scheduler:
+        scheduler.add(make_spec("backup", "0 2 * * *"))
+    return path
+
+
+def shown(database: Path) -> dict[str, object]:
+    return {"engine_call": EngineCall(database, None)}
+
+
+def test_it_runs_one_which_is_shown_as_ours_and_stops_it_after_a_question(database: Path) -> None:
+    async def story(seen: Seen) -> None:
+        await seen.press("S")
+        told = seen.told()
+        await seen.until(lambda: "● 1 engine, ours" in seen.text())
+        await seen.press("S")
+        asked = seen.text()
+        await seen.press("n", "S", "y")
+        await seen.until(lambda: "the engine from here has ended" in seen.told())
+        await seen.until(lambda: "○ no engine" in seen.text())
+
+        assert "an engine runs from here" in told
+        assert "Stop the engine that runs from here?" in asked
+
+    watch(story, database, SystemClock(), **shown(database))
+
+
+def test_it_is_run_at_once_where_that_is_asked_for_and_ends_with_the_dashboard(
+    database: Path,
+) -> None:
+    pids: list[int] = []
+
+    async def story(seen: Seen) -> None:
+        await seen.until(lambda: "● 1 engine, ours" in seen.text())
+        assert seen.app.engine_pid is not None
+        pids.append(os.pidfd_open(seen.app.engine_pid))
+
+    watch(story, database, SystemClock(), starts_engine=True, **shown(database))
+
+    assert ends(pids[0], bound_s=0)
+    os.close(pids[0])
+    with Scheduler(database) as scheduler:
+        assert scheduler.engines() == []
+
+
+def test_one_that_ends_by_itself_is_told_with_what_it_said_last(database: Path) -> None:
+    async def story(seen: Seen) -> None:
+        await seen.press("S")
+        await seen.until(lambda: "● 1 engine, ours" in seen.text())
+        assert seen.app.engine_pid is not None
+        os.kill(seen.app.engine_pid, signal.SIGKILL)
+        await seen.until(lambda: "the engine from here has ended: " in seen.told())
+        await seen.until(lambda: "✗ 1 gone" in seen.text())
+
+    watch(story, database, SystemClock(), **shown(database))
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can make a database somebody else's")
+def test_of_another_user_s_database_none_is_run(database: Path) -> None:
+    os.chown(database, 12_345, 12_345)
+
+    async def story(seen: Seen) -> None:
+        await seen.press("S")
+
+        assert "belongs to user 12345" in seen.told()
+        assert seen.app.engine_pid is None
+
+    watch(story, database, SystemClock(), **shown(database))
+
+
+def test_where_none_can_be_run_it_says_so(database: Path) -> None:
+    async def story(seen: Seen) -> None:
+        await seen.press("S")
+
+        assert "no engine can be run from here" in seen.told()
+
+    watch(story, database, SystemClock())
