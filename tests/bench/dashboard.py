@@ -23,7 +23,7 @@ from tests.bench.processes import cpu_s_of, memory_kb_of, wakes_of
 from tests.bench.schedules import set_due
 from tests.bench.screens import Screen, on_screen
 from tests.bench.table import Row, at_most
-from tests.bench.timing import Pairs, interleave, percentile
+from tests.bench.timing import interleave, percentile
 
 NAME = b"backup"  # of the first schedule; the others have it and a number
 SCHEDULES = 100_000

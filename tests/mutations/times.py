@@ -127,7 +127,10 @@ ALL: tuple[Mutation, ...] = (
                 new="last_missed_ms = fires[0].plan_ms - 1 if fires else latest_ms - 1",
             ),
         ),
-        hunt=Hunt(tests=(CROWDS,), says=fails("I15")),
+        hunt=Hunt(
+            tests=("tests/planning/test_planning_model.py",),
+            says="test_each_due_time_is_decided_once",
+        ),
     ),
     Mutation(
         name="stable-jitter",

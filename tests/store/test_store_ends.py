@@ -89,6 +89,19 @@ def test_a_late_end_takes_no_retry_from_the_end_that_is_true(bench: Bench) -> No
     assert bench.statuses() == ["failed", "queued"]
 
 
+@pytest.mark.failure(26)
+def test_what_failed_before_it_could_be_cancelled_is_not_tried_again(bench: Bench) -> None:
+    bench.add(make_spec(retries=1, retry_delay_s=60.0))
+    bench.clock.advance_ms(MINUTE)
+    [grant] = bench.fire().granted
+    assert bench.store.request_cancel(grant.execution_id, now_ms=bench.now) is not None
+
+    bench.end(grant, status=Status.FAILED)
+
+    assert bench.statuses() == ["failed"]
+    assert not bench.store.has_queued()
+
+
 def test_a_batch_of_ends_says_of_each_whether_it_was_ours(bench: Bench) -> None:
     for name in ("a", "b", "c"):
         bench.add(make_spec(name))
