@@ -9,6 +9,9 @@ from textual.binding import Binding, BindingType
 from edgecron.config.actions import ACTIONS
 from edgecron.tui.keys import DEFAULT_KEYS
 
+# A name that no key has: Textual takes an empty one for none that is changed.
+_NO_KEY = "no-key"
+
 
 def bindings(*actions: str) -> list[BindingType]:
     """Bindings for `action_NAME` of a widget, by their names in the configuration."""
@@ -27,7 +30,7 @@ def bindings(*actions: str) -> list[BindingType]:
 def keymap(keys: Mapping[str, tuple[str, ...]]) -> dict[str, str]:
     """What Textual is told of keys that are not the default ones."""
     return {
-        action: ",".join(names)
+        action: ",".join(names) or _NO_KEY
         for action, names in keys.items()
         if names != DEFAULT_KEYS.get(action)
     }

@@ -32,6 +32,7 @@ _PLACES: dict[str, tuple[tuple[str, str], ...]] = {
         ("run", "run now"),
         ("reschedule", "move"),
         ("pause", "pause"),
+        ("filter", "filter"),
     ),
     "runs": (
         ("open", "output"),

@@ -31,10 +31,10 @@ _PLACES: dict[str, tuple[str, ...]] = {
 }
 _FILTERS = (
     ("backup", "what has these letters in its name, in their order"),
-    ("status:failed", "runs, and schedules by their last one; with commas: any of them"),
+    ("status:failed", "by status, of schedules the last one; commas: any"),
     ("job: group: state:", "name, group; active, paused, broken or done"),
     ("cause: reason:", "why a run was started, and why it did not succeed"),
-    ("!status:success", "what is not so; terms with blanks between them hold together"),
+    ("!status:success", "what is not so; of several terms all must hold"),
 )
 _LEAST_KEYS = 10
 _GAP = "   "
@@ -66,7 +66,7 @@ class Help(ModalScreen[None]):
     DEFAULT_CSS = """
     Help { align: center middle; }
     Help #box {
-        width: 84; max-width: 96%; height: auto; max-height: 94%; padding: 0 1;
+        width: 84; max-width: 96%; height: auto; padding: 0 1;
         border: round $border; border-title-color: $primary; background: $surface;
         border-subtitle-color: $muted;
     }
@@ -91,6 +91,9 @@ class Help(ModalScreen[None]):
                 lines.styles.height = len(self._lines)
                 lines.show(*self._lines)
                 yield lines
+
+    def on_resize(self) -> None:
+        self.query_one(VerticalScroll).styles.max_height = max(3, self.size.height - 4)
 
     def on_mount(self) -> None:
         self.query_one(VerticalScroll).focus()

@@ -61,6 +61,7 @@ class PaneFoot(Horizontal):
         self._filter: Filter | None = None
         self._problem = ""
         self._is_searching = False
+        self._is_writing = False
         self._timer: Timer | None = None
 
     def compose(self) -> ComposeResult:
@@ -68,11 +69,6 @@ class PaneFoot(Horizontal):
         sign.show([(" / ", "accent")])
         yield sign
         yield SpanLine(classes="said")
-
-    @property
-    def is_writing(self) -> bool:
-        """Whether the filter is being written."""
-        return any(line.has_focus for line in self.query(LineInput))
 
     async def write(self) -> None:
         """Let the filter be written."""
@@ -82,9 +78,9 @@ class PaneFoot(Horizontal):
         else:
             line = LineInput(compact=True, select_on_focus=False)
             await self.mount(line, after=0)
-        self.display = True
-        line.focus()
+        self._is_writing = self.display = True
         self.show()
+        line.focus()
 
     def clear(self) -> bool:
         """Take the filter away; whether there was one."""
@@ -103,9 +99,8 @@ class PaneFoot(Horizontal):
     def show(self) -> None:
         """Say how many match, or what is wrong with the filter, and how many are marked."""
         is_filtered = self._filter is not None or bool(self._problem)
-        is_writing = self.is_writing
-        self.display = is_filtered or is_writing or bool(self._view.marked)
-        shows_line = is_filtered or is_writing
+        shows_line = is_filtered or self._is_writing
+        self.display = shows_line or bool(self._view.marked)
         self.query_one(".sign", SpanLine).display = shows_line
         for line in self.query(LineInput):
             line.display = shows_line
@@ -151,6 +146,7 @@ class PaneFoot(Horizontal):
         self._view.focus()
 
     def on_descendant_blur(self) -> None:
+        self._is_writing = False
         self.show()
 
     def action_back(self) -> None:

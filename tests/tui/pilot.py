@@ -61,6 +61,11 @@ class Seen:
         except TimeoutError:
             raise AssertionError(f"not so: {self.told()}\n{self.text()}") from None
 
+    async def click(self, selector: str | None, x: int, y: int) -> None:
+        """Click on a place of a part of the screen, or of all of it."""
+        await self.pilot.click(selector, offset=(x, y))
+        await self.settle()
+
     def _ask_reader(self, told: Callable[[], None]) -> None:
         self.app.ask("test", lambda scheduler: None, lambda _: told())
 

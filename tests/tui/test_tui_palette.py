@@ -1,0 +1,226 @@
+"""The palette, help, and the line of keys: every action by its name and its key."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pilot import Seen, watch
+
+from edgecron.api import Scheduler
+from edgecron.config import Config
+from edgecron.config.actions import ACTIONS
+from edgecron.tui.footer import footer_spans
+from edgecron.tui.help import help_lines
+from edgecron.tui.keys import DEFAULT_LABELS, keys_of, labels_of
+from edgecron.tui.palette import Item, items_like
+from edgecron.tui.ranking import rank_of
+from support.clock import FakeClock
+from support.specs import make_spec
+
+
+@pytest.fixture
+def clock() -> FakeClock:
+    return FakeClock()
+
+
+@pytest.fixture
+def scheduler(tmp_path: Path, clock: FakeClock) -> Iterator[Scheduler]:
+    with Scheduler(tmp_path / "edgecron.db", clock=clock) as scheduler:
+        scheduler.add_all(
+            [make_spec(name, "0 2 * * *") for name in ("backup", "night.report", "sync")]
+        )
+        yield scheduler
+
+
+# Ranks.
+
+
+def test_the_nearer_a_text_is_the_less_its_rank() -> None:
+    texts = ["report", "reporting", "night.report", "wireport", "r-e-port"]
+
+    ranks = [rank_of(text, "REP") for text in texts]
+
+    assert None not in ranks
+    assert ranks == sorted(ranks, key=lambda rank: rank or 0)
+    assert rank_of("per", "rep") is None
+
+
+def test_actions_come_before_schedules_that_are_as_near() -> None:
+    assert items_like(["resume", "run"], ["resume-vm", "run"], "r") == [
+        *(Item("run"), Item("open", "run"), Item("resume"), Item("open", "resume-vm")),
+    ]
+
+
+# The palette.
+
+
+@pytest.mark.parametrize("key", ["ctrl+p", "colon"])
+def test_the_palette_lists_actions_with_their_keys(
+    scheduler: Scheduler, clock: FakeClock, key: str
+) -> None:
+    async def story(seen: Seen) -> None:
+        await seen.press(key)
+
+        lines = seen.text()
+        assert "pause           pause, also until a time" in lines
+        assert any(line.split()[-3:-1] == ["now", "r"] for line in seen.lines() if "run " in line)
+
+    watch(story, scheduler.path, clock)
+
+
+def test_an_action_is_done_by_its_name_where_one_was_before(
+    scheduler: Scheduler, clock: FakeClock
+) -> None:
+    async def story(seen: Seen) -> None:
+        await seen.press("j", "colon")
+        await seen.write("pau")
+        await seen.press("enter")
+
+        assert "Pause night.report" in seen.text()
+
+    watch(story, scheduler.path, clock)
+
+
+def test_the_palette_goes_to_a_schedule_by_some_of_its_letters(
+    scheduler: Scheduler, clock: FakeClock
+) -> None:
+    async def story(seen: Seen) -> None:
+        await seen.press("3", "colon")
+        await seen.write("nrep")
+        await seen.until(lambda: "go to schedule  night.report" in seen.text())
+        await seen.press("enter", "r")
+
+        assert "run 1 of night.report: queued" in seen.told()
+
+    watch(story, scheduler.path, clock)
+
+
+def test_to_go_to_a_schedule_can_be_written_out(scheduler: Scheduler, clock: FakeClock) -> None:
+    async def story(seen: Seen) -> None:
+        await seen.press("colon")
+        await seen.write("go to")
+        await seen.until(lambda: "sync" in seen.text().split("ACTION")[1].split("╰")[0])
+        await seen.write(" schedule syn")
+        await seen.until(lambda: "backup" not in seen.text().split("ACTION")[1].split("╰")[0])
+        await seen.press("enter", "r")
+
+        assert "run 1 of sync: queued" in seen.told()
+
+    watch(story, scheduler.path, clock)
+
+
+def test_what_nothing_is_called_like_is_said_and_enter_does_nothing(
+    scheduler: Scheduler, clock: FakeClock
+) -> None:
+    async def story(seen: Seen) -> None:
+        await seen.press("colon")
+        await seen.write("xyzzy")
+        await seen.press("enter")
+        assert "nothing is called like that" in seen.text()
+        await seen.press("escape")
+
+        assert "SCHEDULE ▴" in seen.text()
+
+    watch(story, scheduler.path, clock)
+
+
+# Help.
+
+
+@pytest.mark.parametrize("key", ["question_mark", "f1"])
+def test_help_is_scrolled_and_closed(scheduler: Scheduler, clock: FakeClock, key: str) -> None:
+    async def story(seen: Seen) -> None:
+        await seen.press(key)
+        assert "one line up" in seen.text()
+        await seen.press("G")
+        assert "What a filter may say" in seen.text()
+        assert "one line up" not in seen.text()
+        await seen.press("g")
+        assert "one line up" in seen.text()
+        for leave in ("q", "escape", "question_mark"):
+            await seen.press(leave)
+            assert "one line up" not in seen.text()
+            await seen.press(key)
+
+    watch(story, scheduler.path, clock, size=(80, 24))
+
+
+def test_help_explains_every_action_once() -> None:
+    text = "\n".join("".join(text for text, _ in line) for line in help_lines(DEFAULT_LABELS))
+
+    for action in ACTIONS.values():
+        assert text.count(f"   {action.help}") >= 1
+    assert "  ^p  :" in text
+
+
+# Keys of the configuration.
+
+
+def config_of(**keys: str) -> Config:
+    return Config(
+        (), environ={f"EDGECRON_DASHBOARD_KEYS_{name.upper()}": key for name, key in keys.items()}
+    )
+
+
+def test_keys_of_the_configuration_take_the_place_of_the_others(
+    scheduler: Scheduler, clock: FakeClock
+) -> None:
+    config = config_of(run="R", sort="none", palette="f5")
+
+    async def story(seen: Seen) -> None:
+        await seen.press("r", "s")
+        assert seen.told() == ""
+        assert "SCHEDULE ▴" in seen.text()
+        assert "R run now" in seen.lines()[-1]
+        assert "sort" not in seen.lines()[-1]
+        assert "f5 all actions" in seen.lines()[-1]
+        await seen.press("R")
+        assert "run 1 of backup: queued" in seen.told()
+
+        await seen.press("question_mark")
+        assert "R   " in next(line for line in seen.lines() if "run now" in line)
+        await seen.press("escape", "f5")
+        await seen.write("sort")
+        await seen.press("enter")
+        assert "WHEN ▴" in seen.text(), "what has no key is still in the palette"
+
+    watch(
+        story,
+        scheduler.path,
+        clock,
+        size=(100, 60),
+        keys=keys_of(config),
+        labels=labels_of(config),
+    )
+
+
+# The line of keys.
+
+
+@pytest.mark.parametrize("width", range(20, 121, 7))
+def test_the_line_of_keys_leaves_out_whole_entries_and_keeps_help(width: int) -> None:
+    spans = footer_spans("schedules", labels=DEFAULT_LABELS, width=width)
+
+    text = "".join(text for text, _ in spans).rstrip()
+    assert len(text) <= width
+    assert text.endswith("? keys")
+    entries = text.split("   ")
+    whole = "".join(
+        text for text, _ in footer_spans("schedules", labels=DEFAULT_LABELS, width=500)
+    ).split("   ")
+    assert all(entry.strip() in [one.strip() for one in whole] for entry in entries)
+
+
+def test_a_click_on_a_key_does_what_it_says(scheduler: Scheduler, clock: FakeClock) -> None:
+    async def story(seen: Seen) -> None:
+        at = seen.lines()[-1].index("pause")
+        await seen.click("#keys", at, 0)
+
+        assert "Pause backup" in seen.text()
+        row = next(y for y, line in enumerate(seen.lines()) if "leave it" in line)
+        await seen.click(None, seen.lines()[row].index("leave it"), row)
+        assert "Pause backup" not in seen.text()
+
+    watch(story, scheduler.path, clock)

@@ -1,0 +1,215 @@
+"""Filters, marks and the order of lists, as somebody at the keyboard meets them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pilot import Seen, watch
+
+from edgecron.api import Scheduler
+from edgecron.tui.lines import LineView
+from support.clock import FakeClock
+from support.specs import make_spec
+
+NAMES = ("backup", "beta", "carl", "report")
+
+
+@pytest.fixture
+def clock() -> FakeClock:
+    return FakeClock()
+
+
+@pytest.fixture
+def scheduler(tmp_path: Path, clock: FakeClock) -> Iterator[Scheduler]:
+    """Four schedules; one is paused, one has a run that waits."""
+    with Scheduler(tmp_path / "edgecron.db", clock=clock) as scheduler:
+        scheduler.add_all(
+            [make_spec(name, f"{number} 2 * * *") for number, name in enumerate(NAMES)]
+        )
+        scheduler.pause("carl")
+        scheduler.run_now("beta")
+        yield scheduler
+
+
+def names_shown(seen: Seen) -> list[str]:
+    """The schedules of the list in front, from above."""
+    return [name for line in seen.lines()[2:-4] for name in line.split() if name in NAMES]
+
+
+async def filtered(seen: Seen, text: str) -> None:
+    """Write a filter, and wait until it was looked for."""
+    await seen.press("slash")
+    await seen.write(text)
+    await seen.until(lambda: "match" in seen.text() or "✗ " in seen.text())
+
+
+def test_a_filter_shows_what_matches_while_it_is_written(
+    scheduler: Scheduler, clock: FakeClock
+) -> None:
+    async def story(seen: Seen) -> None:
+        await filtered(seen, "b")
+        await seen.until(lambda: "2 matches" in seen.text())
+        assert names_shown(seen) == ["backup", "beta"]
+
+        await seen.write("e")
+        await seen.until(lambda: "1 match\n" in seen.text())
+        assert names_shown(seen) == ["beta"]
+
+    watch(story, scheduler.path, clock)
+
+
+def test_enter_keeps_a_filter_and_escape_clears_it(scheduler: Scheduler, clock: FakeClock) -> None:
+    async def story(seen: Seen) -> None:
+        await filtered(seen, "state:paused")
+        await seen.press("enter")
+        assert "state:paused" in seen.text()
+        assert isinstance(seen.app.focused, LineView)
+        await seen.press("slash")
+        await seen.press("escape")
+
+        assert "match" not in seen.text()
+        assert names_shown(seen) == list(NAMES)
+        assert isinstance(seen.app.focused, LineView)
+
+    watch(story, scheduler.path, clock)
+
+
+def test_escape_takes_marks_away_before_the_filter(scheduler: Scheduler, clock: FakeClock) -> None:
+    async def story(seen: Seen) -> None:
+        await filtered(seen, "b")
+        await seen.press("enter", "asterisk")
+        assert "▌2 marked" in seen.text()
+        await seen.press("escape")
+        assert "marked" not in seen.text()
+        assert "2 matches" in seen.text()
+        await seen.press("escape")
+
+        assert "matches" not in seen.text()
+
+    watch(story, scheduler.path, clock)
+
+
+def test_what_a_filter_can_not_mean_is_said_beside_it(
+    scheduler: Scheduler, clock: FakeClock
+) -> None:
+    async def story(seen: Seen) -> None:
+        await filtered(seen, "staus:failed")
+        assert "✗ 'staus' is nothing to filter by (did you mean status?)" in seen.text()
+        assert names_shown(seen) == list(NAMES), "the list stays as it was"
+
+    watch(story, scheduler.path, clock)
+
+
+def test_a_key_that_says_nothing_of_a_list_is_named(scheduler: Scheduler, clock: FakeClock) -> None:
+    async def story(seen: Seen) -> None:
+        await filtered(seen, "cause:manual")
+
+        assert "! cause says nothing here" in seen.text()
+
+    watch(story, scheduler.path, clock)
+
+
+def test_runs_and_what_is_to_come_are_filtered_by_name(
+    scheduler: Scheduler, clock: FakeClock
+) -> None:
+    async def story(seen: Seen) -> None:
+        await seen.press("3")
+        await filtered(seen, "rep")
+        await seen.until(lambda: "0 matches" in seen.text())
+        assert "nothing matches" in seen.text()
+        await seen.press("escape")
+        assert names_shown(seen) == ["beta"]
+
+        await seen.press("2")
+        await filtered(seen, "job:rep")
+        await seen.until(lambda: "over " in seen.text())
+        assert set(names_shown(seen)) == {"report"}
+
+    watch(story, scheduler.path, clock)
+
+
+def test_what_is_pasted_into_a_filter_is_cleaned(scheduler: Scheduler, clock: FakeClock) -> None:
+    from textual import events
+
+    async def story(seen: Seen) -> None:
+        await seen.press("slash")
+        assert seen.app.focused is not None
+        seen.app.focused.post_message(events.Paste("\x1b]52;c;aGk=\x07\nsecond line"))
+        await seen.settle()
+
+        assert "\\x1b]52;c;aGk=\\x07" in seen.text()
+        assert "\x1b" not in seen.text()
+        assert "second" not in seen.text()
+
+    watch(story, scheduler.path, clock)
+
+
+def test_all_that_match_are_marked_also_those_that_are_not_seen(
+    tmp_path: Path, clock: FakeClock
+) -> None:
+    left = [f"left-{number:03}" for number in range(100)]
+    right = [f"right-{number:03}" for number in range(400)]
+    with Scheduler(tmp_path / "many.db", clock=clock) as scheduler:
+        scheduler.add_all([make_spec(name, "0 2 * * *") for name in (*left, *right)])
+
+    async def story(seen: Seen) -> None:
+        await filtered(seen, "left")
+        await seen.until(lambda: "100 matches" in seen.text())
+        await seen.press("enter", "asterisk")
+        assert "▌100 marked" in seen.text()
+        await seen.press("p", "enter")
+
+        assert seen.told() == "paused 100 schedules"
+
+    watch(story, tmp_path / "many.db", clock)
+
+    with Scheduler(tmp_path / "many.db", clock=clock) as scheduler:
+        paused = [one.name for one in scheduler.schedules() if not one.enabled]
+    assert paused == left
+
+
+def test_s_sorts_by_the_next_column(scheduler: Scheduler, clock: FakeClock) -> None:
+    async def story(seen: Seen) -> None:
+        assert "SCHEDULE ▴" in seen.text()
+        await seen.press("s")
+        assert "WHEN ▴" in seen.text()
+        await seen.press("s", "s")
+        assert "LAST ▾" in seen.text(), "the latest come first"
+
+        await seen.press("3", "s")
+        assert seen.told() == "only schedules can be sorted: these are in the order of time"
+
+    watch(story, scheduler.path, clock)
+
+
+def test_a_click_on_a_heading_sorts_and_a_second_one_turns_it_around(
+    scheduler: Scheduler, clock: FakeClock
+) -> None:
+    async def story(seen: Seen) -> None:
+        heading = next(line for line in seen.lines() if "SCHEDULE" in line)
+        await seen.click("#schedules", heading.index("SCHEDULE"), 0)
+        assert "SCHEDULE ▾" in seen.text()
+        assert names_shown(seen) == list(reversed(NAMES))
+
+        await seen.click("#schedules", heading.index("WHEN"), 0)
+        assert "WHEN ▴" in seen.text()
+        assert names_shown(seen) == list(NAMES)
+
+    watch(story, scheduler.path, clock)
+
+
+def test_the_cursor_stays_where_it_was_put_in_a_list_that_is_read_later(
+    tmp_path: Path, clock: FakeClock
+) -> None:
+    with Scheduler(tmp_path / "many.db", clock=clock) as scheduler:
+        scheduler.add_all([make_spec(f"job-{number:04}", "0 2 * * *") for number in range(600)])
+
+    async def story(seen: Seen) -> None:
+        await seen.press("j", "G")
+        await seen.press("r")
+
+        assert "run 1 of job-0599: queued" in seen.told()
+
+    watch(story, tmp_path / "many.db", clock)
