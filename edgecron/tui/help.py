@@ -18,7 +18,7 @@ from edgecron.tui.lines import Span
 from edgecron.tui.spans import SpanLine
 from edgecron.words.letters import display_width, fit
 
-# Where an action is, in the order in which help shows them; what is named nowhere comes last.
+# Where an action is, in the order in which help shows them.
 _PLACES: dict[str, tuple[str, ...]] = {
     "Moving": ("up", "down", "top", "bottom", "page_up", "page_down", "open", "back"),
     "Looking": ("schedules", "upcoming", "runs", "filter", "sort", "mark", "mark_all"),
@@ -26,6 +26,7 @@ _PLACES: dict[str, tuple[str, ...]] = {
         *("run", "pause", "resume", "reschedule", "cancel"),
         *("add", "edit", "delete", "backfill"),
     ),
+    "In the details of a schedule": ("fields",),
     "In the output of a run": tuple(action for action in ACTIONS if action in IN_OUTPUT),
     "Everywhere": ("palette", "help", "engine", "quit"),
 }

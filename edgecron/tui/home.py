@@ -10,8 +10,9 @@ from textual.binding import BindingType
 from textual.containers import Container, Vertical
 from textual.timer import Timer
 
+from edgecron.api import Scheduler
 from edgecron.browsing import SortBy
-from edgecron.errors import EdgecronError
+from edgecron.errors import EdgecronError, NotFound
 from edgecron.safetext import clean
 from edgecron.tui import runs, schedules, upcoming
 from edgecron.tui.about import run_spans, schedule_spans
@@ -326,11 +327,21 @@ class HomeScreen(ActingScreen[None]):
     # Going there.
 
     def go_to(self, name: str) -> None:
-        """Put the cursor on a schedule, whatever the list is filtered by."""
+        """Put the cursor on a schedule, whatever the list is filtered by, and show all about it."""
 
-        def found(key: int) -> None:
+        def find(scheduler: Scheduler) -> int | NotFound:
+            try:
+                return scheduler.schedule(name).id
+            except NotFound as error:
+                return error
+
+        def found(key: int | NotFound) -> None:
+            if isinstance(key, NotFound):
+                self.app.tell_error(key)
+                return
             self._turn_to("schedules")
             self.foot_of("schedules").clear()
             self.query_one("#schedules", LineView).seek(key)
+            self.open_schedule(name)
 
-        self.ask("schedule to go to", lambda scheduler: scheduler.schedule(name).id, found)
+        self.ask("schedule to go to", find, found)

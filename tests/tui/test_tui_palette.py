@@ -90,9 +90,11 @@ def test_the_palette_goes_to_a_schedule_by_some_of_its_letters(
         await seen.press("3", "colon")
         await seen.write("nrep")
         await seen.until(lambda: "go to schedule  night.report" in seen.text())
-        await seen.press("enter", "r")
+        await seen.press("enter")
+        assert "night.report" in seen.lines()[0], "all about it is shown"
+        await seen.press("escape", "r")
 
-        assert "run 1 of night.report: queued" in seen.told()
+        assert "run 1 of night.report: queued" in seen.told(), "and the list is at it"
 
     watch(story, scheduler.path, clock)
 
