@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 # An action, and its short name at the bottom; where there is little room the last ones are left
 # out first.
 _ALWAYS = ("help", "keys")
-_EVERYWHERE = (("palette", "all actions"), ("quit", "quit"))
+_EVERYWHERE = (("quit", "quit"), ("palette", "all actions"))
 _PLACES: dict[str, tuple[tuple[str, str], ...]] = {
     "schedules": (
         ("open", "details"),

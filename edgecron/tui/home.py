@@ -118,6 +118,8 @@ class HomeScreen(ActingScreen[None]):
         title = f"{name.capitalize()} {view.source.count:,}{more}"
         self.query_one(f"#{name}-pane").border_title = title
         self.foot_of(name).found()
+        if view.has_focus:
+            self._look_closer()
         self._tick()
 
     def _show_upcoming(self) -> None:
