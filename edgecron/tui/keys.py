@@ -15,11 +15,14 @@ from edgecron.errors import InvalidConfig
 
 # Where actions are: in what reads output, in lists and forms, or, all the others, everywhere.
 IN_OUTPUT = frozenset(
-    {"search_next", "search_previous", "follow", "wrap", "timestamps", "copy", "save", "pager"}
+    {
+        *("search_next", "search_previous", "follow", "wrap", "timestamps", "copy", "save"),
+        *("pager", "left", "right", "older_run", "newer_run", "facts"),
+    }
 )
 IN_LISTS = frozenset(
     {
-        *("open", "sort", "fields", "mark", "mark_all"),
+        *("open", "sort", "fields", "mark_all"),
         *("pause", "resume", "reschedule", "add", "edit", "delete", "backfill"),
     }
 )
