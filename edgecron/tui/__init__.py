@@ -6,6 +6,9 @@
     desk.py       a thread with a database of its own, which answers questions
     home.py       the first screen: schedules, upcoming, runs
     scheduledetail.py schedulefacts.py facts.py   one schedule, in sections of facts
+    rundetail.py runfacts.py      one run: its facts, and below them what it prints
+    output.py outputlines.py outputtitle.py   what a run prints, on the screen
+    feed.py       a thread that follows a run; taking.py: its output to a clipboard, file, pager
     lines.py      lists of any length; spans.py: single lines of text in looks
     schedules.py upcoming.py runs.py     what the lists show, and how it is read
     overview.py   engines and what is active, for the status line
@@ -13,7 +16,8 @@
     keys.py       the keys of actions, as the configuration has them
     about.py      what is under the cursor, in one line
     coming.py     the next hours as a bar; week.py: how busy the coming week is
-    filters.py sparkline.py trend.py heat.py timeline.py printed.py     pure parts
+    filters.py sparkline.py trend.py heat.py timeline.py     pure parts
+    printed.py wrapping.py searching.py selection.py columns.py     likewise, of an output
 
 Nothing here queries on the screen's thread: a question goes to a desk, and its answer comes back
 as frozen values. Text of others is cleaned before it becomes a span, and never is markup.

@@ -47,6 +47,19 @@ _PLACES: dict[str, tuple[tuple[str, str], ...]] = {
         ("pause", "pause"),
         ("reschedule", "move"),
     ),
+    "run": (
+        ("back", "back"),
+        ("filter", "search"),
+        ("follow", "follow"),
+        ("wrap", "wrap"),
+        ("copy", "copy"),
+        ("save", "save"),
+        ("facts", "facts"),
+        ("timestamps", "times"),
+        ("pager", "pager"),
+        ("run", "run again"),
+        ("cancel", "end"),
+    ),
 }
 _GLYPHS = {"enter": "⏎", "space": "␣"}
 _GAP = "   "

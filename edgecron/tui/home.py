@@ -217,6 +217,9 @@ class HomeScreen(ActingScreen[None]):
         name = self.named_schedule()
         if message.view.id in ("schedules", "upcoming") and name is not None:
             self.open_schedule(name)
+        line = message.view.current()
+        if message.view.id == "runs" and line is not None:
+            self.open_run(line.key)
 
     def named_schedule(self) -> str | None:
         """The schedule under the cursor of the view in front; None where there is none."""
@@ -249,6 +252,12 @@ class HomeScreen(ActingScreen[None]):
         if view.source is self.upcoming:
             return Chosen(names=self.upcoming.names_of(keys))
         return self.schedules.chosen(keys)
+
+    def open_run(self, execution_id: int) -> None:
+        """Show all about one run."""
+        from edgecron.tui.rundetail import RunScreen
+
+        self.app.push_screen(RunScreen(execution_id))
 
     def action_reschedule(self) -> None:
         view = self.current_view()

@@ -53,6 +53,7 @@ class Host(App[None]):
             # Without colours Textual would draw in shades of grey, were it not told to leave the
             # terminal's own as they are.
             super().__init__(driver_class=driver_class, ansi_color=None if is_colored else True)
+        self.opened = opened
         self.clock = clock
         self.zone = zone
         self.crash: BaseException | None = None

@@ -91,6 +91,12 @@ class OutputLines(ScrollView):
         self.empty = empty
         self.lay_out()
 
+    def say_empty(self, words: str) -> None:
+        """What to say as long as nothing came; it is clean."""
+        if words != self.empty:
+            self.empty = words
+            self.refresh()
+
     @property
     def count(self) -> int:
         """How many lines there are."""

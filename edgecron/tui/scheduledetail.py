@@ -160,6 +160,13 @@ class ScheduleScreen(ActingScreen[None]):
         if self.has_class("-wide"):
             view.focus()
 
+    def on_line_view_opened(self, message: LineView.Opened) -> None:
+        from edgecron.tui.rundetail import RunScreen
+
+        line = message.view.current()
+        if line is not None:
+            self.app.push_screen(RunScreen(line.key))
+
     def _show_history(self) -> None:
         for view in self.query(HistoryView):
             view.source_changed()

@@ -1,0 +1,467 @@
+"""The screen of one run: what is told of it, what it prints while one looks, and each key."""
+
+from __future__ import annotations
+
+import os
+import stat
+import threading
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+from tui.pilot import Seen, watch
+from tui.snapshots import check_screen
+
+from edgecron.clock import SystemClock
+from edgecron.model import Job, JobKind, ScheduleSpec, Status
+from edgecron.retention import Retention
+from edgecron.tui.output import OutputView
+from edgecron.tui.rundetail import RunScreen
+from support.engines import Place
+from support.scene import Scene, make_scene
+
+SMALL, LARGE = (80, 24), (160, 48)
+LEAST_OUTPUT = 14  # lines of it at 80x24
+# Runs of the scene: an attempt that failed, one with much output and some of it on stderr, one
+# that goes on, one that waits, one that was left out.
+FAILED, LONG, RUNNING, QUEUED, SKIPPED = 6, 51, 1673, 1675, 446
+NAMES = {FAILED: "failed", LONG: "long", RUNNING: "running", QUEUED: "queued", SKIPPED: "skipped"}
+
+Story = Callable[[Seen], Awaitable[None]]
+
+
+@pytest.fixture
+def scene(tmp_path: Path) -> Iterator[Scene]:
+    with make_scene(tmp_path / "edgecron.db") as scene:
+        yield scene
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Iterator[Place]:
+    with ExitStack() as stack:
+        yield Place(tmp_path, stack)
+
+
+def screen_of(seen: Seen) -> RunScreen:
+    screen = seen.app.screen
+    assert isinstance(screen, RunScreen)
+    return screen
+
+
+def is_read(seen: Seen) -> bool:
+    """Whether all is there that the screen of a run shows at first."""
+    screen = seen.app.screen
+    if not isinstance(screen, RunScreen) or screen.found is None:
+        return False
+    return screen.end is not None or screen.view.count > 0 or bool(screen.view.empty)
+
+
+async def open_run(seen: Seen, execution_id: int) -> None:
+    seen.app.push_screen(RunScreen(execution_id))
+    await seen.until(lambda: is_read(seen))
+    await seen.settle()
+
+
+def look_at(scene: Scene, execution_id: int, story: Story, size: tuple[int, int] = SMALL) -> None:
+    """Run a story on the screen of a run of the scene."""
+
+    async def opened(seen: Seen) -> None:
+        await open_run(seen, execution_id)
+        if execution_id == RUNNING:
+            await seen.until(lambda: screen_of(seen).view.count > 0)
+        elif execution_id != QUEUED:
+            await seen.until(lambda: screen_of(seen).end is not None)
+        await seen.settle()
+        await story(seen)
+
+    watch(opened, scene.path, scene.clock, size=size)
+
+
+def look_live(place: Place, execution_id: int, story: Story) -> None:
+    """Run a story on the screen of a run of a real engine."""
+
+    async def opened(seen: Seen) -> None:
+        await open_run(seen, execution_id)
+        await story(seen)
+
+    watch(opened, place.database, SystemClock(), size=SMALL)
+
+
+# What it shows.
+
+
+@pytest.mark.parametrize("size", [SMALL, LARGE], ids=["80x24", "160x48"])
+@pytest.mark.parametrize("execution_id", NAMES, ids=NAMES.get)
+def test_it_looks_as_it_was_drawn(scene: Scene, execution_id: int, size: tuple[int, int]) -> None:
+    async def story(seen: Seen) -> None:
+        name = f"run-{NAMES[execution_id]}-{size[0]}x{size[1]}"
+        check_screen(seen.lines(), name)
+
+    look_at(scene, execution_id, story, size)
+
+
+def test_all_facts_look_as_they_were_drawn(scene: Scene) -> None:
+    async def story(seen: Seen) -> None:
+        await seen.press("i")
+        check_screen(seen.lines(), "run-failed-facts-80x24")
+
+    look_at(scene, FAILED, story)
+
+
+@pytest.mark.parametrize("execution_id", NAMES, ids=NAMES.get)
+def test_most_of_a_small_screen_is_output(scene: Scene, execution_id: int) -> None:
+    async def story(seen: Seen) -> None:
+        assert screen_of(seen).view.size.height >= LEAST_OUTPUT
+
+    look_at(scene, execution_id, story)
+
+
+def test_a_tiny_screen_shows_how_it_went_and_some_output(scene: Scene) -> None:
+    async def story(seen: Seen) -> None:
+        lines = seen.lines()
+        assert "backup-photos" in lines[0]
+        assert any("took" in line for line in lines)
+        assert lines[-2].strip() == "snapshot 3cc77ed4 saved"
+
+    look_at(scene, LONG, story, (40, 10))
+
+
+def test_other_attempts_are_named(scene: Scene) -> None:
+    async def story(seen: Seen) -> None:
+        await seen.press("i")
+        text = " ".join(seen.text().split())
+        assert "attempt 2 of 3; the one before was run 6; the next one is run 8" in text
+
+    look_at(scene, FAILED + 1, story)
+
+
+def test_a_run_that_is_not_there_is_told(scene: Scene) -> None:
+    async def story(seen: Seen) -> None:
+        seen.app.push_screen(RunScreen(999_999))
+        await seen.until(lambda: "there is no run 999999" in seen.text())
+        for key in ("i", "slash", "escape", "space", "y", "[", "]", "w", "t", "f"):
+            await seen.press(key)
+        await seen.press("escape")
+        assert not isinstance(seen.app.screen, RunScreen)
+
+    watch(story, scene.path, scene.clock, size=SMALL)
+
+
+def test_what_retention_has_removed_is_said(scene: Scene) -> None:
+    with scene.scheduler() as scheduler:
+        scheduler.prune(retention=Retention(output_bytes=0))
+
+    async def story(seen: Seen) -> None:
+        assert "run 51 printed 5 KiB, which retention has removed at 2026-11-20" in seen.text()
+
+    look_at(scene, LONG, story)
+
+
+def test_values_of_variables_that_look_like_secrets_are_hidden(place: Place) -> None:
+    env = {"API_TOKEN": "hunter2", "COLOR": "green"}
+    job = Job(kind=JobKind.SHELL, argv=("true",), env=env)
+    place.scheduler.add(ScheduleSpec(name="job", triggers=("@yearly",), job=job))
+    [run] = place.scheduler.run_now("job")
+
+    async def story(seen: Seen) -> None:
+        await seen.press("i", "G")
+        assert "hunter2" not in seen.text()
+        assert "API_TOKEN=(hidden" in seen.text()
+        assert "COLOR=green" in seen.text()
+        assert f"EDGECRON_RUN_ID={run.id}" in seen.text()
+
+    look_live(place, run.id, story)
+
+
+# While it runs.
+
+
+def test_a_run_is_followed_to_its_end(place: Place) -> None:
+    place.add("job", "@yearly", f"echo one; {place.gate.line}; echo two >&2; exit 7")
+    place.daemon()
+    [run] = place.scheduler.run_now("job")
+    place.gate.wait_arrival()
+
+    async def story(seen: Seen) -> None:
+        await seen.until(lambda: "one" in seen.text())
+        assert "following" in seen.text()
+        assert "▸ running" in seen.lines()[0]
+        place.gate.open()
+        await seen.until(lambda: "✗ failed" in seen.lines()[0])
+        await seen.until(lambda: screen_of(seen).end is not None)
+        await seen.settle()
+
+        assert "▌ two" in seen.lines()
+        assert "exit code 7" in seen.text()
+        assert "following" not in seen.text()
+
+    look_live(place, run.id, story)
+
+
+def test_a_run_that_waits_is_followed_when_it_starts(place: Place) -> None:
+    place.add("job", "@yearly", "echo late")
+    [run] = place.scheduler.run_now("job")
+
+    async def story(seen: Seen) -> None:
+        assert "○ queued" in seen.lines()[0]
+        assert "has not started yet: waits for an engine; none is at work" in seen.text()
+        place.daemon()
+        await seen.until(lambda: "✓ success" in seen.lines()[0])
+        await seen.until(lambda: "  late" in seen.lines())
+
+    look_live(place, run.id, story)
+
+
+@pytest.mark.failure(72)
+def test_hostile_output_and_errors_stay_inside(place: Place) -> None:
+    hostile = r"\033]52;c;eA==\007 \033[31m [red]x[/] \302\2332J \342\200\256 \377 \000 \r\n"
+    place.add("job", "@yearly", f"printf '{hostile}'; printf '{hostile}' >&2; exit 1")
+    daemon = place.daemon()
+    [run] = place.scheduler.run_now("job")
+    daemon.wait_for("ended")
+
+    async def story(seen: Seen) -> None:
+        await seen.until(lambda: screen_of(seen).end is not None)
+        for key in ("t", "w", "i", "space"):
+            await seen.press(key)
+            assert "[red]x[/]" in seen.text()
+            assert all(letter.isprintable() or letter == "\n" for letter in seen.text())
+
+    look_live(place, run.id, story)
+
+
+def test_leaving_it_ends_its_thread_and_leaves_the_run_alone(place: Place) -> None:
+    place.add("job", "@yearly", f"echo one; {place.gate.line}")
+    place.daemon()
+    [run] = place.scheduler.run_now("job")
+    place.gate.wait_arrival()
+
+    async def story(seen: Seen) -> None:
+        name = f"dashboard-output-{run.id}"
+        await seen.until(lambda: "one" in seen.text())
+        assert name in [thread.name for thread in threading.enumerate()]
+        await seen.press("escape")
+        await seen.until(lambda: name not in [thread.name for thread in threading.enumerate()])
+        assert place.scheduler.execution(run.id).status is Status.RUNNING
+
+    look_live(place, run.id, story)
+
+
+# Keys.
+
+
+def test_enter_in_the_list_of_runs_opens_it_and_escape_goes_back(scene: Scene) -> None:
+    async def story(seen: Seen) -> None:
+        await seen.press("3", "enter")
+        await seen.until(lambda: is_read(seen))
+        newest = screen_of(seen).execution_id
+        await seen.press("escape")
+        assert not isinstance(seen.app.screen, RunScreen)
+        await seen.press("j", "enter")
+        await seen.until(lambda: is_read(seen))
+
+        assert screen_of(seen).execution_id < newest
+
+    watch(story, scene.path, scene.clock, size=SMALL)
+
+
+def test_brackets_go_to_the_other_runs_of_the_schedule(scene: Scene) -> None:
+    async def story(seen: Seen) -> None:
+        for key, execution_id in (("]", 7), ("]", 8), ("[", 7), ("[", 6)):
+            await seen.press(key)
+            await seen.until(lambda: is_read(seen))
+            assert screen_of(seen).execution_id == execution_id
+            assert "backup-home" in seen.lines()[0]
+        await seen.press("[")
+        assert seen.told() == "it has no run before this one"
+        await seen.press("escape")
+        assert not isinstance(seen.app.screen, RunScreen)
+
+    look_at(scene, FAILED, story)
+
+
+def test_facts_unfold_and_fold(scene: Scene) -> None:
+    async def story(seen: Seen) -> None:
+        folded = seen.text()
+        await seen.press("i")
+        assert "supervisor" not in folded
+        assert " Times ──" in seen.text()
+        await seen.press("G")
+        assert "EDGECRON_IDEMPOTENCY_KEY" in seen.text()
+        await seen.press("i", "k")
+        assert seen.text() != folded  # Keys are for the output again.
+        await seen.press("G")
+        assert seen.text() == folded
+
+    look_at(scene, LONG, story)
+
+
+def test_a_search_is_written_below_and_gone_through(scene: Scene) -> None:
+    async def story(seen: Seen) -> None:
+        await seen.press("slash")
+        await seen.write("permission")
+        assert seen.lines()[-1] == " /permission"
+        assert "of 4 lines" in seen.text()
+        await seen.press("enter")
+        first = screen_of(seen).view.hit
+        await seen.press("n")
+        assert screen_of(seen).view.hit != first
+        await seen.press("N")
+        assert screen_of(seen).view.hit == first
+        await seen.press("escape")
+        assert "/permission" not in seen.text()
+        assert isinstance(seen.app.screen, RunScreen)
+
+    look_at(scene, LONG, story)
+
+
+def test_a_search_that_is_left_goes_back_to_where_it_began(scene: Scene) -> None:
+    async def story(seen: Seen) -> None:
+        before = seen.text()
+        await seen.press("slash")
+        await seen.write("open repository")
+        assert seen.text() != before
+        await seen.press("escape")
+        assert seen.text() == before
+
+    look_at(scene, LONG, story)
+
+
+def test_wrap_times_and_follow_are_keys_of_the_screen(scene: Scene) -> None:
+    async def story(seen: Seen) -> None:
+        view = screen_of(seen).view
+        await seen.press("w", "t", "k")
+        assert (view.is_wrapped, view.has_times, view.is_following) == (True, True, False)
+        await seen.press("f")
+        assert view.is_following
+
+    look_at(scene, LONG, story)
+
+
+def test_what_is_selected_is_copied_to_the_terminal(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("DISPLAY", "WAYLAND_DISPLAY"):
+        monkeypatch.delenv(name, raising=False)
+
+    async def story(seen: Seen) -> None:
+        await seen.press("y")
+        assert seen.told().startswith("nothing is selected")
+        await seen.press("space", "k", "y")
+        assert seen.app.clipboard.splitlines()[-1] == "snapshot 3cc77ed4 saved"
+        assert len(seen.app.clipboard.splitlines()) == 2
+        assert seen.told() == "copied 2 lines, to the terminal's clipboard"
+        assert screen_of(seen).view.selection is None
+
+    look_at(scene, LONG, story)
+
+
+def test_a_program_of_the_desktop_takes_the_copy_too(
+    scene: Scene, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = tmp_path / "wl-copy"
+    program.write_text(f"#!/bin/sh\ncat >{tmp_path}/got\n", encoding="utf-8")
+    program.chmod(0o700)
+    monkeypatch.setenv("WAYLAND_DISPLAY", "wayland-0")
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+
+    async def story(seen: Seen) -> None:
+        await seen.press("space", "y")
+        await seen.until(lambda: seen.told() == "copied 1 line, by wl-copy")
+        assert (tmp_path / "got").read_text(encoding="utf-8") == "snapshot 3cc77ed4 saved\n"
+
+    look_at(scene, LONG, story)
+
+
+def test_the_output_is_saved_under_a_name_that_is_asked_for(
+    scene: Scene, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "saved"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    path = folder / "backup-photos-51.log"
+
+    async def story(seen: Seen) -> None:
+        await seen.press("o")
+        assert "backup-photos-51.log" in seen.text()
+        await seen.press("enter")
+        await seen.until(lambda: seen.told().startswith("wrote "))
+        size_bytes = path.stat().st_size
+        assert f"wrote {size_bytes:,} bytes" in seen.told()
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600
+        assert path.read_text(encoding="utf-8").endswith("saved\n")
+
+    look_at(scene, LONG, story)
+
+
+def test_a_file_is_replaced_only_after_a_question(
+    scene: Scene, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    path = tmp_path / "backup-photos-51.log"
+    path.write_text("mine", encoding="utf-8")
+
+    async def story(seen: Seen) -> None:
+        await seen.press("o", "enter")
+        await seen.until(lambda: "exists already" in seen.text())
+        await seen.press("n")
+        assert path.read_text(encoding="utf-8") == "mine"
+        await seen.press("o", "enter")
+        await seen.until(lambda: "exists already" in seen.text())
+        await seen.press("y")
+        await seen.until(lambda: path.read_text(encoding="utf-8") != "mine")
+
+    look_at(scene, LONG, story)
+
+
+def test_a_pager_is_refused_where_there_is_no_terminal(scene: Scene) -> None:
+    async def story(seen: Seen) -> None:
+        await seen.press("v")
+        assert seen.told() == "a pager needs a terminal of its own"
+
+    look_at(scene, LONG, story)
+
+
+def test_a_run_can_be_ended_from_its_screen(place: Place) -> None:
+    place.add("job", "@yearly", f"echo one; {place.gate.line}")
+    place.daemon()
+    [run] = place.scheduler.run_now("job")
+    place.gate.wait_arrival()
+
+    async def story(seen: Seen) -> None:
+        await seen.press("x", "y")
+        await seen.until(lambda: "⊘ cancelled" in seen.lines()[0])
+
+    look_live(place, run.id, story)
+
+
+def test_a_run_is_opened_from_its_schedule(scene: Scene) -> None:
+    async def story(seen: Seen) -> None:
+        await seen.press("enter")
+        await seen.settle()
+        await seen.press("tab", "enter")
+        await seen.until(lambda: is_read(seen))
+        assert isinstance(seen.app.screen.focused, OutputView)
+
+    watch(story, scene.path, scene.clock, size=LARGE)
+
+
+def test_a_job_without_limit_is_looked_at_in_flat_memory(place: Place) -> None:
+    flood = "head -c 300000000 /dev/zero | tr '\\0' 'a' | fold -w 100"
+    job = Job(kind=JobKind.SHELL, argv=(f"{place.gate.line}; {flood}; echo; echo over",))
+    place.scheduler.add(ScheduleSpec(name="job", triggers=("@yearly",), job=job))
+    place.daemon()
+    [run] = place.scheduler.run_now("job")
+    place.gate.wait_arrival()
+
+    async def story(seen: Seen) -> None:
+        place.gate.open()
+        await seen.until(lambda: screen_of(seen).end is not None)
+        await seen.settle()
+        view = screen_of(seen).view
+        kept = sum(len(line.text) for line in view.printed.lines())
+        assert kept < 24 * 1024 * 1024
+        assert "  over" in seen.lines()
+
+    look_live(place, run.id, story)
