@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from datetime import datetime, tzinfo
 from pathlib import Path
 from typing import NamedTuple
@@ -85,7 +86,7 @@ def overview_spans(
         words = f"{clean(failure.schedule)} {status_words(failure)} {when}"
         spans += [("   ✗ ", "bad"), (words, "dim")]
     size = size_words(found.database_bytes + found.wal_bytes)
-    return spans, [(clean(str(found.path)), "dim"), (f"  {size}", "dim")]
+    return spans, [(clean(_short(found.path)), "dim"), (f"  {size}", "dim")]
 
 
 def _engine_spans(found: Overview, *, own_pid: int | None) -> list[Span]:
@@ -102,3 +103,10 @@ def _engine_spans(found: Overview, *, own_pid: int | None) -> list[Span]:
     if found.gone:
         spans += [("  ", ""), (f"✗ {found.gone} gone", "warn")]
     return spans
+
+
+def _short(path: Path) -> str:
+    """A path, from the home folder on where it lies there."""
+    with suppress(ValueError, RuntimeError):  # It lies elsewhere; nobody knows where home is.
+        return f"~/{path.relative_to(Path.home())}"
+    return str(path)
