@@ -137,6 +137,10 @@ class Browsing(Reading):
         if self._open_store is not None:
             self._open_store.database.interrupt()
 
+    def lock_waits(self) -> int:
+        """How often another's lock was waited for: while it grows, it is. From any thread."""
+        return 0 if self._open_store is None else self._open_store.database.lock_waits
+
     def database_sizes(self) -> tuple[int, int]:
         """How many bytes the database file and its log have; 0 for one that is not there."""
         return _size_of(str(self.path)), _size_of(f"{self.path}-wal")

@@ -15,11 +15,15 @@ if TYPE_CHECKING:
     from edgecron.retention import Retention
     from edgecron.store import SqliteStore
 
+BUSY_WAIT_S = 30.0  # for another's lock, before DatabaseBusy is raised
 TRIES = 20  # of a change that others keep making first
 
 
 class Opened:
-    """What every part of the face stands on. The file is opened on first use."""
+    """What every part of the face stands on. The file is opened on first use.
+
+    Another's lock is waited for up to `busy_wait_s`, then DatabaseBusy is raised.
+    """
 
     def __init__(
         self,
@@ -28,6 +32,7 @@ class Opened:
         clock: Clock | None = None,
         must_exist: bool = False,
         retention: Retention | None = None,
+        busy_wait_s: float = BUSY_WAIT_S,
     ) -> None:
         given = str(database) if database is not None else None
         if given is None:
@@ -37,6 +42,7 @@ class Opened:
         self._clock: Clock = clock or SystemClock()
         self._must_exist = must_exist
         self._retention = retention
+        self._busy_wait_s = busy_wait_s
         self._open_store: SqliteStore | None = None
 
     def __enter__(self) -> Self:
@@ -62,7 +68,10 @@ class Opened:
             from edgecron.store import open_store
 
             self._open_store = open_store(
-                self.path, now_ms=self._clock.now_ms(), must_exist=self._must_exist
+                self.path,
+                now_ms=self._clock.now_ms(),
+                must_exist=self._must_exist,
+                busy_wait_s=self._busy_wait_s,
             )
         return self._open_store
 

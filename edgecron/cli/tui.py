@@ -25,6 +25,10 @@ if TYPE_CHECKING:
 
 LIVES_LONG = True
 USAGE = "[--engine] [--plain]"
+# For who holds the database locked: then a banner tells of it, and it is tried again; what is to
+# be written has a banner while it waits, and is given up.
+_READ_WAIT_S = 1.5
+_WRITE_WAIT_S = 15.0
 _DRIVER = "TEXTUAL_DRIVER"  # who sets it draws elsewhere than on a terminal, as in a browser
 
 
@@ -71,7 +75,7 @@ def _dashboard(
 
     config, path = cli.config(), cli.database_path()
     return Dashboard(
-        lambda: Scheduler(path, must_exist=True),
+        lambda: Scheduler(path, must_exist=True, busy_wait_s=_READ_WAIT_S),
         clock=SystemClock(),
         zone=cli.zone(),
         theme=theme_of(config, os.environ, is_colored=is_colored),
@@ -79,6 +83,9 @@ def _dashboard(
         labels=labels_of(config),
         is_colored=is_colored,
         driver_class=None if is_elsewhere else TerminalDriver,
+        writing=lambda must_exist: Scheduler(
+            path, must_exist=must_exist, busy_wait_s=_WRITE_WAIT_S
+        ),
         engine_call=EngineCall(path, cli.config_path),
         starts_engine=starts_engine,
     )

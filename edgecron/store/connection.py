@@ -51,6 +51,7 @@ class Database:
         """
         self.path = path
         self.wal_pages = 0  # of the log, after our latest commit
+        self.lock_waits = 0  # how often another's lock was waited for, about 1 ms each time
         self._version: int | None = None  # of the schema, that what we do is made for
         self._data_version = -1
         self._renewals = 0
@@ -133,6 +134,7 @@ class Database:
         # nearly all of the turns (measured), because whoever waited longest sleeps longest.
         if tries_before >= self._busy_tries:
             return False
+        self.lock_waits += 1
         from random import random  # nearly nobody has to wait
 
         time.sleep(0.0005 + random() * 0.001)

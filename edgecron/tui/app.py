@@ -61,11 +61,17 @@ class Dashboard(EngineRunning):
         labels: Mapping[str, tuple[str, ...]] = DEFAULT_LABELS,
         is_colored: bool = True,
         driver_class: type[Driver] | None = None,
+        writing: Callable[[bool], Scheduler] | None = None,
         engine_call: EngineCall | None = None,
         starts_engine: bool = False,
     ) -> None:
         super().__init__(
-            opened, clock=clock, zone=zone, is_colored=is_colored, driver_class=driver_class
+            opened,
+            clock=clock,
+            zone=zone,
+            is_colored=is_colored,
+            driver_class=driver_class,
+            writing=writing,
         )
         self.labels = labels
         self.engine_call = engine_call

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
 from edgecron.api import Scheduler
-from edgecron.errors import EdgecronError, QueryInterrupted
+from edgecron.errors import DatabaseUnusable, EdgecronError, QueryInterrupted, Unreadable
 
 T = TypeVar("T")
 Deliver = Callable[[Callable[[], None]], None]
 
 _LOOK_S = 0.25  # between two looks whether somebody has changed the database
+_RETRY_LOOKS = 4  # between two tries to open what could not be opened
+_ANEW_LOOKS = 8  # and to ask anew what could not be answered
 _JOIN_S = 5.0
 
 
@@ -27,7 +30,9 @@ class Desk:
     """Answers questions one after the other, those that were asked first before the others.
 
     A question of the same topic takes the place of one that was not begun. `deliver` runs a
-    function on the screen's thread; `changed` is delivered when others have committed.
+    function on the screen's thread; `changed` is delivered when others have committed, and when
+    the database is another one, or can be read again. `troubled` is delivered with what keeps the
+    database from being used, when that changes: None, nothing does.
     `opened` makes the Scheduler, on the desk's own thread.
     """
 
@@ -38,10 +43,17 @@ class Desk:
         deliver: Deliver,
         name: str,
         changed: Callable[[], None] | None = None,
+        troubled: Callable[[EdgecronError | None], None] | None = None,
     ) -> None:
         self._opened = opened
         self._deliver = deliver
         self._changed = changed
+        self._troubled = troubled
+        self._trouble: EdgecronError | None = None
+        self._is_shut = False  # it could not be opened
+        self._failed_topic: str | None = None  # of what could not be answered, though it is open
+        self._looks = 0
+        self.was_open = False
         self._questions: dict[str, _Question] = {}
         self._bell = threading.Condition()
         self._is_closed = False
@@ -57,6 +69,12 @@ class Desk:
     def is_alive(self) -> bool:
         """Whether its thread still runs."""
         return self._thread.is_alive()
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether something is asked that has not been answered."""
+        with self._bell:
+            return bool(self._questions) or self._topic is not None
 
     def ask(
         self,
@@ -100,6 +118,17 @@ class Desk:
         finally:
             self._let_go()
 
+    def retry(self) -> None:
+        """Try soon to open what could not be opened: there is reason to think that it can be."""
+        with self._bell:
+            self._looks = _RETRY_LOOKS
+            self._bell.notify()
+
+    def lock_waits(self) -> int:
+        """How often another's lock was waited for: while it grows, it is."""
+        with self._bell:
+            return 0 if self._scheduler is None else self._scheduler.lock_waits()
+
     def _next(self) -> _Question | None:
         """The next question; None when it is time to end."""
         while True:
@@ -112,6 +141,7 @@ class Desk:
                     self._topic = topic
                     return self._questions.pop(topic)
             self._look()
+            self._look_for_health()
 
     def _answer(self, question: _Question) -> None:
         try:
@@ -119,31 +149,94 @@ class Desk:
         except QueryInterrupted:
             return  # It was broken off.
         except EdgecronError as error:
-            self._let_go()
+            if isinstance(error, DatabaseUnusable) and not isinstance(error, Unreadable):
+                self._let_go()
+                if not self._is_shut:
+                    self._failed_topic = self._topic
+                    self._note(error)
             self._deliver(partial(question.refused, error))
+        except Exception as error:  # noqa: BLE001 - a defect of ours: it is raised where it is told
+            self._deliver(partial(_raise, error))
         else:
+            if self._failed_topic is not None and self._topic == self._failed_topic:
+                self._note(None)
             self._deliver(partial(question.answer, found))
 
     def _look(self) -> None:
-        """Tell that the database was changed by others, or has become another one."""
-        if self._changed is None or self._scheduler is None:
+        """Notice that the database was changed by others, has become another one, or has gone."""
+        if self._scheduler is None:
             return
         try:
             mark = self._scheduler.change_mark()
         except EdgecronError:
             self._let_go()
-            mark = None  # What is wrong is told by the question that follows.
+            self._try_again()
+            return
         if mark != self._mark:
             self._mark = mark
-            self._deliver(self._changed)
+            self._tell_changed()
+
+    def _look_for_health(self) -> None:
+        """Find out now and then whether what was wrong has been put right."""
+        if self._trouble is None or self._changed is None:
+            return
+        self._looks += 1
+        if self._is_shut and self._looks >= _RETRY_LOOKS:
+            self._looks = 0
+            self._try_again()
+        elif self._looks >= _ANEW_LOOKS:
+            self._looks = 0
+            self._tell_changed()
+            if self._failed_topic is None:
+                self._note(None)
+            self._failed_topic = None  # It is told again where it fails again.
+
+    def _try_again(self) -> None:
+        with suppress(EdgecronError):  # It has been noted.
+            self._open()
+            self._tell_changed()
 
     def _open(self) -> Scheduler:
-        if self._scheduler is None:
-            self._scheduler = self._opened()
-            self._mark = self._scheduler.change_mark()
-        return self._scheduler
+        if self._scheduler is not None:
+            return self._scheduler
+        try:
+            scheduler = self._opened()
+            mark = scheduler.change_mark()
+        except EdgecronError as error:
+            self._is_shut = True
+            self._failed_topic = None
+            self._note(error)
+            raise
+        with self._bell:
+            self._scheduler, self._mark, self.was_open = scheduler, mark, True
+        if self._is_shut:
+            self._is_shut = False
+            self._note(None)
+        return scheduler
+
+    def _note(self, error: EdgecronError | None) -> None:
+        """Tell what keeps the database from being used, where that is something else now."""
+        if error is None:
+            self._failed_topic = None
+        if (None if error is None else error.message) == (
+            None if self._trouble is None else self._trouble.message
+        ):
+            return
+        self._trouble = error
+        self._looks = 0
+        if self._troubled is not None:
+            self._deliver(partial(self._troubled, error))
+
+    def _tell_changed(self) -> None:
+        if self._changed is not None:
+            self._deliver(self._changed)
 
     def _let_go(self) -> None:
-        scheduler, self._scheduler = self._scheduler, None
+        with self._bell:
+            scheduler, self._scheduler = self._scheduler, None
         if scheduler is not None:
             scheduler.close()
+
+
+def _raise(error: Exception) -> None:
+    raise error

@@ -26,8 +26,11 @@ from edgecron.tui.overview import Overview, overview_spans, read_overview
 from edgecron.tui.panefoot import PaneFoot
 from edgecron.tui.spans import SpanLine
 from edgecron.tui.week import WeekView
+from edgecron.words.letters import folded
+from edgecron.words.phrases import error_words
 
 _FIRST_LINES = 60
+_MOST_BANNER = 3  # lines
 _ENGINES_S = 10.0  # an engine that died commits nothing: it is looked for
 _LONGEST_S = 60.0
 _CLOSER_S = 0.08
@@ -107,9 +110,14 @@ class HomeScreen(ActingScreen[None]):
     def _show_trouble(self, error: EdgecronError | None) -> None:
         banner = self.query_one("#banner", SpanLine)
         banner.display = error is not None
+        banner.set_class(self.app.is_absent, "-calm")
         if error is not None:
-            hint = f" ({clean(error.hint)})" if error.hint else ""
-            banner.show([(f" ! {clean(error.message)}{hint}", "bold")])
+            key = self.app.label("add")
+            absent = f"{error.message} yet: {key} makes it, with a first schedule"
+            words = absent if self.app.is_absent else f"! {error_words(error)}"
+            lines = list(folded(clean(words), max(1, self.size.width - 2)))[:_MOST_BANNER]
+            banner.styles.height = len(lines)
+            banner.show(*([(f" {line}", "bold")] for line in lines))
 
     def _show(self, name: str) -> None:
         view = self.query_one(f"#{name}", LineView)

@@ -12,12 +12,18 @@ from textual.message import Message
 
 from edgecron.api import Scheduler
 from edgecron.clock import Clock
-from edgecron.errors import EdgecronError
+from edgecron.errors import DatabaseBusy, DatabaseGone, EdgecronError, NotFound
+from edgecron.safetext import clean
 from edgecron.timetext import from_ms
 from edgecron.tui.desk import Desk
 from edgecron.tui.themes import no_color_where
+from edgecron.words.phrases import error_words
 
 T = TypeVar("T")
+_LOCK_LOOK_S = 1.0
+_LOCKED = DatabaseBusy(
+    "another program is writing to the database: what you asked for waits until it lets go"
+)
 
 
 class Delivered(Message):
@@ -35,9 +41,10 @@ class Changed(Message):
 class Host(App[None]):
     """An application with a database: one desk reads, the other one writes.
 
-    `opened` makes a Scheduler of it, on whichever thread asks. `trouble` is what keeps it from
-    being read; None where nothing does. `driver_class` holds the terminal, None is Textual's own.
-    `crash` is what went wrong where it has ended by a defect of ours.
+    `opened` makes a Scheduler of it, on whichever thread asks; `writing` one for who writes: it is
+    told whether the database must be there, or may be made where none was yet. `driver_class`
+    holds the terminal, None is Textual's own. `crash` is what went wrong where it has ended by a
+    defect of ours.
     """
 
     def __init__(
@@ -48,6 +55,7 @@ class Host(App[None]):
         zone: tzinfo,
         is_colored: bool = True,
         driver_class: type[Driver] | None = None,
+        writing: Callable[[bool], Scheduler] | None = None,
     ) -> None:
         with no_color_where(not is_colored):
             # Without colours Textual would draw in shades of grey, were it not told to leave the
@@ -57,11 +65,32 @@ class Host(App[None]):
         self.clock = clock
         self.zone = zone
         self.crash: BaseException | None = None
-        self.trouble: EdgecronError | None = None
+        self._read_trouble: EdgecronError | None = None
+        self._write_trouble: EdgecronError | None = None
+        self._lock_waits = 0
+        self._is_looking_for_lock = False
         self._reader = Desk(
-            opened, deliver=self.deliver, name="dashboard-reader", changed=self.tell_changed
+            opened,
+            deliver=self.deliver,
+            name="dashboard-reader",
+            changed=self.tell_changed,
+            troubled=self._note_read_trouble,
         )
-        self._doer = Desk(opened, deliver=self.deliver, name="dashboard-doer")
+        self._doer = Desk(
+            opened if writing is None else lambda: writing(self._reader.was_open),
+            deliver=self.deliver,
+            name="dashboard-doer",
+        )
+
+    @property
+    def trouble(self) -> EdgecronError | None:
+        """What keeps the database from being read or written; None where nothing does."""
+        return self._read_trouble or self._write_trouble
+
+    @property
+    def is_absent(self) -> bool:
+        """Whether there is no database yet."""
+        return isinstance(self._read_trouble, NotFound) and not self._reader.was_open
 
     def now(self) -> datetime:
         """Wall time, aware, in UTC."""
@@ -86,13 +115,9 @@ class Host(App[None]):
     def ask(
         self, topic: str, question: Callable[[Scheduler], T], answer: Callable[[T], None]
     ) -> None:
-        """Read something; what goes wrong is `trouble`, until something can be read again."""
-
-        def answered(found: T) -> None:
-            self._note_trouble(None)
-            answer(found)
-
-        self._reader.ask(topic, question, answer=answered, refused=self._note_trouble)
+        """Read something. That the database can't be read is `trouble` until it can; what else
+        goes wrong is said."""
+        self._reader.ask(topic, question, answer=answer, refused=self._note_refusal)
 
     def break_off(self, topic: str) -> None:
         """End the answering of a question, if it is this one: no answer comes."""
@@ -107,20 +132,58 @@ class Host(App[None]):
         refused: Callable[[EdgecronError], None],
     ) -> None:
         """Write something, beside what is being read."""
-        self._doer.ask(topic, act, answer=done, refused=refused)
+
+        def ended() -> None:
+            self._note_write_trouble(None)
+            if self._read_trouble is not None:
+                self._reader.retry()  # It may just have been made.
+
+        def answered(found: T) -> None:
+            ended()
+            done(found)
+
+        def failed(error: EdgecronError) -> None:
+            ended()
+            refused(error)
+
+        self._doer.ask(topic, act, answer=answered, refused=failed)
+        if not self._is_looking_for_lock:
+            self._is_looking_for_lock = True
+            self._lock_waits = self._doer.lock_waits()
+            self.set_timer(_LOCK_LOOK_S, self._look_for_lock)
 
     def tell_changed(self) -> None:
         """Tell every screen that there is something else to show."""
         for screen in self.screen_stack:
             screen.post_message(Changed())
 
-    def _note_trouble(self, error: EdgecronError | None) -> None:
-        is_same = (None if error is None else error.message) == (
-            None if self.trouble is None else self.trouble.message
-        )
-        if not is_same:
-            self.trouble = error
+    def _note_refusal(self, error: EdgecronError) -> None:
+        if self._read_trouble is None:  # else that tells it
+            words = clean(error_words(error))
+            self.notify(words, severity="error", markup=False)
+
+    def _note_read_trouble(self, error: EdgecronError | None) -> None:
+        if isinstance(error, NotFound) and self._reader.was_open:
+            hint = "put it back, or restore a backup: edgecron restore"
+            error = DatabaseGone(f"{error.message} any more", hint=hint)
+        self._read_trouble = error
+        self.tell_changed()
+
+    def _note_write_trouble(self, error: EdgecronError | None) -> None:
+        if (error is None) is not (self._write_trouble is None):
+            self._write_trouble = error
             self.tell_changed()
+
+    def _look_for_lock(self) -> None:
+        """Tell of what is to be written and waits for another program, as long as it does."""
+        if not self._doer.is_busy:
+            self._is_looking_for_lock = False
+            self._note_write_trouble(None)
+            return
+        waits, before = self._doer.lock_waits(), self._lock_waits
+        self._lock_waits = waits
+        self._note_write_trouble(_LOCKED if waits > before else None)
+        self.set_timer(_LOCK_LOOK_S, self._look_for_lock)
 
     def _handle_exception(self, error: Exception) -> None:
         # Of Textual: what it shows would quote the values of our variables, names and output of

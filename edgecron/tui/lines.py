@@ -176,6 +176,7 @@ class LineView(ScrollView, can_focus=True):
         self.source = source
         self.columns = tuple(columns)
         self.empty = empty
+        self._is_known = False  # what there is; before, nothing is said of it
         self.marked: set[int] = set()
         self.sorted_by: tuple[int, bool] | None = None  # column, is it descending
         self._widths: list[int] = []
@@ -197,6 +198,7 @@ class LineView(ScrollView, can_focus=True):
 
     def source_changed(self) -> None:
         """The source has other lines, or has read some: show them."""
+        self._is_known = True
         count = self.source.count
         if self._key is not None and self.cursor > 0:
             found = self.source.index_of(self._key)
@@ -288,7 +290,7 @@ class LineView(ScrollView, can_focus=True):
             return self._heading(width, base)
         index = self.scroll_offset.y + y - 1
         if index >= self.source.count:
-            words = self.empty if index == 0 else ""
+            words = self.empty if index == 0 and self._is_known else ""
             style = base + self._look("dim")
             return Strip([Segment(fit(f" {words}", width), style)], width)
         line = self._drawn[y - 1] = self.source.line(index)

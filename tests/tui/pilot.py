@@ -93,11 +93,15 @@ async def on_screen(
     *,
     size: tuple[int, int] = (100, 30),
     is_readable: bool = True,
+    busy_wait_s: float = 30.0,
     **options: Any,
 ) -> AsyncIterator[Seen]:
     """The dashboard of a database; `is_readable`: it can be read from the beginning."""
     app = Dashboard(
-        lambda: Scheduler(database, clock=clock, must_exist=True), clock=clock, zone=ZONE, **options
+        lambda: Scheduler(database, clock=clock, must_exist=True, busy_wait_s=busy_wait_s),
+        clock=clock,
+        zone=ZONE,
+        **options,
     )
     async with app.run_test(size=size, notifications=True) as pilot:
         seen = Seen(app, pilot)

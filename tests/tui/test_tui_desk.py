@@ -10,7 +10,7 @@ from threading import Event
 import pytest
 
 from edgecron.api import Scheduler
-from edgecron.errors import EdgecronError
+from edgecron.errors import DatabaseDamaged, EdgecronError, NotFound
 from edgecron.model import Job, JobKind, ScheduleSpec
 from edgecron.tui.desk import Desk
 
@@ -24,13 +24,18 @@ class Screen:
         self.path = path
         self.delivered: Queue[Callable[[], None]] = Queue()
         self.told: list[object] = []
+        self.troubles: list[str | None] = []
         self.desk = Desk(
             lambda: Scheduler(path, must_exist=True),
             deliver=self.delivered.put,
             name="test-desk",
             changed=lambda: self.told.append("changed"),
+            troubled=self._note,
         )
         self.desk.start()
+
+    def _note(self, error: EdgecronError | None) -> None:
+        self.troubles.append(None if error is None else error.message)
 
     def ask(self, topic: str, question: Callable[[Scheduler], object]) -> None:
         self.desk.ask(topic, question, answer=self.told.append, refused=self.told.append)
@@ -127,6 +132,49 @@ def test_a_database_that_was_replaced_is_opened_anew(screen: Screen, tmp_path: P
     while seen != ["restored"]:
         screen.ask("names", names)
         seen = screen.next()
+
+
+def test_trouble_is_told_once_and_over_when_what_failed_is_answered(screen: Screen) -> None:
+    add(screen.path, "backup")
+    is_damaged = True
+
+    def ask(scheduler: Scheduler) -> list[str]:
+        if is_damaged:
+            raise DatabaseDamaged("a page is damaged")
+        return names(scheduler)
+
+    for _ in range(3):
+        screen.ask("what fails", ask)
+        assert isinstance(screen.next(), DatabaseDamaged)
+        screen.ask("names", names)  # What can be answered is no proof that the other one can.
+        assert screen.next() == ["backup"]
+    is_damaged = False
+    troubles = list(screen.troubles)
+    screen.ask("what fails", ask)
+    while screen.next() != ["backup"]:
+        pass
+
+    assert troubles == ["a page is damaged"]
+    assert screen.troubles == ["a page is damaged", None]
+
+
+def test_what_can_t_be_found_is_no_trouble_of_the_database(screen: Screen) -> None:
+    add(screen.path, "backup")
+
+    screen.ask("names", lambda scheduler: scheduler.schedule("other"))
+
+    assert isinstance(screen.next(), NotFound)
+    assert screen.troubles == []
+
+
+def test_a_database_that_comes_is_found_without_being_asked_for(screen: Screen) -> None:
+    screen.ask("names", names)
+    assert isinstance(screen.next(), NotFound)
+
+    add(screen.path, "backup")
+
+    assert screen.next() == "changed"
+    assert screen.troubles == [f"database {screen.path} does not exist", None]
 
 
 def test_closing_does_not_wait_for_an_answer_that_nobody_needs(screen: Screen) -> None:

@@ -55,6 +55,9 @@ class Shown(App[None]):
     def compose(self) -> ComposeResult:
         yield self.view
 
+    def on_mount(self) -> None:
+        self.view.source_changed()
+
 
 def press(source: Letters, *keys: str) -> Shown:
     """A list of ten lines on the screen, after some keys."""
@@ -159,6 +162,20 @@ def test_marked_lines_are_what_is_chosen() -> None:
     assert press(Letters(range(5)), "j").view.chosen() == [1]
     assert press(Letters(range(5)), "*").view.chosen() == [0, 1, 2, 3, 4]
     assert press(Letters(range(5)), "*", "*").view.chosen() == [0]
+
+
+def test_of_a_list_that_has_not_been_read_yet_nothing_is_said() -> None:
+    view = LineView(Letters(()), COLUMNS, id="letters", empty="nothing")
+
+    async def story() -> str:
+        class Unread(App[None]):
+            def compose(self) -> ComposeResult:
+                yield view
+
+        async with Unread().run_test(size=(60, 11)):
+            return view.render_line(1).text.strip()
+
+    assert asyncio.run(story()) == ""
 
 
 def test_an_empty_list_says_so_and_no_key_does_harm() -> None:

@@ -1,0 +1,186 @@
+"""A database that is locked, lost, replaced, damaged or not there yet: told until it is well."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+
+import apsw
+import pytest
+from pilot import Seen, watch
+
+from edgecron.api import Scheduler
+from edgecron.clock import SystemClock
+from edgecron.tui.host import Host
+from support.specs import make_spec
+
+_READ_WAIT_S = 0.1
+_WRITE_WAIT_S = 20.0
+
+Story = Callable[[Seen], Awaitable[None]]
+
+
+@pytest.fixture
+def database(tmp_path: Path) -> Path:
+    path = tmp_path / "edgecron.db"
+    make(path, "backup")
+    return path
+
+
+def make(path: Path, *names: str) -> None:
+    """A database in one file."""
+    with Scheduler(path) as scheduler:
+        scheduler.add_all([make_spec(name, "0 2 * * *") for name in names])
+
+
+@pytest.fixture
+def holder(database: Path) -> Iterator[apsw.Connection]:
+    """Another program's connection."""
+    with closing(apsw.Connection(str(database))) as connection:
+        connection.set_busy_timeout(10_000)
+        yield connection
+
+
+def see(database: Path, story: Story, *, is_readable: bool = True) -> None:
+    """Run a story on the dashboard as the command line opens it, with less patience."""
+    watch(
+        story,
+        database,
+        SystemClock(),
+        is_readable=is_readable,
+        busy_wait_s=_READ_WAIT_S,
+        writing=lambda must_exist: Scheduler(
+            database, must_exist=must_exist, busy_wait_s=_WRITE_WAIT_S
+        ),
+    )
+
+
+def words_of(seen: Seen) -> str:
+    """What the screen shows, however its lines are folded."""
+    return " ".join(seen.text().split())
+
+
+def is_well(seen: Seen) -> bool:
+    return not seen.app.screen.query_one("#banner").display
+
+
+@pytest.mark.failure(74)
+def test_what_is_to_be_written_waits_for_another_program_and_a_banner_tells_it(
+    database: Path, holder: apsw.Connection
+) -> None:
+    async def story(seen: Seen) -> None:
+        holder.execute("BEGIN IMMEDIATE")
+        await seen.pilot.press("r")
+        await seen.until(lambda: "another program is writing to the database" in seen.text())
+        assert "backup" in seen.text()
+        holder.execute("ROLLBACK")
+        await seen.until(lambda: is_well(seen))
+
+    see(database, story)
+
+
+@pytest.mark.failure(74)
+def test_a_database_that_nobody_else_may_read_is_told_until_it_may_be_read_again(
+    database: Path,
+) -> None:
+    async def story(seen: Seen) -> None:
+        await seen.until(lambda: "backup" in seen.text())
+
+    see(database, story)
+
+    with closing(apsw.Connection(str(database))) as holder:
+        holder.execute("PRAGMA locking_mode = EXCLUSIVE")
+        holder.execute("BEGIN IMMEDIATE; UPDATE schedules SET description = 'x'; COMMIT")
+
+        async def locked(seen: Seen) -> None:
+            await seen.until(lambda: not is_well(seen))
+            assert "lock" in seen.text()
+            holder.close()
+            await seen.until(lambda: is_well(seen) and "backup" in seen.text())
+
+        see(database, locked, is_readable=False)
+
+
+@pytest.mark.failure(74)
+def test_a_database_that_is_lost_is_told_and_shown_when_it_is_back(database: Path) -> None:
+    aside = database.with_name("aside.db")
+
+    async def story(seen: Seen) -> None:
+        database.rename(aside)
+        await seen.until(lambda: "does not exist any more (put it back" in words_of(seen))
+        assert "backup" in seen.text()  # what was known of it
+        await seen.pilot.press("r")
+        await seen.until(lambda: "does not exist" in seen.told())
+        assert not database.exists()  # no other one takes its place
+        aside.rename(database)
+        await seen.until(lambda: is_well(seen))
+        await seen.settle()
+        assert "backup" in seen.text()
+
+    see(database, story)
+
+
+@pytest.mark.failure(74)
+def test_a_database_that_is_replaced_is_shown_at_once(database: Path, tmp_path: Path) -> None:
+    other = tmp_path / "other.db"
+    make(other, "restored")
+
+    async def story(seen: Seen) -> None:
+        for suffix in ("-wal", "-shm"):
+            database.with_name(f"{database.name}{suffix}").unlink(missing_ok=True)
+        other.replace(database)
+        await seen.until(lambda: "restored" in seen.text() and is_well(seen))
+        assert "backup" not in seen.text()
+
+    see(database, story)
+
+
+@pytest.mark.failure(74)
+def test_a_damaged_database_is_told_and_shown_when_a_good_one_takes_its_place(
+    database: Path, tmp_path: Path
+) -> None:
+    good = tmp_path / "good.db"
+    shutil.copy(database, good)
+    good.chmod(0o600)
+    database.write_bytes(database.read_bytes()[:1024] + b"\xa5" * 40_000)
+
+    async def story(seen: Seen) -> None:
+        await seen.until(lambda: not is_well(seen))
+        assert "damaged" in seen.text()
+        good.replace(database)
+        await seen.until(lambda: is_well(seen) and "backup" in seen.text())
+
+    see(database, story, is_readable=False)
+
+
+def test_where_there_is_no_database_yet_the_screen_says_how_to_begin(tmp_path: Path) -> None:
+    database = tmp_path / "new.db"
+
+    async def story(seen: Seen) -> None:
+        await seen.until(lambda: not is_well(seen))
+        assert "does not exist yet: a makes it, with a first schedule" in words_of(seen)
+        assert not database.exists()
+        seen.app.do(
+            "add",
+            lambda scheduler: scheduler.add(make_spec("backup", "0 2 * * *")),
+            done=lambda _: None,
+            refused=seen.app.tell_error,
+        )
+        await seen.until(lambda: is_well(seen) and "backup" in seen.text())
+
+    see(database, story, is_readable=False)
+
+
+def test_a_defect_on_the_thread_that_asks_ends_the_dashboard_with_it(database: Path) -> None:
+    def ask(scheduler: Scheduler) -> None:
+        raise RuntimeError("a defect")
+
+    async def story(seen: Seen) -> None:
+        assert isinstance(seen.app, Host)
+        seen.app.ask("defect", ask, lambda _: None)
+        await seen.until(lambda: seen.app.crash is not None)
+
+    with pytest.raises(RuntimeError, match="a defect"):
+        see(database, story)
