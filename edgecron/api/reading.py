@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from datetime import datetime
 from typing import TYPE_CHECKING
@@ -62,14 +62,18 @@ class Reading(Opened):
 
         return timing_of_stored(self.store, schedule)
 
-    def next_fires(self, name: str | None = None) -> Iterator[UpcomingFire]:
-        """Fires to come, in the order in which they may start: of one schedule, or of all."""
+    def next_fires(
+        self, name: str | None = None, *, matches: Callable[[str], bool] | None = None
+    ) -> Iterator[UpcomingFire]:
+        """Fires to come, in the order in which they may start: of one schedule, or of all, or of
+        those whose names match."""
         if name is not None:
             yield from self._fires_of(self.store.get_schedule(name))
             return
         from edgecron.upcoming import in_order
 
-        yield from in_order(self.store.coming_schedules(), self._readable_fires_of)
+        coming = self.store.coming_schedules(matches=matches)
+        yield from in_order(coming, self._readable_fires_of)
 
     def _readable_fires_of(self, schedule: Schedule) -> Iterator[UpcomingFire]:
         # One that can't be read, such as for a zone that is gone, must not hide the others. The

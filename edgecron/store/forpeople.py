@@ -9,7 +9,7 @@ from edgecron.store.later import later
 from edgecron.store.opened import OpenStore
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from contextlib import AbstractContextManager
 
     from edgecron.busy.tally import Recurrence
@@ -177,8 +177,10 @@ class ForPeople(OpenStore):
     def find_standings(self) -> list[Standing]:
         return standings.find_standings(self._database)
 
-    def coming_schedules(self) -> Iterator[Schedule]:
-        return schedules.coming_schedules(self._database)
+    def coming_schedules(
+        self, *, matches: Callable[[str], bool] | None = None
+    ) -> Iterator[Schedule]:
+        return schedules.coming_schedules(self._database, matches=matches)
 
     def find_schedules(self) -> list[Schedule]:
         return schedules.find_schedules(self._database)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from heapq import merge
 from typing import Any
 
@@ -59,8 +59,11 @@ def find_each_schedule(
     return sorted(found, key=lambda schedule: schedule.name), unreadable
 
 
-def coming_schedules(database: Database) -> Iterator[Schedule]:
-    """Every schedule with a next time, the earliest first, read page by page.
+def coming_schedules(
+    database: Database, *, matches: Callable[[str], bool] | None = None
+) -> Iterator[Schedule]:
+    """Every schedule with a next time, the earliest first, read page by page; with `matches`
+    those whose names do.
 
     What is changed meanwhile may be seen as it was, or twice.
     """
@@ -74,26 +77,34 @@ def coming_schedules(database: Database) -> Iterator[Schedule]:
            SELECT queue FROM each WHERE queue IS NOT NULL"""
     )
     return merge(
-        *(_coming_of(database, queue) for (queue,) in queues),
+        *(_coming_of(database, queue, matches) for (queue,) in queues),
         key=lambda schedule: schedule.next_run_at or schedule.decided_until,
     )
 
 
-def _coming_of(database: Database, queue: str) -> Iterator[Schedule]:
+def _coming_of(
+    database: Database, queue: str, matches: Callable[[str], bool] | None
+) -> Iterator[Schedule]:
     run_ms, last_id, size = _BEFORE_ALL_MS, 0, _FIRST_PAGE
     while True:
-        page = _find(
-            database,
-            """ WHERE queue = :queue AND next_run_at IS NOT NULL
-                    AND (next_run_at, id) > (:run, :id)
-                ORDER BY next_run_at, id LIMIT :size""",
+        # All of a schedule is much, and of many a few are looked for.
+        page = database.rows(
+            """SELECT id, name, next_run_at FROM schedules
+               WHERE queue = :queue AND next_run_at IS NOT NULL
+                   AND (next_run_at, id) > (:run, :id)
+               ORDER BY next_run_at, id LIMIT :size""",
             {"queue": queue, "run": run_ms, "id": last_id, "size": size},
         )
-        yield from page
-        if len(page) < size or page[-1].next_run_at is None:
+        wanted = [row[0] for row in page if matches is None or matches(row[1])]
+        found = _find(
+            database,
+            " WHERE id IN (SELECT value FROM json_each(:ids)) AND next_run_at IS NOT NULL",
+            {"ids": json.dumps(wanted)},
+        )
+        yield from sorted(found, key=lambda schedule: (schedule.next_run_at, schedule.id))
+        if len(page) < size:
             return
-        run_ms, last_id = to_ms(page[-1].next_run_at), page[-1].id
-        size = min(2 * size, _PAGE)
+        (last_id, _, run_ms), size = page[-1], min(2 * size, _PAGE)
 
 
 def find_names(database: Database) -> list[str]:

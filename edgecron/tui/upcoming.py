@@ -24,8 +24,7 @@ from edgecron.words.times import distance, near_time
 
 _MOST = 1500
 _MOST_LOOKED_AT = 5000
-_MOST_SEARCHED = 20_000
-_MOST_NAMED = 50  # schedules whose fires are looked at one by one
+_MOST_NAMED = 500  # schedules whose fires are looked at one by one
 
 COLUMNS = (
     Column("IN", 10, 11),
@@ -157,8 +156,7 @@ def _fires(scheduler: Scheduler, wanted: Filter | None) -> Iterator[UpcomingFire
     )
     if len(names) <= _MOST_NAMED:
         return merge(*(_readable(scheduler, name) for name in names), key=lambda fire: fire.due_at)
-    looked_at = islice(scheduler.next_fires(), _MOST_SEARCHED)
-    return (fire for fire in looked_at if wanted.matches_name(fire.schedule))
+    return scheduler.next_fires(matches=wanted.matches_name)
 
 
 def _readable(scheduler: Scheduler, name: str) -> Iterator[UpcomingFire]:

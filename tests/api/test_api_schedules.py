@@ -499,6 +499,21 @@ def test_many_schedules_fires_are_those_of_each_one_merged(scheduler: Scheduler)
     assert {fire for fire in shown if fire.due_at < last_at} == before_last
 
 
+def test_the_fires_of_schedules_whose_names_match_are_those_of_each_one_merged(
+    scheduler: Scheduler,
+) -> None:
+    for number in range(130):
+        scheduler.add(make_spec(f"s{number:03d}", f"every {number % 40 + 1}m"))
+    names = [f"s{number:03d}" for number in range(0, 130, 10)]
+    each = [list(islice(scheduler.next_fires(name), 100)) for name in names]
+
+    shown = list(islice(scheduler.next_fires(matches=lambda name: name.endswith("0")), 100))
+
+    merged = sorted((fire for fires in each for fire in fires), key=lambda fire: fire.due_at)
+    assert [fire.due_at for fire in shown] == [fire.due_at for fire in merged[:100]]
+    assert {fire.schedule for fire in shown} <= set(names)
+
+
 def test_fires_come_in_order_where_jitter_is_longer_than_the_interval(scheduler: Scheduler) -> None:
     scheduler.add(make_spec("probe", "every 1m", jitter_s=1800))
 
