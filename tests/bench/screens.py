@@ -44,6 +44,7 @@ class Screen:
 
     def press(self, key: bytes, *texts: bytes) -> float:
         """Seconds from a key until a frame is whole that holds these."""
+        self.rest(0.0)  # What was drawn before it is no effect of it.
         began = time.perf_counter()
         os.write(self._terminal, key)
         self.see(*texts)
