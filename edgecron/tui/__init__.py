@@ -12,7 +12,7 @@
     lines.py      lists of any length; spans.py: single lines of text in looks
     schedules.py upcoming.py runs.py     what the lists show, and how it is read
     overview.py   engines and what is active, for the status line
-    looks.py      looks, glyphs, themes
+    looks.py      looks, glyphs, themes; painted.py: widgets that draw in looks
     keys.py       the keys of actions, as the configuration has them
     about.py      what is under the cursor, in one line
     coming.py     the next hours as a bar; week.py: how busy the coming week is

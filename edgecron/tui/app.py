@@ -89,14 +89,16 @@ class Dashboard(EngineRunning):
         found = super().get_css_variables()
         text, ground, primary = (found[name] for name in ("foreground", "background", "primary"))
         if any(color.startswith("ansi") for color in (text, ground, primary)):
-            return _TERMINAL_COLORS | found
+            self.theme_variables = _TERMINAL_COLORS | found
+            return self.theme_variables
         back = Color.parse(ground)
         blends = {"muted": (text, 0.4), "faint": (text, 0.65)}
         blends |= {f"heat{n}": (primary, 1 - n / 4) for n in range(1, 5)}
         made = {
             name: Color.parse(color).blend(back, part).hex for name, (color, part) in blends.items()
         }
-        return made | found
+        self.theme_variables = made | found
+        return self.theme_variables
 
     def on_mount(self) -> None:
         self.open_desks()

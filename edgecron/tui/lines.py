@@ -16,7 +16,7 @@ from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
 from edgecron.tui.bindings import bindings
-from edgecron.tui.looks import LOOKS
+from edgecron.tui.painted import Painted
 from edgecron.words.letters import display_width, fit
 
 # Where the nearest time is at least so far away, lines are looked at so often: a distance is told
@@ -127,16 +127,13 @@ def last_of(spans: Sequence[Span], room: int) -> list[Span]:
     return shown
 
 
-class LineView(ScrollView, can_focus=True):
+class LineView(Painted, ScrollView, can_focus=True):
     """Shows a source: with a cursor, marks, and keys and wheel to move.
 
     The cursor stays on its line when others come or go; on the first line it stays on the first.
+    `is_led`: another widget has the focus, and moves the cursor.
     """
 
-    COMPONENT_CLASSES: ClassVar[set[str]] = {
-        *(f"look--{name}" for name in LOOKS),
-        *("line--cursor", "line--cursor-blurred", "line--marked", "line--heading"),
-    }
     BINDINGS: ClassVar[list[BindingType]] = bindings(
         "up", "down", "page_up", "page_down", "top", "bottom", "open", "mark", "mark_all"
     )
@@ -170,9 +167,16 @@ class LineView(ScrollView, can_focus=True):
             self.column = column
 
     def __init__(
-        self, source: Source, columns: Sequence[Column], *, id: str, empty: str = ""
+        self,
+        source: Source,
+        columns: Sequence[Column],
+        *,
+        id: str,
+        empty: str = "",
+        is_led: bool = False,
     ) -> None:
         super().__init__(id=id)
+        self._is_led = is_led
         self.source = source
         self.columns = tuple(columns)
         self.empty = empty
@@ -291,18 +295,19 @@ class LineView(ScrollView, can_focus=True):
         index = self.scroll_offset.y + y - 1
         if index >= self.source.count:
             words = self.empty if index == 0 and self._is_known else ""
-            style = base + self._look("dim")
+            style = base + self.look("dim")
             return Strip([Segment(fit(f" {words}", width), style)], width)
         line = self._drawn[y - 1] = self.source.line(index)
         if index == self.cursor:
-            name = "line--cursor" if self.has_focus else "line--cursor-blurred"
-            base = base + self.get_component_rich_style(name, partial=True)
+            base = base + self.look(
+                "cursor" if self.has_focus or self._is_led else "cursor-blurred"
+            )
         if line is None:
-            return Strip([Segment(fit(" …", width), base + self._look("dim"))], width)
+            return Strip([Segment(fit(" …", width), base + self.look("dim"))], width)
         is_marked = line.key in self.marked
         if is_marked:
-            base = base + self.get_component_rich_style("line--marked", partial=True)
-        segments = [Segment("▌" if is_marked else " ", base + self._look("accent"))]
+            base = base + self.look("marked")
+        segments = [Segment("▌" if is_marked else " ", base + self.look("accent"))]
         segments += self._segments(line.cells, base)
         return Strip(segments).adjust_cell_length(width, base)
 
@@ -325,11 +330,11 @@ class LineView(ScrollView, can_focus=True):
             cell = last_of(cell, room) if column.keeps_end else first_of(cell, room)
             used = room
         blank = Segment(" " * (room - used), base)
-        spans = [Segment(text, base + self._look(look)) for text, look in cell]
+        spans = [Segment(text, base + self.look(look)) for text, look in cell]
         return [blank, *spans] if column.is_right else [*spans, blank]
 
     def _heading(self, width: int, base: Style) -> Strip:
-        style = base + self.get_component_rich_style("line--heading", partial=True)
+        style = base + self.look("heading")
         cells = []
         for at, column in enumerate(self.columns):
             title = column.title
@@ -338,11 +343,6 @@ class LineView(ScrollView, can_focus=True):
             cells.append(((title, ""),))
         segments = [Segment(" ", style), *self._segments(cells, style)]
         return Strip(segments).adjust_cell_length(width, style)
-
-    def _look(self, name: str) -> Style:
-        if not name:
-            return Style.null()
-        return self.get_component_rich_style(f"look--{name}", partial=True)
 
     # What moves it.
 

@@ -5,25 +5,46 @@ A look is a colour by its meaning; it is never told by colour alone, a glyph or 
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from textual.theme import Theme
 
-LOOKS = (
-    "dim",
-    "faint",
-    "bold",
-    "accent",
-    "good",
-    "bad",
-    "warn",
-    "busy",
-    "wait",
-    "left",
-    "tab",
-    "heat1",
-    "heat2",
-    "heat3",
-    "heat4",
-)
+
+class Look(NamedTuple):
+    """How text looks: what it is drawn in, by the names of a theme's variables; "" leaves as it is.
+
+    `style` is text as `bold reverse`, or the name of a variable after a `$`.
+    """
+
+    color: str = ""
+    style: str = ""
+    background: str = ""
+
+
+LOOKS: dict[str, Look] = {
+    "dim": Look("muted"),
+    "faint": Look("faint"),
+    "bold": Look(style="bold"),
+    "accent": Look("primary"),
+    "good": Look("success"),
+    "bad": Look("error"),
+    "warn": Look("warning"),
+    "busy": Look("secondary", "bold"),
+    "wait": Look("primary"),
+    "left": Look("muted"),
+    "tab": Look("primary", "bold reverse"),
+    "heat1": Look("heat1"),
+    "heat2": Look("heat2"),
+    "heat3": Look("heat3"),
+    "heat4": Look("heat4"),
+    # Of whole lines.
+    "heading": Look("muted"),
+    "marked": Look(style="italic"),
+    "cursor": Look(
+        "block-cursor-foreground", "$block-cursor-text-style", "block-cursor-background"
+    ),
+    "cursor-blurred": Look(background="panel"),
+}
 
 # Glyph and look of each status: narrow letters that every terminal font has.
 STATUS_GLYPHS: dict[str, tuple[str, str]] = {

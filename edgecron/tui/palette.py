@@ -158,6 +158,7 @@ class Palette(ModalScreen[Item | None]):
                 _COLUMNS,
                 id="items",
                 empty="nothing is called like that",
+                is_led=True,
             )
 
     def on_mount(self) -> None:

@@ -3,25 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar
 
 from rich.segment import Segment
 from rich.style import Style
 from textual.strip import Strip
-from textual.widget import Widget
 
 from edgecron.tui.lines import Span
-from edgecron.tui.looks import LOOKS
+from edgecron.tui.painted import Painted
 from edgecron.words.letters import display_width, fit
 
 
-class SpanLine(Widget):
+class SpanLine(Painted):
     """Lines of spans, one to a line; where a line has no room its end is cut.
 
     A look may be `look@action`: a click on it is that action of the screen.
     """
 
-    COMPONENT_CLASSES: ClassVar[set[str]] = {f"look--{name}" for name in LOOKS}
     DEFAULT_CSS = "SpanLine { height: 1; width: 1fr; }"
 
     def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:
@@ -55,11 +52,11 @@ class SpanLine(Widget):
             if room <= 0:
                 break
             shown = fit(text, room) if display_width(text) > room else text
-            segments.append(Segment(shown, base + self._look(look)))
+            segments.append(Segment(shown, base + self._span_look(look)))
             room -= display_width(shown)
         return segments
 
-    def _look(self, name: str) -> Style:
+    def _span_look(self, name: str) -> Style:
         name, _, action = name.partition("@")
-        style = self.get_component_rich_style(f"look--{name}", partial=True) if name else Style()
+        style = self.look(name)
         return style + Style.from_meta({"@click": action}) if action else style
