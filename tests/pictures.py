@@ -18,10 +18,9 @@ from typing import NamedTuple
 
 if __name__ == "__main__":  # Nothing but pytest knows where the tests' own modules are.
     sys.path.insert(0, str(Path(__file__).parent))
-    sys.path.insert(0, str(Path(__file__).parent / "tui"))
     os.environ["EDGECRON_CONFIG"] = "none"
 
-from pilot import on_screen
+from tui.pilot import on_screen
 
 from support.scene import make_scene
 

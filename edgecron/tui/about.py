@@ -9,14 +9,12 @@ from edgecron.errors import InvalidInput, NotFound
 from edgecron.model import Execution
 from edgecron.safetext import clean
 from edgecron.tui.lines import Span
-from edgecron.words.phrases import job_words, next_sentence
+from edgecron.words.phrases import job_words
 from edgecron.words.reasons import run_sentence
 
 
-def schedule_spans(
-    scheduler: Scheduler, name: str, *, zone: tzinfo, now: datetime
-) -> tuple[Span, ...]:
-    """When a schedule runs and what, and when next; nothing of one that has gone meanwhile."""
+def schedule_spans(scheduler: Scheduler, name: str) -> tuple[Span, ...]:
+    """When a schedule runs, and what; nothing of one that has gone meanwhile."""
     from edgecron.triggers import describe
 
     try:
@@ -31,8 +29,6 @@ def schedule_spans(
         return ((clean(error.message), "bad"),)
     return (
         (clean(words), ""),
-        ("  ·  ", "faint"),
-        (clean(next_sentence(schedule, zone=zone, now=now)), "dim"),
         ("  ·  ", "faint"),
         (clean(job_words(schedule.spec)), "dim"),
     )

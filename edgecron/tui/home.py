@@ -22,9 +22,9 @@ from edgecron.tui.chosen import Chosen
 from edgecron.tui.coming import ComingView
 from edgecron.tui.footer import KeyLine
 from edgecron.tui.lines import LineView, Span
-from edgecron.tui.overview import Overview, overview_spans, read_overview
+from edgecron.tui.overview import Overview, overview_parts, read_overview
 from edgecron.tui.panefoot import PaneFoot
-from edgecron.tui.spans import SpanLine
+from edgecron.tui.spans import SpanLine, whole_parts
 from edgecron.tui.week import WeekView
 from edgecron.words.letters import folded
 from edgecron.words.phrases import error_words
@@ -34,6 +34,7 @@ _MOST_BANNER = 3  # lines
 _ENGINES_S = 10.0  # an engine that died commits nothing: it is looked for
 _LONGEST_S = 60.0
 _CLOSER_S = 0.08
+_NARROW = 50  # columns, in which the name of the program gives way to those of the views
 _PANES = ("schedules", "upcoming", "runs")
 
 
@@ -143,11 +144,13 @@ class HomeScreen(ActingScreen[None]):
         """Show how far things are by now, and again when that reads otherwise."""
         pace_s = _LONGEST_S
         if self._overview is not None:
-            app = self.app
-            left, right = overview_spans(
-                self._overview, now=app.now(), zone=app.zone, own_pid=app.engine_pid
+            line = self.query_one("#status", SpanLine)
+            parts, right = overview_parts(
+                self._overview, now=self.app.now(), own_pid=self.app.engine_pid
             )
-            self.query_one("#status", SpanLine).show([(" ", ""), *left], right=[*right, (" ", "")])
+            line.show(
+                [(" ", ""), *whole_parts(parts, line.size.width - 2)], right=[*right, (" ", "")]
+            )
         for view in self.query(LineView):
             if view.region:
                 pace_s = min(pace_s, view.tick())
@@ -204,15 +207,22 @@ class HomeScreen(ActingScreen[None]):
                 name = self.upcoming.coming.fires[view.cursor].schedule
             self.ask(
                 "about",
-                lambda scheduler: schedule_spans(scheduler, name, zone=zone, now=now),
+                lambda scheduler: schedule_spans(scheduler, name),
                 self._show_about,
             )
 
     def _show_about(self, spans: Sequence[Span]) -> None:
         self.query_one("#closer", SpanLine).show([(" ", ""), *spans])
 
+    def on_resize(self) -> None:
+        name = next((name for name in _PANES if self.has_class(f"-{name}")), None)
+        if name is not None:
+            self._show_tabs(name)
+        self._tick()
+
     def _show_tabs(self, current: str) -> None:
-        spans: list[Span] = [(" edgecron ", "bold"), ("  ", "")]
+        is_narrow = self.size.width < _NARROW
+        spans: list[Span] = [] if is_narrow else [(" edgecron ", "bold"), ("  ", "")]
         for number, name in enumerate(_PANES, 1):
             look = "tab" if name == current else "dim"
             spans.append((f" {number} {name.capitalize()} ", f"{look}@screen.{name}"))

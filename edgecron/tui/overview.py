@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from datetime import datetime, tzinfo
+from datetime import datetime
 from pathlib import Path
 from typing import NamedTuple
 
@@ -12,7 +12,8 @@ from edgecron.engine.health import EngineHealth
 from edgecron.model import COMMAND_QUEUE, Execution, Status
 from edgecron.safetext import clean
 from edgecron.tui.lines import Span
-from edgecron.words.phrases import count_words, size_words, status_words
+from edgecron.tui.looks import STATUS_GLYPHS
+from edgecron.words.phrases import count_words, size_words
 from edgecron.words.times import distance
 
 
@@ -65,44 +66,51 @@ def read_overview(scheduler: Scheduler) -> Overview:
     )
 
 
-def overview_spans(
-    found: Overview, *, now: datetime, zone: tzinfo, own_pid: int | None = None
-) -> tuple[list[Span], list[Span]]:
-    """The status line: what is on its left, and what is at its right end; `own_pid` is that of
-    the engine that runs from here."""
-    spans = _engine_spans(found, own_pid=own_pid)
-    spans += [("   ", ""), (f"{found.running} running", "busy" if found.running else "dim")]
+Part = tuple[Span, ...]  # of a line: shown whole, or left out
+
+
+def overview_parts(
+    found: Overview, *, now: datetime, own_pid: int | None = None
+) -> tuple[list[Part], Part]:
+    """The status line: what is on its left, the most important first, and what is at its right
+    end. `own_pid` is that of the engine that runs from here."""
     waiting = found.queued - found.owed
-    spans += [("  ", ""), (f"{waiting} queued", "wait" if waiting else "dim")]
+    parts: list[Part] = [
+        *_engine_parts(found, own_pid=own_pid),
+        ((f"{found.running} running", "busy" if found.running else "dim"),),
+        ((f"{waiting} queued", "wait" if waiting else "dim"),),
+    ]
     if found.owed:
-        spans += [("  ", ""), (f"{found.owed} owed", "warn")]
+        parts.append(((f"{found.owed} owed", "warn"),))
     if found.broken:
-        spans += [("  ", ""), (f"✗ {found.broken} broken", "bad")]
+        parts.append(((f"✗ {found.broken} broken", "bad"),))
     if not found.is_clock_trusted:
-        spans += [("  ", ""), ("! clock not trusted", "bad")]
+        parts.append((("! clock not trusted", "bad"),))
     failure = found.last_failure
     if failure is not None:
         when = distance(failure.finished_at or failure.plan_at, now)
-        words = f"{clean(failure.schedule)} {status_words(failure)} {when}"
-        spans += [("   ✗ ", "bad"), (words, "dim")]
+        glyph, look = STATUS_GLYPHS[failure.status.value]
+        parts.append(((f"{glyph} ", look), (f"{clean(failure.schedule)} {when}", "dim")))
     size = size_words(found.database_bytes + found.wal_bytes)
-    return spans, [(clean(_short(found.path)), "dim"), (f"  {size}", "dim")]
+    return parts, ((f"{clean(_short(found.path))}  {size}", "dim"),)
 
 
-def _engine_spans(found: Overview, *, own_pid: int | None) -> list[Span]:
-    spans: list[Span] = []
+def _engine_parts(found: Overview, *, own_pid: int | None) -> list[Part]:
+    parts: list[Part] = []
     if found.alive:
         count = len(found.alive)
-        spans += [("● ", "good"), (count_words(count, "engine"), "")]
-        if own_pid in found.alive:
-            spans += [(", ours" if count == 1 else ", one ours", "good")]
+        words: Part = (("● ", "good"), (count_words(count, "engine"), ""))
+        is_ours = own_pid in found.alive
+        parts.append(
+            (*words, (", ours" if count == 1 else ", one ours", "good")) if is_ours else words
+        )
     else:
-        spans += [("○ no engine", "bad")]
+        parts.append((("○ no engine", "bad"),))
     if found.stalled:
-        spans += [("  ", ""), (f"! {found.stalled} stalled", "warn")]
+        parts.append(((f"! {found.stalled} stalled", "warn"),))
     if found.gone:
-        spans += [("  ", ""), (f"✗ {found.gone} gone", "warn")]
-    return spans
+        parts.append(((f"✗ {found.gone} gone", "warn"),))
+    return parts
 
 
 def _short(path: Path) -> str:

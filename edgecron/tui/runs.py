@@ -35,12 +35,12 @@ _Ask = Callable[[Callable[[Scheduler], _Found], Callable[[_Found], None]], None]
 
 COLUMNS = (
     Column("", 1, 1),
-    Column("STATUS", 8, 11, drop=3),
+    Column("STATUS", 8, 11, drop=4),
     Column("SCHEDULE", 12, 26, share=2),
     Column("STARTED", 12, 12),
-    Column("TOOK", 9, 12, is_right=True),
-    Column("NOTE", 12, 30, share=3, drop=2),
-    Column("RUN", 5, 9, drop=1, is_right=True),
+    Column("TOOK", 9, 12, drop=1, is_right=True),
+    Column("NOTE", 12, 30, share=3, drop=3),
+    Column("RUN", 5, 9, drop=2, is_right=True),
 )
 _NAME = 2  # the column that all runs of one schedule have alike
 HISTORY_COLUMNS = COLUMNS[:_NAME] + COLUMNS[_NAME + 1 :]

@@ -33,7 +33,7 @@ COLUMNS = (
     Column("WHEN", 9, 22, share=2, drop=2),
     Column("NEXT", 10, 11),
     Column("", 12, 12, drop=4),
-    Column("LAST", 13, 13),
+    Column("LAST", 13, 13, drop=1),
     Column("HISTORY", 8, _SPARKS, drop=3, keeps_end=True),
     Column("RUNS", 4, 7, drop=5, is_right=True),
 )

@@ -12,6 +12,23 @@ from edgecron.tui.lines import Span
 from edgecron.tui.painted import Painted
 from edgecron.words.letters import display_width, fit
 
+_GAP = "   "
+
+
+def whole_parts(parts: Sequence[Sequence[Span]], width: int) -> list[Span]:
+    """Parts with gaps between them, as many as fit as a whole; the first one comes in any case."""
+    spans: list[Span] = []
+    room = width
+    for part in parts:
+        room -= sum(display_width(text) for text, _ in part)
+        if spans and room < len(_GAP):
+            break
+        if spans:
+            spans.append((_GAP, ""))
+            room -= len(_GAP)
+        spans += part
+    return spans
+
 
 class SpanLine(Painted):
     """Lines of spans, one to a line; where a line has no room its end is cut.

@@ -1,0 +1,111 @@
+"""The first screen: three views of one truth, at any size, in any theme."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterator
+from pathlib import Path
+
+import pytest
+from textual.color import Color
+from tui.pilot import Seen, watch
+from tui.snapshots import check_screen
+
+from edgecron.tui.lines import LineView
+from edgecron.tui.looks import DARK, LIGHT, LOOKS
+from support.scene import Scene, make_scene
+
+SIZES = ((40, 10), (80, 24), (120, 30), (160, 48))
+_LEGIBLE = 4.5  # contrast of text to its ground, as WCAG 2 AA has it
+_VISIBLE = 3.0  # of what is large, or is told besides
+
+
+@pytest.fixture
+def scene(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Scene]:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    with make_scene(tmp_path / "edgecron.db") as scene:
+        yield scene
+
+
+def look_at(scene: Scene, story: Callable[[Seen], Awaitable[None]], **options: object) -> None:
+    watch(story, scene.path, scene.clock, **options)
+
+
+@pytest.mark.parametrize("size", SIZES, ids=lambda size: f"{size[0]}x{size[1]}")
+@pytest.mark.parametrize(
+    ("name", "key"), [("schedules", "1"), ("upcoming", "2"), ("runs", "3")], ids=["1", "2", "3"]
+)
+def test_it_looks_as_it_was_drawn(scene: Scene, size: tuple[int, int], name: str, key: str) -> None:
+    async def story(seen: Seen) -> None:
+        await seen.press(key, "j")
+        check_screen(seen.lines(), f"home-{name}-{size[0]}x{size[1]}")
+
+    look_at(scene, story, size=size)
+
+
+@pytest.mark.parametrize("theme", [DARK.name, LIGHT.name])
+def test_every_look_can_be_read_on_its_ground(scene: Scene, theme: str) -> None:
+    poor: list[str] = []
+
+    async def story(seen: Seen) -> None:
+        view = seen.app.screen.query_one("#schedules", LineView)
+        grounds = {
+            "": view.rich_style.bgcolor,
+            "cursor": view.get_component_rich_style("line--cursor", partial=True).bgcolor,
+            "cursor, elsewhere": view.get_component_rich_style(
+                "line--cursor-blurred", partial=True
+            ).bgcolor,
+        }
+        for look in LOOKS:
+            color = view.get_component_rich_style(f"look--{look}", partial=True).color
+            for name, ground in grounds.items():
+                if color is None or ground is None:
+                    continue
+                least = _VISIBLE if look in ("faint", "left") or name else _LEGIBLE
+                if look.startswith("heat") or look == "faint":
+                    continue  # A shade says how much, beside a letter that does.
+                found = contrast(Color.from_rich_color(color), Color.from_rich_color(ground))
+                if found < least:
+                    poor.append(f"{look} on {name or 'the ground'}: {found:.1f}")
+
+    look_at(scene, story, theme=theme)
+
+    assert poor == []
+
+
+def contrast(one: Color, other: Color) -> float:
+    """By WCAG 2.1, relative luminance."""
+    lighter, darker = sorted((_luminance(one), _luminance(other)), reverse=True)
+    return (lighter + 0.05) / (darker + 0.05)
+
+
+def _luminance(color: Color) -> float:
+    parts = [
+        part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4
+        for part in color.normalized
+    ]
+    return 0.2126 * parts[0] + 0.7152 * parts[1] + 0.0722 * parts[2]
+
+
+def test_the_line_below_tells_more_of_what_is_under_the_cursor(scene: Scene) -> None:
+    async def story(seen: Seen) -> None:
+        await seen.pilot.pause(0.2)
+        await seen.settle()
+        assert "at 02:00 every day" in seen.text()
+
+        await seen.press("3")
+        await seen.pilot.pause(0.2)
+        await seen.settle()
+        assert "because 14:32:00 was its time of 'every 1m'" in seen.text()
+
+    look_at(scene, story, size=(120, 30))
+
+
+def test_no_line_is_wider_than_the_screen_at_any_width(scene: Scene) -> None:
+    async def story(seen: Seen) -> None:
+        for width in (40, 47, 61, 79, 99, 139, 141, 200):
+            await seen.pilot.resize_terminal(width, 24)
+            await seen.settle()
+            for line in seen.lines():
+                assert len(line) <= width
+
+    look_at(scene, story)
