@@ -38,27 +38,26 @@ _FILTERS = (
     ("!status:success", "what is not so; of several terms all must hold"),
 )
 _LEAST_KEYS = 10
-_GAP = "   "
+_GAP = "  "
 
 
 def help_lines(labels: Mapping[str, tuple[str, ...]]) -> list[list[Span]]:
     """Headings, keys and what they do."""
     lines: list[list[Span]] = []
-    widths = [display_width("  ".join(labels[action])) for action in ACTIONS]
-    widths += [display_width(example) for example, _ in _FILTERS]
-    width = max(_LEAST_KEYS, *widths)
+    width = max(_LEAST_KEYS, *(display_width("  ".join(labels[action])) for action in ACTIONS))
+    example_width = max(display_width(example) for example, _ in _FILTERS)
     for place, actions in _PLACES.items():
         lines += [[], [(place, "bold")]]
         for action in actions:
             keys = "  ".join(labels[action])
             lines.append([_key(keys or "no key", width), (_GAP, ""), (ACTIONS[action].help, "")])
     lines += [[], [("What a filter may say", "bold")]]
-    lines += [[_key(text, width), (_GAP, ""), (words, "")] for text, words in _FILTERS]
+    lines += [[_key(text, example_width), (_GAP, ""), (words, "")] for text, words in _FILTERS]
     return lines[1:]
 
 
 def _key(text: str, width: int) -> Span:
-    return (f"  {fit(text, width)}", "accent" if text != "no key" else "dim")
+    return (f" {fit(text, width)}", "accent" if text != "no key" else "dim")
 
 
 class Help(ModalScreen[None]):
@@ -67,7 +66,7 @@ class Help(ModalScreen[None]):
     DEFAULT_CSS = """
     Help { align: center middle; }
     Help #box {
-        width: 84; max-width: 96%; height: auto; padding: 0 1;
+        width: 84; max-width: 98%; height: auto; padding: 0 1;
         border: round $border; border-title-color: $primary; background: $surface;
         border-subtitle-color: $muted;
     }

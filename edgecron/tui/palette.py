@@ -16,6 +16,7 @@ from edgecron.api import Scheduler
 from edgecron.config.actions import ACTIONS
 from edgecron.safetext import clean
 from edgecron.tui.inputs import LineInput
+from edgecron.tui.keys import IN_OUTPUT
 from edgecron.tui.lines import Column, Line, LineView
 from edgecron.tui.ranking import rank_of
 from edgecron.tui.spans import SpanLine
@@ -23,6 +24,7 @@ from edgecron.tui.spans import SpanLine
 _MOST_NAMES = 24
 _PAUSE_S = 0.06  # after the last letter, before names are looked for
 
+_THERE = "; in output: "
 _GO_TO = "go to schedule "
 _COLUMNS = (
     Column("ACTION", 14, 14),
@@ -44,8 +46,9 @@ class Item(NamedTuple):
 class _Items:
     """What the palette lists."""
 
-    def __init__(self, labels: Mapping[str, tuple[str, ...]]) -> None:
+    def __init__(self, labels: Mapping[str, tuple[str, ...]], *, in_output: bool) -> None:
         self._labels = labels
+        self._in_output = in_output
         self.items: Sequence[Item] = ()
 
     @property
@@ -60,7 +63,7 @@ class _Items:
                 cells=((("go to schedule", "dim"),), ((clean(item.schedule), "bold"),), ()),
             )
         name, keys = item.action.replace("_", " "), " ".join(self._labels[item.action])
-        words = ACTIONS[item.action].help
+        words = help_of(item.action, in_output=self._in_output)
         return Line(key=index, cells=(((name, "bold"),), ((words, ""),), ((keys, "accent"),)))
 
     def index_of(self, key: int) -> int | None:
@@ -74,6 +77,12 @@ class _Items:
 
     def nearest_s(self, first: int, last: int) -> float:
         return inf
+
+
+def help_of(action: str, *, in_output: bool) -> str:
+    """What an action does where one is."""
+    here, _, there = ACTIONS[action].help.partition(_THERE)
+    return there if there and in_output else here
 
 
 def items_like(actions: Sequence[str], names: Sequence[str], text: str) -> list[Item]:
@@ -142,7 +151,7 @@ class Palette(ModalScreen[Item | None]):
     ) -> None:
         super().__init__()
         self._actions = actions
-        self._source = _Items(labels)
+        self._source = _Items(labels, in_output=not IN_OUTPUT.isdisjoint(actions))
         self._find = find
         self._timer: Timer | None = None
 

@@ -1,0 +1,82 @@
+"""What questions, the filter line, the palette and help look like, over a small home server."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pilot import Seen, watch
+from snapshots import check_screen
+
+from edgecron.model import Status
+from edgecron.tui.dialogs import Dialog
+from support.scene import Scene, make_scene
+
+SIZES = [(80, 24), (160, 48)]
+
+
+@pytest.fixture
+def scene(tmp_path: Path) -> Iterator[Scene]:
+    with make_scene(tmp_path / "edgecron.db") as scene:
+        yield scene
+
+
+def shown(seen: Seen) -> list[str]:
+    """The box that asks, or else the list that is filtered."""
+    boxes = [*seen.app.screen.query("#box"), *seen.app.screen.query(".pane:focus-within")]
+    region = boxes[0].region
+    return [
+        line[region.x : region.right].rstrip() for line in seen.lines()[region.y : region.bottom]
+    ]
+
+
+# Keys, and what is written after them.
+QUESTIONS: dict[str, tuple[tuple[str, ...], str, str]] = {
+    "pause": (("p",), "tomorrow 09:00", "in 18 h"),
+    "move": (("m",), "in 20 parsecs", "✗ "),
+    "remove": (("d",), "", "the history stays"),
+    "remove-marked": (("asterisk", "d"), "", "to remove them"),
+    "backfill": (("b",), "2026-11-01", "Backfill"),
+    "filter": (("3", "slash"), "status:failed,interrupted", "matches"),
+    "filter-wrong": (("slash",), "stat:x", "✗ "),
+    "palette": (("colon",), "", "ACTION"),
+    "palette-backup": (("colon",), "back", "verify-backup"),
+    "help": (("question_mark",), "", "Moving"),
+}
+
+
+@pytest.mark.parametrize("size", SIZES, ids=lambda size: f"{size[0]}x{size[1]}")
+@pytest.mark.parametrize("name", QUESTIONS)
+def test_what_is_asked_is_seen_as_a_whole(scene: Scene, name: str, size: tuple[int, int]) -> None:
+    keys, text, awaited = QUESTIONS[name]
+
+    async def story(seen: Seen) -> None:
+        await seen.press(*keys)
+        await seen.write(text)
+        await seen.until(lambda: awaited in seen.text())
+        await seen.settle()
+
+        check_screen(shown(seen), f"{name}-{size[0]}x{size[1]}")
+
+    watch(story, scene.path, scene.clock, size=size)
+
+
+def test_before_a_running_run_is_ended_it_is_asked(scene: Scene) -> None:
+    async def story(seen: Seen) -> None:
+        await seen.press("3", "slash")
+        await seen.write("status:running")
+        await seen.until(lambda: "1 match\n" in seen.text())
+        await seen.press("enter", "x")
+        assert "End run 1673 of backup-photos?" in seen.text()
+        assert isinstance(seen.app.screen, Dialog)
+        assert seen.app.screen.has_class("-danger")
+        await seen.press("n")
+
+        assert not isinstance(seen.app.screen, Dialog)
+
+    watch(story, scene.path, scene.clock)
+
+    with scene.scheduler() as scheduler:
+        assert scheduler.execution(1673).status is Status.RUNNING
+        assert scheduler.execution(1673).cancel_requested_at is None
