@@ -4,11 +4,15 @@
     edgecron --db /var/lib/app/app.db tui
     edgecron tui --engine                   and run what is due, until it is left
     edgecron tui --plain                    as lines and a prompt, for screen readers
+    edgecron tui --web                      in a browser, on this machine alone
 
 Its keys are named at the bottom, and ? explains all of them. It reads the database itself, so it
 works with no engine alive. Leaving it leaves engines and runs alone; an engine that was started
 from it ends with it, and what that runs goes on. Colours are those of `dashboard.theme` in the
 configuration, keys those of [dashboard.keys]: see `config show dashboard`.
+
+In a browser it needs textual-serve: pip install 'edgecron[web]'. There is no password: whoever can
+open the page can do what you can.
 """
 
 from __future__ import annotations
@@ -16,6 +20,8 @@ from __future__ import annotations
 import os
 import sys
 from argparse import ArgumentParser, Namespace
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING
 
 from edgecron.cli.session import Session
@@ -24,11 +30,12 @@ if TYPE_CHECKING:
     from edgecron.tui.app import Dashboard
 
 LIVES_LONG = True
-USAGE = "[--engine] [--plain]"
+USAGE = "[--engine] [--plain] [--web [HOST:]PORT]"
 # For who holds the database locked: then a banner tells of it, and it is tried again; what is to
 # be written has a banner while it waits, and is given up.
 _READ_WAIT_S = 1.5
 _WRITE_WAIT_S = 15.0
+_WEB = "127.0.0.1:8000"
 _DRIVER = "TEXTUAL_DRIVER"  # who sets it draws elsewhere than on a terminal, as in a browser
 
 
@@ -37,9 +44,24 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--plain", action="store_true", help="lines and a prompt, nothing is drawn over"
     )
+    parser.add_argument(
+        "--web",
+        nargs="?",
+        const=_WEB,
+        metavar="[HOST:]PORT",
+        help=f"in a browser, at {_WEB} unless told",
+    )
 
 
 def run(cli: Session, args: Namespace) -> int:
+    if args.plain and args.web is not None:
+        from edgecron.errors import UsageError
+
+        raise UsageError("--plain and --web are both given, and each is another dashboard")
+    if args.web is not None:
+        from edgecron.cli.webserving import serve_in_browser
+
+        return serve_in_browser(cli, args.web, starts_engine=args.engine)
     if args.plain:
         from edgecron.cli.plain import run_plain
 
@@ -50,16 +72,38 @@ def run(cli: Session, args: Namespace) -> int:
     unfit = None if is_elsewhere else find_unfit()
     if unfit is not None:
         raise unfit
-    is_colored = cli.use_color(sys.stderr)
+    is_colored = _is_colored(cli, is_elsewhere=is_elsewhere)
     if not is_colored:
         os.environ["NO_COLOR"] = "1"  # What is started from here, as $PAGER, has none either.
     dashboard = _dashboard(
         cli, starts_engine=args.engine, is_colored=is_colored, is_elsewhere=is_elsewhere
     )
-    dashboard.run()
+    with _while_somebody_looks(dashboard) if is_elsewhere else nullcontext():
+        dashboard.run()
     if dashboard.crash is not None:
         return _tell_crash(cli, dashboard.crash)
     return dashboard.return_code or 0
+
+
+def _is_colored(cli: Session, *, is_elsewhere: bool) -> bool:
+    """Whether to draw in colours; elsewhere there is no terminal that could tell."""
+    if is_elsewhere and cli.config().find("color") is None:
+        return not os.environ.get("NO_COLOR")
+    return cli.setting("color") != "never" if is_elsewhere else cli.use_color(sys.stderr)
+
+
+@contextmanager
+def _while_somebody_looks(dashboard: Dashboard) -> Iterator[None]:
+    """End a dashboard whose server has gone without a word: nobody else would."""
+    from edgecron.tui.terminal import HangUpWatch
+
+    watch = HangUpWatch(
+        sys.stdout.fileno(), gone=lambda: dashboard.deliver(lambda: dashboard.exit())
+    )
+    try:
+        yield
+    finally:
+        watch.close()
 
 
 def _dashboard(

@@ -35,9 +35,10 @@ def theme_of(config: Config, environment: Mapping[str, str], *, is_colored: bool
 def fitting_theme(environment: Mapping[str, str]) -> str:
     """The theme that fits what a terminal says of itself."""
     term = environment.get("TERM", "")
-    has_many = environment.get("COLORTERM", "").lower() in _MANY or any(
-        part in term for part in ("256color", "kitty", "direct", "ghostty", "alacritty")
-    )
+    has_many = any(
+        environment.get(name, "").lower() in _MANY
+        for name in ("COLORTERM", "TEXTUAL_COLOR_SYSTEM")  # the latter tells of a browser
+    ) or any(part in term for part in ("256color", "kitty", "direct", "ghostty", "alacritty"))
     if not has_many:
         return TERMINAL.name  # Of sixteen colours the terminal's own are the ones that fit.
     ground = environment.get("COLORFGBG", "").rpartition(";")[2]

@@ -1,0 +1,64 @@
+"""`tui --web`: the dashboard served to browsers, until Ctrl-C."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+
+from edgecron.cli.session import Session
+
+
+def serve_in_browser(cli: Session, place: str, *, starts_engine: bool) -> int:
+    """Serve, and say where; an engine, where one is wanted, ends with it.
+
+    Raises UsageError for a place that can't be read, and NotSupported where a package is missing.
+    """
+    import os
+
+    from edgecron.tui.ownengine import engine_environment
+    from edgecron.tui.web import read_place, serve, session_command
+
+    where = read_place(place)
+    command = session_command(cli.database_path(), config_path=cli.config_path, color=cli.color)
+    os.environ.update(engine_environment())  # so that each page finds this very package
+    with ExitStack() as closing:
+
+        def ready() -> None:
+            cli.say(f"edgecron: the dashboard is at {where.url}; Ctrl-C ends it")
+            if where.is_local:
+                cli.say("edgecron: every user of this machine can open it, and there act as you")
+            else:
+                cli.warn(
+                    "there is no password: whoever reaches that address can change every schedule"
+                    " and run commands as you"
+                )
+            if starts_engine:
+                _start_engine(cli, closing)
+
+        serve(where, command, ready=ready)
+    return 0
+
+
+def _start_engine(cli: Session, closing: ExitStack) -> None:
+    from edgecron.tui.ownengine import (
+        OwnEngine,
+        engine_command,
+        engine_environment,
+        find_refusal,
+    )
+
+    def ended(last: str | None) -> None:
+        if last is not None:
+            cli.say(f"edgecron: the engine from here has ended: {last}")
+
+    database = cli.database_path()
+    refusal = find_refusal(database)
+    if refusal is not None:
+        cli.show_error(refusal)
+        return
+    engine = OwnEngine(
+        engine_command(database, config_path=cli.config_path),
+        environment=engine_environment(),
+        ended=ended,
+    )
+    closing.callback(engine.close)
+    cli.say("edgecron: an engine runs from here, and ends with it")

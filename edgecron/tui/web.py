@@ -1,0 +1,126 @@
+"""The dashboard in a browser, through textual-serve: each page is a dashboard process of its own.
+
+Whoever reaches it can do all that this user can, so it is served to this machine alone unless
+another host is named, and to no page of another site: a browser lets those talk to it, too.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import re
+import shlex
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from edgecron.errors import NotSupported, UsageError
+
+_PLACE = re.compile(r"(?:(?P<host>\[[0-9a-fA-F:.]+\]|[^:\[\]/\s]+):)?(?P<port>[0-9]{1,5})")
+_END_S = 5.0  # so long the ends of pages are waited for
+_LOOPBACK = ("127.0.0.1", "localhost", "::1")
+# Nothing is fetched from elsewhere, such as fonts, and no other site shows it in a frame.
+_POLICY = (
+    "default-src 'self'; connect-src 'self' ws: wss:; style-src 'self' 'unsafe-inline';"
+    " script-src 'self' 'unsafe-inline'; img-src 'self' data:; font-src 'self' data:;"
+    " frame-ancestors 'none'"
+)
+
+
+class WebPlace(NamedTuple):
+    """Where it is served. `host` has no brackets."""
+
+    host: str
+    port: int
+
+    @property
+    def is_local(self) -> bool:
+        """Whether this machine alone reaches it."""
+        return self.host in _LOOPBACK or self.host.startswith("127.")
+
+    @property
+    def url(self) -> str:
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"http://{host}:{self.port}"
+
+
+def read_place(text: str) -> WebPlace:
+    """`8080` or `0.0.0.0:8080`. Raises UsageError."""
+    found = _PLACE.fullmatch(text)
+    if found is None or not 0 < int(found["port"]) < 65_536:
+        raise UsageError(
+            f"--web is {text!r}, expected a port or a host and a port",
+            hint="such as --web 8080 or --web 127.0.0.1:8080",
+        )
+    host = (found["host"] or _LOOPBACK[0]).strip("[]")
+    return WebPlace(host, int(found["port"]))
+
+
+def session_command(database: Path, *, config_path: str | None, color: str | None) -> str:
+    """The shell line of the dashboard behind one page."""
+    given = (("--config", config_path), ("--color", color), ("--db", os.fspath(database)))
+    options = [word for name, text in given if text for word in (name, text)]
+    return shlex.join(["exec", sys.executable, "-P", "-m", "edgecron", *options, "tui"])
+
+
+def serve(place: WebPlace, command: str, *, ready: Callable[[], None]) -> None:
+    """Serve until a signal ends it. `ready` is called when pages can be opened.
+
+    Raises NotSupported where textual-serve is missing, and OSError where the place is taken.
+    """
+    try:
+        from aiohttp import web
+        from textual_serve.server import Server
+    except ImportError as error:
+        raise NotSupported(
+            "the dashboard in a browser needs textual-serve, which is not installed",
+            hint="pip install 'edgecron[web]', or pip install textual-serve",
+        ) from error
+    # What goes wrong is logged on stderr; each request is not.
+    logging.basicConfig(level=logging.WARNING)
+    server = Server(command, host=place.host, port=place.port, title="edgecron")
+
+    pages: set[asyncio.Task[Any]] = set()
+
+    async def guarded(request: Any, handler: Callable[[Any], Any]) -> Any:
+        if not may_ask(place, host=request.host, origin=request.headers.get("Origin")):
+            raise web.HTTPForbidden(text="edgecron: not from this place\n")
+        # The page finds the rest of itself by the name by which it was found.
+        server.public_url = f"http://{request.host}"
+        task = asyncio.current_task()
+        if request.path == "/ws" and task is not None:
+            pages.add(task)
+            task.add_done_callback(pages.discard)
+        response = await handler(request)
+        if not response.prepared:
+            response.headers["Content-Security-Policy"] = _POLICY
+        return response
+
+    async def end_pages(_: Any) -> None:
+        for page in pages:
+            page.cancel()
+        if pages:
+            await asyncio.wait(pages, timeout=_END_S)
+
+    async def made() -> Any:
+        application = await server._make_app()
+        application.middlewares.append(web.middleware(guarded))
+        application.on_startup.clear()  # It would show a picture of itself.
+        application.on_shutdown.append(end_pages)
+        return application
+
+    web.run_app(made(), host=place.host, port=place.port, print=lambda *_: ready())
+
+
+def may_ask(place: WebPlace, *, host: str, origin: str | None) -> bool:
+    """Whether a request is meant for us, by what its Host and Origin headers say.
+
+    On this machine alone it must be by one of its own names: any other one is a site's that has
+    pointed its name here. What a page asks must come from a page of ours.
+    """
+    name = re.sub(r":[0-9]+$", "", host).strip("[]").lower()
+    if place.is_local and name not in (*_LOOPBACK, place.host):
+        return False
+    return origin is None or origin.lower() == f"http://{host.lower()}"

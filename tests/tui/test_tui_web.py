@@ -1,0 +1,226 @@
+"""The dashboard in a browser: where it is served, to whom, and what is left when it ends.
+
+What needs textual-serve is skipped where that is not installed, and what needs a browser where
+there is no Chromium with its driver, or no selenium.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import importlib.util
+import os
+import shutil
+import socket
+import subprocess
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from edgecron.errors import UsageError
+from edgecron.tui.web import WebPlace, may_ask, read_place, session_command
+from support.terminal import BOUND_S, PROGRAM
+
+_SERVE = importlib.util.find_spec("textual_serve") is not None
+needs_serve = pytest.mark.skipif(not _SERVE, reason="textual-serve is not installed")
+needs_browser = pytest.mark.skipif(
+    not (
+        _SERVE
+        and shutil.which("chromium")
+        and shutil.which("chromedriver")
+        and importlib.util.find_spec("selenium")
+    ),
+    reason="no Chromium, chromedriver or selenium",
+)
+LOCAL = WebPlace("127.0.0.1", 8000)
+OPEN = WebPlace("0.0.0.0", 8000)
+
+
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [
+        ("8080", WebPlace("127.0.0.1", 8080)),
+        ("0.0.0.0:80", WebPlace("0.0.0.0", 80)),
+        ("[::1]:8000", WebPlace("::1", 8000)),
+        ("box.example:8000", WebPlace("box.example", 8000)),
+    ],
+)
+def test_a_place_is_a_port_or_a_host_and_a_port(text: str, place: WebPlace) -> None:
+    assert read_place(text) == place
+
+
+@pytest.mark.parametrize("text", ["", "host", "0", "65536", "a b:1", "http://x:1", "1:2:3", "x:-1"])
+def test_anything_else_is_refused(text: str) -> None:
+    with pytest.raises(UsageError, match="--web is"):
+        read_place(text)
+
+
+@pytest.mark.parametrize(
+    ("place", "host", "origin", "may"),
+    [
+        (LOCAL, "127.0.0.1:8000", None, True),
+        (LOCAL, "localhost:8000", "http://localhost:8000", True),
+        (LOCAL, "[::1]:8000", "http://[::1]:8000", True),
+        (LOCAL, "127.0.0.1:8000", "http://evil.example", False),
+        (LOCAL, "127.0.0.1:8000", "http://127.0.0.1:9000", False),
+        (LOCAL, "127.0.0.1:8000", "null", False),
+        (LOCAL, "evil.example:8000", "http://evil.example:8000", False),
+        (LOCAL, "evil.example", None, False),
+        (OPEN, "box.example:8000", "http://box.example:8000", True),
+        (OPEN, "box.example:8000", "http://evil.example", False),
+    ],
+)
+def test_pages_of_other_sites_may_ask_nothing(
+    place: WebPlace, host: str, origin: str | None, may: bool
+) -> None:
+    assert may_ask(place, host=host, origin=origin) is may
+
+
+def test_no_word_of_the_session_s_command_is_read_by_the_shell() -> None:
+    line = session_command(Path("/tmp/$(touch x)/a b.db"), config_path="it's", color=None)
+
+    assert "'/tmp/$(touch x)/a b.db'" in line
+    assert line.startswith("exec ")
+
+
+@pytest.mark.skipif(_SERVE, reason="textual-serve is installed")
+def test_a_missing_package_is_told_with_how_to_install_it(tmp_path: Path) -> None:
+    ended = subprocess.run(
+        [*PROGRAM, "--db", str(tmp_path / "x.db"), "tui", "--web"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert ended.returncode == 1
+    assert "pip install 'edgecron[web]'" in ended.stderr
+
+
+def test_two_dashboards_at_once_are_refused() -> None:
+    ended = subprocess.run(
+        [*PROGRAM, "tui", "--web", "--plain"], capture_output=True, text=True, check=False
+    )
+
+    assert ended.returncode == 2
+
+
+def free_port() -> int:
+    with closing(socket.socket()) as found:
+        found.bind(("127.0.0.1", 0))
+        return int(found.getsockname()[1])
+
+
+@contextmanager
+def served(folder: Path, *words: str) -> Iterator[tuple[str, subprocess.Popen[str]]]:
+    """The dashboard of a database with one schedule, at a port that was free."""
+    place = f"127.0.0.1:{free_port()}"
+    environment = {
+        **{key: value for key, value in os.environ.items() if key != "NO_COLOR"},
+        "EDGECRON_DB": str(folder / "edgecron.db"),
+    }
+    add = ("add", "backup", "--every", "1h", "--", "true")
+    subprocess.run([*PROGRAM, *add], env=environment, capture_output=True, check=True)
+    process = subprocess.Popen(
+        [*PROGRAM, "tui", "--web", place, *words],
+        env=environment,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        assert process.stderr is not None
+        assert place in process.stderr.readline()
+        yield place, process
+    finally:
+        process.kill()
+        process.communicate()
+
+
+async def page(place: str, until: bytes) -> Any:
+    """The bytes that a page gets until it shows something, and then until it is closed."""
+    import aiohttp
+
+    shown = b""
+    async with (
+        aiohttp.ClientSession() as session,
+        session.ws_connect(f"http://{place}/ws?width=80&height=24") as socket_,
+    ):
+        async for message in socket_:
+            shown += message.data if isinstance(message.data, bytes) else b""
+            if until in shown:
+                return shown, socket_.close_code
+    return shown, None
+
+
+@needs_serve
+def test_a_page_shows_the_dashboard_in_colours(tmp_path: Path) -> None:
+    with served(tmp_path) as (place, process):
+        shown, _ = asyncio.run(asyncio.wait_for(page(place, b"backup"), BOUND_S))
+        process.terminate()
+        code = process.wait(BOUND_S)
+
+    assert b"backup" in shown
+    assert b"\x1b[38;2;" in shown
+    assert code == 0
+
+
+@needs_serve
+def test_no_session_outlives_its_server(tmp_path: Path) -> None:
+    def sessions() -> list[str]:
+        database = str(tmp_path / "edgecron.db")
+        listed = subprocess.run(
+            ["ps", "-eww", "-o", "args"], capture_output=True, text=True, check=True
+        )
+        return [line for line in listed.stdout.splitlines() if database in line]
+
+    async def story(place: str, process: subprocess.Popen[str]) -> None:
+        import aiohttp
+
+        async with (
+            aiohttp.ClientSession() as session,
+            session.ws_connect(f"http://{place}/ws") as socket_,
+        ):
+            await socket_.receive()
+            assert sessions()
+            process.kill()
+            for _ in range(200):
+                if not sessions():
+                    return
+                await asyncio.sleep(BOUND_S / 200)
+            raise AssertionError(sessions())
+
+    with served(tmp_path) as (place, process):
+        asyncio.run(story(place, process))
+
+
+@needs_browser
+def test_a_browser_shows_it_and_its_keys_reach_it(tmp_path: Path) -> None:
+    from selenium import webdriver
+    from selenium.webdriver.support.ui import WebDriverWait
+
+    options = webdriver.ChromeOptions()
+    for option in ("--headless=new", "--no-sandbox", "--disable-dev-shm-usage"):
+        options.add_argument(option)
+    with served(tmp_path) as (place, _):
+        browser = webdriver.Chrome(
+            service=webdriver.ChromeService(shutil.which("chromedriver")), options=options
+        )
+        try:
+            browser.get(f"http://{place}/")
+            # It hides its shade with the first byte that the dashboard draws.
+            WebDriverWait(browser, BOUND_S).until(
+                lambda seen: (
+                    "-first-byte"
+                    in seen.find_element("css selector", "body").get_attribute("class")
+                )
+            )
+            browser.find_element("css selector", ".xterm").click()
+            browser.find_element("css selector", "textarea").send_keys("q")
+            WebDriverWait(browser, BOUND_S).until(
+                lambda seen: (
+                    "-closed" in seen.find_element("css selector", "body").get_attribute("class")
+                )
+            )
+        finally:
+            browser.quit()
