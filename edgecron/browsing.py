@@ -42,11 +42,13 @@ class ScheduleLine(NamedTuple):
     """A schedule as a line of a list shows it.
 
     `recent` are its newest runs that were started and have ended, oldest first; `active` is how
-    many are queued or running. `timezone` None is UTC.
+    many are queued or running. `timezone` None is UTC. `when` is its triggers in a few words, or
+    their texts where they can't be read.
     """
 
     id: int
     standing: Standing
+    when: str
     timezone: str | None
     group: str | None
     recent: tuple[Recent, ...]

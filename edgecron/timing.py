@@ -6,6 +6,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import lru_cache
 
 from edgecron.errors import SENSELESS, InvalidInput, InvalidTrigger
 from edgecron.model import ScheduleSpec
@@ -106,6 +107,17 @@ def load_triggers(compiled: str) -> list[Trigger]:
     if not isinstance(parts, list):
         raise InvalidTrigger("stored triggers are not a list")
     return [load_trigger(json.dumps(part, separators=(",", ":"), sort_keys=True)) for part in parts]
+
+
+@lru_cache(maxsize=1024)
+def when_words(compiled: str) -> str:
+    """Stored triggers in a few words; empty where they can't be read."""
+    from edgecron.triggers import describe_briefly
+
+    try:
+        return ", ".join(describe_briefly(trigger) for trigger in load_triggers(compiled))
+    except SENSELESS:  # InvalidTrigger and UnknownTimezone are among these.
+        return ""
 
 
 def timing_of(spec: ScheduleSpec, triggers: list[Trigger], *, seed: bytes) -> Timing:

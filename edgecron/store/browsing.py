@@ -25,19 +25,29 @@ from edgecron.errors import Unreadable
 from edgecron.standing import Standing
 from edgecron.store import standings
 from edgecron.store.connection import Database, Params
+from edgecron.timing import when_words
 
 _T = TypeVar("_T")
 _LOOKED_AT = 100  # of a schedule's newest runs, to find those that its line shows
 _ACTIVE = """(SELECT count(*) FROM executions AS e INDEXED BY executions_active
     WHERE e.schedule_id = schedules.id AND e.status IN ('queued', 'running'))"""
-_LINE = ("id", "timezone", "group_name", _ACTIVE, *standings.COLUMNS)
+_LINE = ("id", "timezone", "group_name", _ACTIVE, "compiled", *standings.COLUMNS)
 # How a schedule stands whose state does not show at once: most are active, and to sort the columns
 # of all takes half as long again.
 _STANDING = f"""iif(next_run_at IS NOT NULL AND paused_until IS NULL, NULL,
     json_array({", ".join(standings.COLUMNS)}))"""
 _KEYS = ("id", "name", "last_status", "group_name", _STANDING)
 _TEXTS = frozenset(
-    {"name", "triggers", "trigger_error", "last_status", "timezone", "group_name", _STANDING}
+    {
+        "name",
+        "triggers",
+        "compiled",
+        "trigger_error",
+        "last_status",
+        "timezone",
+        "group_name",
+        _STANDING,
+    }
 )
 _LIVING = "FROM schedules INDEXED BY schedules_by_name WHERE deleted_at IS NULL"
 _SORTED_BY = {
@@ -126,17 +136,20 @@ def find_nearest_names(
 
 def _lines(database: Database, rest: str, params: Params) -> list[ScheduleLine]:
     rows = _readably(lambda is_lossy: list(_each(database, _LINE, rest, params, is_lossy=is_lossy)))
-    return [
-        ScheduleLine(
-            id=row[0],
-            standing=_standing_of(row[4:]),
-            timezone=row[1],
-            group=row[2],
-            recent=_find_recent(database, row[0]),
-            active=row[3],
-        )
-        for row in rows
-    ]
+    return [_line_of(database, row) for row in rows]
+
+
+def _line_of(database: Database, row: tuple[Any, ...]) -> ScheduleLine:
+    standing = _standing_of(row[5:])
+    return ScheduleLine(
+        id=row[0],
+        standing=standing,
+        when=when_words(row[4]) or ", ".join(standing.triggers),
+        timezone=row[1],
+        group=row[2],
+        recent=_find_recent(database, row[0]),
+        active=row[3],
+    )
 
 
 def _find_recent(database: Database, schedule_id: int) -> tuple[Recent, ...]:

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
         EveryTrigger,
     )
     from edgecron.triggers.walltime import parse_when
-    from edgecron.triggers.words import describe
+    from edgecron.triggers.words import describe, describe_briefly
     from edgecron.triggers.zones import check_zone, load_zone, local_zone_name, tzdata_version
 
 _HOME = {
@@ -53,6 +53,7 @@ _HOME = {
     "combine": "several",
     "cron": "grammar",
     "describe": "words",
+    "describe_briefly": "words",
     "dump_trigger": "compiled",
     "every": "grammar",
     "from_json": "compiled",
@@ -81,6 +82,7 @@ __all__ = [
     "combine",
     "cron",
     "describe",
+    "describe_briefly",
     "dump_trigger",
     "every",
     "from_json",

@@ -19,7 +19,7 @@ from edgecron.triggers.simple import (
 )
 from edgecron.triggers.zones import LOCAL, local_zone_name
 
-__all__ = ["ClockChange", "clock_change_notes", "describe"]
+__all__ = ["ClockChange", "clock_change_notes", "describe", "describe_briefly"]
 
 _MONTHS = ("January", "February", "March", "April", "May", "June", "July", "August", "September",
            "October", "November", "December")  # fmt: skip
@@ -48,6 +48,27 @@ def describe(trigger: Trigger) -> str:
             return "once each time the machine has booted"
         case AfterTrigger():
             return f"each time {trigger.upstream} has {_AFTER[trigger.on]}"
+        case _:
+            return trigger.text
+
+
+def describe_briefly(trigger: Trigger) -> str:
+    """The same in as few words as a list has room for, without a zone: '02:00 every day'."""
+    match trigger:
+        case CronTrigger():
+            words = _describe_fields(trigger.fields).removeprefix("at ")
+            return "every hour" if words == "every hour, on the hour" else words
+        case EveryTrigger():
+            return f"every {_duration(trigger.interval_ms, after_every=True)}"
+        case AfterEndTrigger():
+            return f"{_duration(trigger.interval_ms)} after its end"
+        case AtTrigger():
+            return "once"
+        case BootTrigger():
+            return "at boot"
+        case AfterTrigger():
+            on = {"success": "", "failure": " failed", "any": " ended"}[trigger.on]
+            return f"after {trigger.upstream}{on}"
         case _:
             return trigger.text
 

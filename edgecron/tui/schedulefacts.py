@@ -114,6 +114,7 @@ def _line(found: ScheduleDetail) -> ScheduleLine:
     return ScheduleLine(
         id=schedule.id,
         standing=standing_of(schedule),
+        when=", ".join(schedule.spec.triggers),
         timezone=schedule.spec.timezone,
         group=schedule.spec.group,
         recent=(),

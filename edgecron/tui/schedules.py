@@ -19,7 +19,7 @@ from edgecron.tui.looks import STATE_GLYPHS, STATUS_GLYPHS
 from edgecron.tui.pacing import Paced
 from edgecron.tui.questions import AskingScreen
 from edgecron.tui.sparkline import FAILED, OK, OTHER, sparkline
-from edgecron.words.phrases import is_overdue, trigger_words
+from edgecron.words.phrases import is_overdue
 from edgecron.words.times import distance, near_time
 
 _BESIDE = 40  # lines read beside those that are seen
@@ -30,7 +30,7 @@ _BAR_LOOKS = {OK: "good", FAILED: "bad", OTHER: "dim"}
 COLUMNS = (
     Column("", 1, 1),
     Column("SCHEDULE", 14, 28, share=3),
-    Column("WHEN", 9, 22, share=2, drop=2),
+    Column("WHEN", 9, 26, share=2, drop=2),
     Column("NEXT", 10, 11),
     Column("", 12, 12, drop=4),
     Column("LAST", 13, 13, drop=1),
@@ -198,7 +198,7 @@ class ScheduleSource:
             cells=(
                 (glyph_of(found, now=now),),
                 ((clean(standing.name), "bold"),),
-                ((clean(trigger_words(standing)), "dim"),),
+                ((clean(found.when), "dim"),),
                 (coming,),
                 ((at, "dim"),),
                 last_spans(standing.last_status, standing.last_run_at, now=now),

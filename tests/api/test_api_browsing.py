@@ -379,3 +379,33 @@ def test_what_is_read_one_by_one_is_let_go_of_when_it_is_not_read_to_its_end(
     database.connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
     assert scheduler.database_sizes()[1] == 0
     database.close()
+
+
+@pytest.mark.parametrize(
+    ("trigger", "words"),
+    [
+        ("0 2 * * *", "02:00 every day"),
+        ("30 3 * * SUN", "03:30, Sunday"),
+        ("@hourly", "every hour"),
+        ("*/15 9-17 * * *", "every 15 minutes from 09:00 to 17:45"),
+        ("every 5m", "every 5 minutes"),
+        ("every 1h after end", "1 hour after its end"),
+        ("on boot", "at boot"),
+        ("at 2030-01-01T00:00:00Z", "once"),
+    ],
+)
+def test_a_line_says_when_in_a_few_words(scheduler: Scheduler, trigger: str, words: str) -> None:
+    scheduler.add(make_spec("backup", trigger))
+
+    [line] = scheduler.first_schedule_lines(1)
+
+    assert line.when == words
+
+
+def test_a_line_whose_triggers_can_not_be_read_has_their_texts(scheduler: Scheduler) -> None:
+    scheduler.add(make_spec("backup", "0 2 * * *"))
+    write(scheduler, """UPDATE schedules SET compiled = '["no"]'""")
+
+    [line] = scheduler.first_schedule_lines(1)
+
+    assert line.when == "0 2 * * *"
