@@ -259,6 +259,31 @@ def test_starting_is_light(module: str, unwanted: tuple[str, ...]) -> None:
     assert "edgecron" in loaded
 
 
+# What the first screen shows comes without them; what needs them loads them then.
+_AFTER_THE_FIRST_SCREEN = (
+    *("edgecron.model", "edgecron.engine", "edgecron.supervisor", "edgecron.triggers"),
+    *("edgecron.planning", "edgecron.store", "apsw", "croniter", "tzdata", "pygments"),
+    *("markdown_it", "rich.markdown", "rich.syntax", "rich.traceback"),
+    *("textual.widgets._data_table", "textual.widgets._markdown", "textual.widgets._text_area"),
+)
+
+
+def test_the_first_screen_of_the_dashboard_waits_for_nothing_it_does_not_show() -> None:
+    modules = "edgecron.cli.tui, edgecron.tui.app, edgecron.tui.terminal, edgecron.tui.themes"
+
+    shown = subprocess.run(
+        [sys.executable, "-c", f"import sys, {modules}; print(*sorted(sys.modules))"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+
+    loaded = set(shown.stdout.split())
+    assert loaded & set(_AFTER_THE_FIRST_SCREEN) == set()
+    assert "edgecron.tui.home" in loaded
+
+
 def test_no_file_is_too_long() -> None:
     long = {
         str(path.relative_to(ROOT)): lines

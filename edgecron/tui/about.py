@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from datetime import datetime, tzinfo
+from typing import TYPE_CHECKING
 
 from edgecron.api import Scheduler
 from edgecron.errors import InvalidInput, NotFound
-from edgecron.model import Execution
 from edgecron.safetext import clean
 from edgecron.tui.lines import Span
 from edgecron.words.phrases import job_words
 from edgecron.words.reasons import run_sentence
+
+if TYPE_CHECKING:
+    from edgecron.model import Execution
 
 
 def schedule_spans(scheduler: Scheduler, name: str) -> tuple[Span, ...]:

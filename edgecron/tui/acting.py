@@ -16,7 +16,6 @@ from textual.screen import ScreenResultType
 
 from edgecron.api import Scheduler
 from edgecron.errors import EdgecronError, NotFound
-from edgecron.model import Status
 from edgecron.tui.bindings import bindings
 from edgecron.tui.chosen import Chosen, Progress, Report
 from edgecron.tui.questions import AskingScreen
@@ -127,6 +126,7 @@ class ActingScreen(AskingScreen[ScreenResultType]):
         self._read(_RESCHEDULE, read, ask)
 
     def action_cancel(self) -> None:
+        from edgecron.model import Status
         from edgecron.tui import asking, deeds
 
         def ask(found: asking.Ending) -> None:

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from datetime import datetime, tzinfo
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from edgecron.safetext import clean
 from edgecron.tui.lines import Span
 from edgecron.tui.spans import SpanLine
 from edgecron.tui.sparkline import BARS
-from edgecron.tui.timeline import Timeline, timeline
-from edgecron.upcoming import UpcomingFire
 from edgecron.words.phrases import count_words
 from edgecron.words.times import near_time
+
+if TYPE_CHECKING:
+    from edgecron.tui.timeline import Timeline
+    from edgecron.upcoming import UpcomingFire
 
 _PILE, _CHANGE = "▲", "◆"
 _MOST_NAMED = 3
@@ -47,6 +49,8 @@ class ComingView(SpanLine):
     def _draw(self) -> None:
         if self._now is None or self._zone is None or self.size.width < 4:
             return
+        from edgecron.tui.timeline import timeline  # with all that knows zones
+
         fires = self._coming.fires
         found = timeline(fires, self.size.width - 2, now=self._now, zone="local")
         known_until = fires[-1].due_at if self._coming.has_more else None

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from functools import partial
 from pathlib import Path
-from typing import ClassVar, NamedTuple
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 from textual.binding import BindingType
 
 from edgecron.tui.bindings import bindings
-from edgecron.tui.dialogs import YesNo
-from edgecron.tui.ownengine import OwnEngine, engine_command, engine_environment, find_refusal
 from edgecron.tui.telling import Telling
+
+if TYPE_CHECKING:
+    from edgecron.tui.ownengine import OwnEngine
 
 _STOPPING = ("What runs goes on, and the next engine takes it over.",)
 
@@ -41,22 +42,26 @@ class EngineRunning(Telling):
         if self._engine is None:
             self.start_engine()
         else:
+            from edgecron.tui.dialogs import YesNo
+
             question = "Stop the engine that runs from here?"
             self.push_screen(YesNo(question, _STOPPING, yes="stop it"), self._stop_engine)
 
     def start_engine(self) -> None:
         """Run an engine until the dashboard ends."""
+        from edgecron.tui import ownengine
+
         call = self.engine_call
         if call is None:
             self.tell("no engine can be run from here", severity="warning")
             return
-        refusal = find_refusal(call.database)
+        refusal = ownengine.find_refusal(call.database)
         if refusal is not None:
             self.tell_error(refusal)
             return
-        self._engine = OwnEngine(
-            engine_command(call.database, config_path=call.config_path),
-            environment=engine_environment(),
+        self._engine = ownengine.OwnEngine(
+            ownengine.engine_command(call.database, config_path=call.config_path),
+            environment=ownengine.engine_environment(),
             ended=lambda last: self.deliver(partial(self._engine_has_ended, last)),
         )
         self.tell("an engine runs from here, and ends with the dashboard")

@@ -5,16 +5,17 @@ from __future__ import annotations
 from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from edgecron.api import Scheduler
-from edgecron.engine.health import EngineHealth
-from edgecron.model import COMMAND_QUEUE, Execution, Status
 from edgecron.safetext import clean
 from edgecron.tui.lines import Span
 from edgecron.tui.looks import STATUS_GLYPHS
 from edgecron.words.phrases import count_words, size_words
 from edgecron.words.times import distance
+
+if TYPE_CHECKING:
+    from edgecron.model import Execution
 
 
 class Overview(NamedTuple):
@@ -41,6 +42,9 @@ _MOST_OWED = 1000
 
 def read_overview(scheduler: Scheduler) -> Overview:
     """How it stands now."""
+    from edgecron.engine.health import EngineHealth
+    from edgecron.model import COMMAND_QUEUE, Status
+
     states = scheduler.engines()
     counts = scheduler.active_counts()
     schedules, broken = scheduler.count_schedules()

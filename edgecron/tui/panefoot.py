@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Protocol
+from typing import TYPE_CHECKING, ClassVar, Protocol
 
 from textual.app import ComposeResult
 from textual.binding import BindingType
@@ -13,12 +13,14 @@ from textual.widgets import Input
 from edgecron.errors import InvalidInput
 from edgecron.safetext import clean
 from edgecron.tui.bindings import bindings
-from edgecron.tui.filters import Filter, parse_filter
 from edgecron.tui.inputs import LineInput
 from edgecron.tui.lines import LineView, Source, Span
 from edgecron.tui.spans import SpanLine
 from edgecron.words.letters import display_width
 from edgecron.words.phrases import error_words
+
+if TYPE_CHECKING:
+    from edgecron.tui.filters import Filter
 
 _PAUSE_S = 0.12  # after the last letter, before it is looked for
 _LEAST_INPUT = 12
@@ -158,6 +160,8 @@ class PaneFoot(Horizontal):
             self._apply(line.value.strip())
 
     def _apply(self, text: str) -> None:
+        from edgecron.tui.filters import parse_filter
+
         if self._timer is not None:
             self._timer.stop()
             self._timer = None

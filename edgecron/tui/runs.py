@@ -10,13 +10,11 @@ from collections.abc import Callable, Sequence
 from datetime import datetime, tzinfo
 from functools import partial
 from math import inf
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from edgecron.api import Scheduler
 from edgecron.browsing import RunBounds
-from edgecron.model import ACTIVE, Execution, Status
 from edgecron.safetext import clean
-from edgecron.tui.filters import Filter, RunQuestion
 from edgecron.tui.lines import Column, Line, Span
 from edgecron.tui.looks import STATUS_GLYPHS
 from edgecron.tui.pacing import Paced
@@ -24,14 +22,19 @@ from edgecron.tui.questions import AskingScreen
 from edgecron.words.phrases import note_words
 from edgecron.words.times import near_time, short_duration
 
+if TYPE_CHECKING:
+    from edgecron.model import Execution
+    from edgecron.tui.filters import Filter, RunQuestion
+
+    _Found = tuple[list[Execution], RunBounds]
+    _Ask = Callable[[Callable[[Scheduler], _Found], Callable[[_Found], None]], None]
+
 _PAGE = 200
 _BESIDE = 60  # lines read beside those that are seen
 _MOST_KEPT = 1600
 _TOPIC = "runs"
 MOST_MARKED = 5000  # at once, of those that match
 
-_Found = tuple[list[Execution], RunBounds]
-_Ask = Callable[[Callable[[Scheduler], _Found], Callable[[_Found], None]], None]
 
 COLUMNS = (
     Column("", 1, 1),
@@ -155,6 +158,8 @@ class RunSource:
         self._questions.ask("run ids", find, take)
 
     def nearest_s(self, first: int, last: int) -> float:
+        from edgecron.model import ACTIVE
+
         seen = self._rows[max(0, first - self._first) : max(0, last - self._first)]
         return 0.0 if any(run.status in ACTIVE for run in seen) else inf
 
@@ -258,6 +263,8 @@ class RunSource:
         return partial(self._questions.ask, topic)
 
     def _line_of(self, run: Execution) -> Line:
+        from edgecron.model import Status
+
         now, zone = self._now(), self._zone
         glyph, look = STATUS_GLYPHS[run.status.value]
         began = run.started_at or run.plan_at
@@ -287,6 +294,8 @@ class _Page(NamedTuple):
 
 
 def _find(scheduler: Scheduler, page: _Page) -> list[Execution]:
+    from edgecron.tui.filters import RunQuestion
+
     question = page.question or RunQuestion()
     if question.is_impossible:
         return []

@@ -7,13 +7,12 @@ from collections.abc import Callable, Sequence
 from datetime import datetime, tzinfo
 from itertools import groupby
 from math import inf
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from edgecron.browsing import Recent, ScheduleLine, ScheduleState, SortBy, state_of
 from edgecron.safetext import clean
 from edgecron.standing import Idle, find_idle
 from edgecron.tui.chosen import Chosen
-from edgecron.tui.filters import Filter
 from edgecron.tui.lines import Column, Line, Span
 from edgecron.tui.looks import STATE_GLYPHS, STATUS_GLYPHS
 from edgecron.tui.pacing import Paced
@@ -21,6 +20,9 @@ from edgecron.tui.questions import AskingScreen
 from edgecron.tui.sparkline import FAILED, OK, OTHER, sparkline
 from edgecron.words.phrases import is_overdue
 from edgecron.words.times import distance, near_time
+
+if TYPE_CHECKING:
+    from edgecron.tui.filters import Filter
 
 _BESIDE = 40  # lines read beside those that are seen
 _MOST_KEPT = 1000

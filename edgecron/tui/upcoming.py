@@ -8,19 +8,21 @@ from datetime import datetime, tzinfo
 from heapq import merge
 from itertools import islice
 from math import inf
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from edgecron.api import Scheduler
 from edgecron.errors import InvalidInput, NotFound
 from edgecron.safetext import clean
 from edgecron.tui.coming import Coming
-from edgecron.tui.filters import Filter
 from edgecron.tui.lines import Column, Line
 from edgecron.tui.pacing import Paced
 from edgecron.tui.questions import AskingScreen
-from edgecron.upcoming import UpcomingFire
 from edgecron.words.phrases import is_overdue, moved_words
 from edgecron.words.times import distance, near_time
+
+if TYPE_CHECKING:
+    from edgecron.tui.filters import Filter
+    from edgecron.upcoming import UpcomingFire
 
 _MOST = 1500
 _MOST_LOOKED_AT = 5000

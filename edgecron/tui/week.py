@@ -7,12 +7,12 @@ from datetime import datetime, timedelta, tzinfo
 from typing import TYPE_CHECKING, Any
 
 from edgecron.api import Scheduler
-from edgecron.busy.tally import WeekHeat
 from edgecron.tui.heat import shade
 from edgecron.tui.lines import Span
 from edgecron.tui.spans import SpanLine
 
 if TYPE_CHECKING:
+    from edgecron.busy.tally import WeekHeat
     from edgecron.tui.questions import AskingScreen
 
 _LEAST_S = 10.0
