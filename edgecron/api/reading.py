@@ -120,9 +120,9 @@ class Reading(Opened):
         from edgecron.conditions import read_needs
 
         needing = {
-            schedule.name
-            for schedule in self.store.find_schedules()
-            for condition in read_needs(schedule.spec.policies.needs)
+            one
+            for one, needs in self.store.find_needs()
+            for condition in read_needs(needs)
             if condition.schedule == name
         }
         following = {one for one, upstream in self.store.find_upstreams() if upstream == name}

@@ -145,6 +145,9 @@ class ForPeople(OpenStore):
     def find_upstreams(self) -> list[tuple[str, str]]:
         return schedules.find_upstreams(self._database)
 
+    def find_needs(self) -> list[tuple[str, tuple[str, ...]]]:
+        return schedules.find_needs(self._database)
+
     def set_group_limit(self, name: str, max_running: int | None) -> None:
         changing.set_group_limit(self._database, name, max_running)
 

@@ -30,6 +30,15 @@ def find_upstreams(database: Database) -> list[tuple[str, str]]:
     )
 
 
+def find_needs(database: Database) -> list[tuple[str, tuple[str, ...]]]:
+    """(schedule, texts of its conditions) by name, of every schedule that has conditions."""
+    rows = database.rows(
+        """SELECT name, needs FROM schedules
+           WHERE deleted_at IS NULL AND needs <> '[]' ORDER BY name"""
+    )
+    return [(name, tuple(json.loads(needs))) for name, needs in rows]
+
+
 def find_schedule(database: Database, name: str) -> Schedule | None:
     """The schedule of this name, or None."""
     found = _find(database, " WHERE name = :name AND deleted_at IS NULL", {"name": name})

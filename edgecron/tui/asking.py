@@ -18,7 +18,7 @@ from edgecron.words.acts import left_lines
 from edgecron.words.phrases import count_words, error_words, next_sentence, status_words
 from edgecron.words.times import local_time, spoken_time
 
-_MOST_LOOKED_AT = 200  # schedules of which each is read before a question
+_MOST_LOOKED_AT = 50  # schedules of which each is read before a question
 _MOST_NAMED = 3
 _EXAMPLE = "in 2h, 18:00, tomorrow 09:00, 2026-12-24 18:00"
 
@@ -40,10 +40,12 @@ class Coming(NamedTuple):
 
 
 class Removal(NamedTuple):
-    """Schedules to be removed; the runs of them that have not ended, where they are few."""
+    """Schedules to be removed; where they are few, the runs of them that have not ended, and the
+    others that come after them or need them."""
 
     names: tuple[str, ...]
     active: tuple[Execution, ...] | None
+    dependents: tuple[str, ...] = ()
 
 
 class Ending(NamedTuple):
@@ -80,8 +82,14 @@ def read_coming(scheduler: Scheduler, chosen: Chosen, *, zone: tzinfo) -> Coming
 def read_removal(scheduler: Scheduler, chosen: Chosen) -> Removal:
     """What is to be removed."""
     names = names_of(scheduler, chosen)
-    is_few = len(names) <= _MOST_LOOKED_AT
-    return Removal(names, active_runs_of(scheduler, Chosen(names=names)) if is_few else None)
+    if len(names) > _MOST_LOOKED_AT:
+        return Removal(names, None)
+    dependents = {other for name in names for other in scheduler.find_dependents(name)}
+    return Removal(
+        names,
+        active_runs_of(scheduler, Chosen(names=names)),
+        tuple(sorted(dependents.difference(names))),
+    )
 
 
 def read_ending(scheduler: Scheduler, chosen: Chosen) -> Ending:
@@ -170,11 +178,12 @@ def removal_dialog(removal: Removal) -> Dialog[bool]:
     """Whether to remove; of several their number is to be typed."""
     names = removal.names
     title = f"Remove {called(names)}?"
-    words = [_fate_words(removal.active, "it" if len(names) == 1 else "them")]
+    what = "it" if len(names) == 1 else "them"
+    words = [_fate_words(removal.active, what)]
+    if removal.dependents:
+        words.append(f"These wait for {what} in vain then: {_few(removal.dependents)}.")
     if len(names) == 1:
         return YesNo(title, words, yes="remove", is_danger=True)
-    shown = ", ".join(names[:_MOST_NAMED])
-    more = f" and {len(names) - _MOST_NAMED:,} more" if len(names) > _MOST_NAMED else ""
     number = str(len(names))
 
     def check(texts: tuple[str, ...], told: Told[bool]) -> None:
@@ -184,12 +193,17 @@ def removal_dialog(removal: Removal) -> Dialog[bool]:
 
     return Lines(
         title,
-        [f"{shown}{more}", *words],
+        [_few(names), *words],
         fields=[Field("how many")],
         check=check,
         yes="remove",
         is_danger=True,
     )
+
+
+def _few(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _MOST_NAMED:,} more" if len(names) > _MOST_NAMED else ""
+    return f"{', '.join(names[:_MOST_NAMED])}{more}"
 
 
 def _fate_words(active: Sequence[Execution] | None, what: str) -> str:

@@ -193,6 +193,40 @@ def test_delete_asks_and_says_what_becomes_of_its_runs(
     assert scheduler.execution(1).status is Status.CANCELLED
 
 
+def test_what_would_wait_in_vain_is_said_before_its_upstream_is_removed(
+    scheduler: Scheduler, clock: FakeClock
+) -> None:
+    scheduler.add(make_spec("verify", "after backup"))
+    scheduler.add(make_spec("upload", "0 3 * * *", needs=("success:backup:1d",)))
+
+    async def story(seen: Seen) -> None:
+        await seen.press("d")
+
+        assert "These wait for it in vain then: upload, verify." in seen.text()
+
+    watch(story, scheduler.path, clock)
+
+
+def test_how_far_it_is_is_told_of_many_in_the_place_of_the_keys(
+    tmp_path: Path, clock: FakeClock
+) -> None:
+    with Scheduler(tmp_path / "many.db", clock=clock) as scheduler:
+        scheduler.add_all([make_spec(f"job-{number:03}", "0 2 * * *") for number in range(50)])
+    told: list[str] = []
+
+    async def story(seen: Seen) -> None:
+        seen.app.watch(seen.app, "progress", lambda words: told.append(words))
+        await seen.press("asterisk", "p", "enter")
+
+        assert seen.told() == "paused 50 schedules"
+        assert seen.lines()[-1].endswith("? keys")
+
+    watch(story, tmp_path / "many.db", clock)
+
+    assert "pausing 25 of 50 ..." in told
+    assert told[-1] == ""
+
+
 def test_to_remove_several_their_number_is_typed(scheduler: Scheduler, clock: FakeClock) -> None:
     async def story(seen: Seen) -> None:
         await seen.press("space", "space", "d")

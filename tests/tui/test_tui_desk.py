@@ -177,6 +177,33 @@ def test_a_database_that_comes_is_found_without_being_asked_for(screen: Screen) 
     assert screen.troubles == [f"database {screen.path} does not exist", None]
 
 
+def test_a_question_that_is_broken_off_is_not_answered_and_others_are(screen: Screen) -> None:
+    add(screen.path, "backup")
+    screen.ask("names", names)
+    screen.next()
+    has_begun, has_ended = Event(), Event()
+
+    def slow(scheduler: Scheduler) -> object:
+        has_begun.set()
+        try:
+            return scheduler.store.database.rows(
+                """WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n)
+                   SELECT count(*) FROM n"""
+            )
+        finally:
+            has_ended.set()
+
+    screen.ask("search", slow)
+    assert has_begun.wait(BOUND_S)
+    screen.desk.break_off("other")
+    assert not has_ended.is_set()
+    while not has_ended.wait(0.01):
+        screen.desk.break_off("search")
+    screen.ask("names", names)
+
+    assert screen.next() == ["backup"]
+
+
 def test_closing_does_not_wait_for_an_answer_that_nobody_needs(screen: Screen) -> None:
     add(screen.path, "backup")
     has_begun = Event()
