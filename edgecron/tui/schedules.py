@@ -32,7 +32,7 @@ _BAR_LOOKS = {OK: "good", FAILED: "bad", OTHER: "dim"}
 COLUMNS = (
     Column("", 1, 1),
     Column("SCHEDULE", 14, 28, share=3),
-    Column("WHEN", 9, 26, share=2, drop=2),
+    Column("WHEN", 15, 26, share=2, drop=2),
     Column("NEXT", 10, 11),
     Column("", 12, 12, drop=4),
     Column("LAST", 13, 13, drop=1),

@@ -50,20 +50,19 @@ def test_every_look_can_be_read_on_its_ground(scene: Scene, theme: str) -> None:
         view = seen.app.screen.query_one("#schedules", LineView)
         grounds = {
             "": view.rich_style.bgcolor,
-            "cursor": view.get_component_rich_style("line--cursor", partial=True).bgcolor,
-            "cursor, elsewhere": view.get_component_rich_style(
-                "line--cursor-blurred", partial=True
-            ).bgcolor,
+            "cursor": view.look("cursor").bgcolor,
+            "cursor, elsewhere": view.look("cursor-blurred").bgcolor,
         }
         for look in LOOKS:
-            color = view.get_component_rich_style(f"look--{look}", partial=True).color
+            if look.startswith("heat") or look == "faint":
+                continue  # A shade says how much, beside a letter that does.
+            drawn = view.look(look)
             for name, ground in grounds.items():
-                if color is None or ground is None:
+                ground = drawn.bgcolor or ground
+                if drawn.color is None or ground is None:
                     continue
-                least = _VISIBLE if look in ("faint", "left") or name else _LEGIBLE
-                if look.startswith("heat") or look == "faint":
-                    continue  # A shade says how much, beside a letter that does.
-                found = contrast(Color.from_rich_color(color), Color.from_rich_color(ground))
+                least = _VISIBLE if name else _LEGIBLE
+                found = contrast(Color.from_rich_color(drawn.color), Color.from_rich_color(ground))
                 if found < least:
                     poor.append(f"{look} on {name or 'the ground'}: {found:.1f}")
 
