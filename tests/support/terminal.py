@@ -77,4 +77,4 @@ def read_until(outer: int, text: str | None) -> str:
             assert text is None, f"ended without {text!r}: {read!r}"
             break
         read += part
-    return read.decode()
+    return read.decode(errors="replace")  # What was read last may end within a letter.
