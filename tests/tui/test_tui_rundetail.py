@@ -96,7 +96,7 @@ def look_live(place: Place, execution_id: int, story: Story) -> None:
 def test_it_looks_as_it_was_drawn(scene: Scene, execution_id: int, size: tuple[int, int]) -> None:
     async def story(seen: Seen) -> None:
         name = f"run-{NAMES[execution_id]}-{size[0]}x{size[1]}"
-        check_screen(seen.lines(), name)
+        check_screen(seen.lines()[:-1], name)  # The bottom line has a test of its own.
 
     look_at(scene, execution_id, story, size)
 
@@ -104,9 +104,17 @@ def test_it_looks_as_it_was_drawn(scene: Scene, execution_id: int, size: tuple[i
 def test_all_facts_look_as_they_were_drawn(scene: Scene) -> None:
     async def story(seen: Seen) -> None:
         await seen.press("i")
-        check_screen(seen.lines(), "run-failed-facts-80x24")
+        check_screen(seen.lines()[:-1], "run-failed-facts-80x24")
 
     look_at(scene, FAILED, story)
+
+
+def test_the_bottom_line_names_the_keys_of_the_output(scene: Scene) -> None:
+    async def story(seen: Seen) -> None:
+        for key in ("esc back", "/ search", "f follow", "w wrap", "y copy", "o save", "i facts"):
+            assert key in seen.lines()[-1]
+
+    look_at(scene, LONG, story)
 
 
 @pytest.mark.parametrize("execution_id", NAMES, ids=NAMES.get)
