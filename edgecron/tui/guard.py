@@ -15,11 +15,11 @@ import subprocess
 from contextlib import suppress
 
 # What the dashboard may have asked of the terminal, taken back: keyboard protocol, pasting,
-# wrapping, sizes and focus told in band, the mouse in all its forms, one picture at a time,
-# colours, the other screen, the cursor. Before it the end of whatever was cut off.
+# wrapping, sizes and focus told in band, the mouse in all its forms and its pointer, one picture at
+# a time, colours, the other screen, the cursor. Before it the end of whatever was cut off.
 RESET = (
     "\x18\x1b[?2026l\x1b[<u\x1b[?2004l\x1b[?7h\x1b[?2048l\x1b[?1000l\x1b[?1002l\x1b[?1003l"
-    "\x1b[?1015l\x1b[?1016l\x1b[?1006l\x1b[?1004l\x1b[0m\x1b[?1049l\x1b[?25h"
+    "\x1b[?1015l\x1b[?1016l\x1b[?1006l\x1b[?1004l\x1b]22;default\x07\x1b[0m\x1b[?1049l\x1b[?25h"
 )
 WORDS = "edgecron: the dashboard was killed; runs go on"
 # Its stdin is the socket, its stdout the terminal. Only the dashboard turns the keys for signals

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from support.processes import Daemon, Gate, ends
 from support.program import copied_program
 from support.terminal import (
     BOUND_S,
@@ -252,3 +253,29 @@ def test_where_the_terminal_is_too_small_it_says_so_until_it_is_larger(
 
         assert process.wait(BOUND_S) == 0
     assert _SHOWN not in small
+
+
+@pytest.mark.failure(76)
+@pytest.mark.parametrize("how", ["q", "kill"])
+def test_leaving_it_leaves_the_daemon_and_its_job_alone(
+    environment: dict[str, str], tmp_path: Path, how: str
+) -> None:
+    gate = Gate(tmp_path)
+    words = ("add", "long", "--at", "in 1s", "--shell", gate.line)
+    subprocess.run([*PROGRAM, *words], env=environment, capture_output=True, check=True)
+    daemon = Daemon(tmp_path / "edgecron.db")
+    try:
+        job = os.pidfd_open(gate.wait_arrival())
+        with process_on_terminal(environment, "tui") as (outer, process):
+            read_until(outer, "long")
+            os.write(outer, b"q") if how == "q" else process.kill()
+            read_until(outer, None)
+
+        assert not ends(job, bound_s=0)
+        gate.open()
+        ended = daemon.wait_for("ended", schedule="long")
+        os.close(job)
+    finally:
+        daemon.close()
+        gate.close()
+    assert ended["outcome"] == "success"
