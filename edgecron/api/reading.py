@@ -119,12 +119,11 @@ class Reading(Opened):
         """The schedules that need a run of this one before they start, or come after it."""
         from edgecron.conditions import read_needs
 
-        needing = {
-            one
-            for one, needs in self.store.find_needs()
-            for condition in read_needs(needs)
-            if condition.schedule == name
-        }
+        needing = set()
+        for one, needs in self.store.find_needs():
+            with suppress(InvalidInput):  # What can't be read is not started, whatever happens.
+                if any(condition.schedule == name for condition in read_needs(needs)):
+                    needing.add(one)
         following = {one for one, upstream in self.store.find_upstreams() if upstream == name}
         return sorted((needing | following) - {name})
 

@@ -34,9 +34,10 @@ def find_needs(database: Database) -> list[tuple[str, tuple[str, ...]]]:
     """(schedule, texts of its conditions) by name, of every schedule that has conditions."""
     rows = database.rows(
         """SELECT name, needs FROM schedules
-           WHERE deleted_at IS NULL AND needs <> '[]' ORDER BY name"""
+           WHERE deleted_at IS NULL AND needs <> '[]' AND json_type(needs) = 'array'
+           ORDER BY name"""
     )
-    return [(name, tuple(json.loads(needs))) for name, needs in rows]
+    return [(name, tuple(str(text) for text in json.loads(needs))) for name, needs in rows]
 
 
 def find_schedule(database: Database, name: str) -> Schedule | None:

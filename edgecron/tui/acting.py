@@ -150,6 +150,12 @@ class ActingScreen(AskingScreen[ScreenResultType]):
     def action_delete(self) -> None:
         from edgecron.tui import asking, deeds
 
+        chosen = self.chosen()
+        if chosen is not None and chosen.run_ids:
+            why = "runs are not removed by hand: retention removes them when their time has come"
+            self.app.tell(why, severity="warning")
+            return
+
         def ask(removal: asking.Removal) -> None:
             def remove(_: bool) -> None:
                 self._carry_out(
@@ -246,7 +252,7 @@ class ActingScreen(AskingScreen[ScreenResultType]):
 
         def done(report: Report) -> None:
             app.show_progress("")
-            is_fine = not (report.refused or report.advice)
+            is_fine = not (report.refused or report.idle_queues)
             app.tell(
                 report_words(report, naming, engine_key=app.label("engine")),
                 severity="information" if is_fine else "warning",
@@ -266,6 +272,8 @@ class ActingScreen(AskingScreen[ScreenResultType]):
 
 def report_words(report: Report, naming: Naming, *, engine_key: str) -> str:
     """What became of it, and what it still lacks."""
+    from edgecron.model import COMMAND_QUEUE
+
     parts = []
     if report.done == 1 or report.is_summed:
         parts.append(report.said)
@@ -277,7 +285,11 @@ def report_words(report: Report, naming: Naming, *, engine_key: str) -> str:
     more = report.refused - len(report.errors)
     if more > 0:
         parts.append(f"and {more:,} more")
-    if report.advice:
-        run_one = f"; {engine_key} runs one from here" if engine_key else ""
-        parts.append(f"{report.advice}{run_one}")
+    for queue in report.idle_queues:
+        if queue != COMMAND_QUEUE:
+            parts.append(f"it waits for the program of queue {queue}, which is not running")
+        elif engine_key:
+            parts.append(f"no engine is alive: it waits; {engine_key} runs one from here")
+        else:
+            parts.append("no engine is alive: it waits until one is")
     return "\n".join(parts)

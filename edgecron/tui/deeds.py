@@ -72,15 +72,12 @@ def run_now(scheduler: Scheduler, chosen: Chosen, progress: Progress) -> Report:
         return "; ".join(fired_words(run) for run in runs)
 
     report = _each(names_of(scheduler, chosen), fire, progress)
-    idle = sorted(queue for queue in queues if not scheduler.has_engine(queue))
-    return report._replace(advice=_engine_words(idle)) if idle else report
+    return report._replace(idle_queues=_idle(scheduler, queues))
 
 
-def _engine_words(queues: Sequence[str]) -> str:
-    programs = [queue.removeprefix("py:") for queue in queues if queue.startswith("py:")]
-    if programs:
-        return f"no engine of {' or '.join(programs)} is alive: it waits until one is"
-    return "no engine is alive: it waits until one is"
+def _idle(scheduler: Scheduler, queues: Iterable[str]) -> tuple[str, ...]:
+    """The queues that no engine at work looks at."""
+    return tuple(sorted(queue for queue in queues if not scheduler.has_engine(queue)))
 
 
 def pause(
@@ -155,6 +152,7 @@ def backfill(
     """Queue runs for what schedules have not done of a range of the past."""
     first, last = span
     count = 0
+    queues = set()
 
     def fill(name: str) -> str:
         nonlocal count
@@ -162,15 +160,14 @@ def backfill(
         if not ids:
             raise Conflict(f"nothing to backfill of {name}")
         count += len(ids)
+        queues.add(scheduler.schedule(name).spec.queue)
         return queued_words(name, ids)
 
     report = _each(names, fill, progress)
     if report.done > 1:
         runs, schedules = count_words(count, "run"), count_words(report.done, "schedule")
         report = report._replace(said=f"queued {runs} of {schedules}", is_summed=True)
-    if report.done and not scheduler.has_engine(scheduler.schedule(names[0]).spec.queue):
-        report = report._replace(advice=_engine_words([]))
-    return report
+    return report._replace(idle_queues=_idle(scheduler, queues))
 
 
 def _each(targets: Iterable[T], act: Callable[[T], str], progress: Progress) -> Report:

@@ -44,7 +44,7 @@ def test_run_queues_a_fire_and_says_that_no_engine_is_alive(
         await seen.press("j", "r")
 
         assert "run 1 of report: queued" in seen.told()
-        assert "no engine is alive: it waits until one is; S runs one from here" in seen.told()
+        assert "no engine is alive: it waits; S runs one from here" in seen.told()
 
     watch(story, scheduler.path, clock)
 
@@ -326,6 +326,31 @@ def test_where_nothing_is_there_nothing_is_done_and_that_is_said(
             assert seen.told() == f"there is nothing here to {verb}"
 
     watch(story, tmp_path / "empty.db", clock)
+
+
+def test_runs_are_not_removed_by_hand(scheduler: Scheduler, clock: FakeClock) -> None:
+    scheduler.run_now("backup")
+
+    async def story(seen: Seen) -> None:
+        await seen.press("3", "delete")
+
+        assert seen.told().startswith("runs are not removed by hand")
+        assert "Remove" not in seen.text()
+
+    watch(story, scheduler.path, clock)
+
+
+def test_what_is_run_by_a_program_that_is_not_there_waits_for_it(
+    scheduler: Scheduler, clock: FakeClock
+) -> None:
+    scheduler.add(make_spec("app", "0 2 * * *", queue="py:shop"))
+
+    async def story(seen: Seen) -> None:
+        await seen.press("r")
+
+        assert "it waits for the program of queue py:shop, which is not running" in seen.told()
+
+    watch(story, scheduler.path, clock)
 
 
 def test_from_upcoming_the_schedule_of_a_fire_is_run(
