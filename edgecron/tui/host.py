@@ -152,6 +152,18 @@ class Host(App[None]):
             self._lock_waits = self._doer.lock_waits()
             self.set_timer(_LOCK_LOOK_S, self._look_for_lock)
 
+    def with_database(self, then: Callable[[], None]) -> None:
+        """Do something for which there must be a database: where there is none yet, it is made."""
+        if not self.is_absent:
+            then()
+            return
+        self.do(
+            "make the database",
+            lambda scheduler: scheduler.count_schedules(),
+            done=lambda _: then(),
+            refused=self._tell_refusal,
+        )
+
     def tell_changed(self) -> None:
         """Tell every screen that there is something else to show."""
         for screen in self.screen_stack:
@@ -159,8 +171,10 @@ class Host(App[None]):
 
     def _note_refusal(self, error: EdgecronError) -> None:
         if self._read_trouble is None:  # else that tells it
-            words = clean(error_words(error))
-            self.notify(words, severity="error", markup=False)
+            self._tell_refusal(error)
+
+    def _tell_refusal(self, error: EdgecronError) -> None:
+        self.notify(clean(error_words(error)), severity="error", markup=False)
 
     def _note_read_trouble(self, error: EdgecronError | None) -> None:
         if isinstance(error, NotFound) and self._reader.was_open:

@@ -162,13 +162,12 @@ def test_where_there_is_no_database_yet_the_screen_says_how_to_begin(tmp_path: P
         await seen.until(lambda: not is_well(seen))
         assert "does not exist yet: a makes it, with a first schedule" in words_of(seen)
         assert not database.exists()
-        seen.app.do(
-            "add",
-            lambda scheduler: scheduler.add(make_spec("backup", "0 2 * * *")),
-            done=lambda _: None,
-            refused=seen.app.tell_error,
-        )
-        await seen.until(lambda: is_well(seen) and "backup" in seen.text())
+        made: list[str] = []
+        seen.app.with_database(lambda: made.append("then"))
+        await seen.until(lambda: is_well(seen) and "no schedules yet" in seen.text())
+        assert made == ["then"]
+        make(database, "backup")
+        await seen.until(lambda: "backup" in seen.text())
 
     see(database, story, is_readable=False)
 
