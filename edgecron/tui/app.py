@@ -16,7 +16,7 @@ from edgecron.api import Scheduler
 from edgecron.clock import Clock
 from edgecron.tui.bindings import bindings, keymap
 from edgecron.tui.enginekey import EngineCall, EngineRunning
-from edgecron.tui.home import HomeScreen
+from edgecron.tui.home import FIRST_LINES, HomeScreen
 from edgecron.tui.keys import DEFAULT_KEYS, DEFAULT_LABELS
 from edgecron.tui.looks import DARK, THEMES
 from edgecron.tui.performing import actions_of, find_performer
@@ -76,6 +76,7 @@ class Dashboard(EngineRunning):
         self.labels = labels
         self.engine_call = engine_call
         self._starts_engine = starts_engine
+        self._home = HomeScreen()
         for each in THEMES:
             self.register_theme(each)
         self.theme = theme
@@ -100,9 +101,17 @@ class Dashboard(EngineRunning):
         self.theme_variables = made | found
         return self.theme_variables
 
-    def on_mount(self) -> None:
+    def on_load(self) -> None:
+        # Read while the first screen is laid out.
         self.open_desks()
-        self.push_screen(HomeScreen())
+        self.ask(
+            "first schedules",
+            lambda scheduler: scheduler.first_schedule_lines(FIRST_LINES),
+            self._home.take_first,
+        )
+
+    def on_mount(self) -> None:
+        self.push_screen(self._home)
         self._look_at_size(self.size)
         if self._starts_engine:
             self.call_after_refresh(self.start_engine)

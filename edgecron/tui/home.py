@@ -11,7 +11,7 @@ from textual.containers import Container, Vertical
 from textual.timer import Timer
 
 from edgecron.api import Scheduler
-from edgecron.browsing import SortBy
+from edgecron.browsing import ScheduleLine, SortBy
 from edgecron.errors import EdgecronError, NotFound
 from edgecron.safetext import clean
 from edgecron.tui import runs, schedules, upcoming
@@ -22,14 +22,21 @@ from edgecron.tui.chosen import Chosen
 from edgecron.tui.coming import ComingView
 from edgecron.tui.footer import KeyLine
 from edgecron.tui.lines import LineView, Span
-from edgecron.tui.overview import Overview, overview_parts, read_overview
+from edgecron.tui.overview import (
+    Engines,
+    Overview,
+    overview_parts,
+    read_engines,
+    read_overview,
+)
+from edgecron.tui.pacing import Paced
 from edgecron.tui.panefoot import PaneFoot
 from edgecron.tui.spans import SpanLine, whole_parts
 from edgecron.tui.week import WeekView
 from edgecron.words.letters import folded
 from edgecron.words.phrases import error_words
 
-_FIRST_LINES = 60
+FIRST_LINES = 60  # as many as most terminals have room for
 _MOST_BANNER = 3  # lines
 _ENGINES_S = 10.0  # an engine that died commits nothing: it is looked for
 _LONGEST_S = 60.0
@@ -46,10 +53,12 @@ class HomeScreen(ActingScreen[None]):
     )
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__(classes=f"-{_PANES[0]}")
         self.HORIZONTAL_BREAKPOINTS = [(0, "-tiny"), (40, "-narrow"), (140, "-wide")]
         self.VERTICAL_BREAKPOINTS = [(0, "-flat"), (10, "-low"), (30, "-tall")]
+        self._first_lines: list[ScheduleLine] = []
         self._overview: Overview | None = None
+        self._paced: Paced[Overview] = Paced(self, "overview")
         self._timer: Timer | None = None
         self._closer: Timer | None = None
 
@@ -84,29 +93,42 @@ class HomeScreen(ActingScreen[None]):
         yield KeyLine(id="keys")
 
     def on_mount(self) -> None:
-        self.schedules.read_first(_FIRST_LINES)
-        self.runs.read()
-        self.upcoming.read()
-        self.schedules.read()
-        self._read_overview()
-        self.query_one(WeekView).read()
+        # All that is not yet seen would only hold up the first lines.
+        self.call_after_refresh(self._read_all)
         for name in _PANES:
             self.query_one(f"#{name}-pane").border_title = name.capitalize()
         self._show_order()
         self._turn_to("schedules")
-        self._tick()
-        self.set_interval(_ENGINES_S, self._read_overview)
-
-    def _read_overview(self) -> None:
-        self.ask("overview", read_overview, self._show_overview)
-
-    def on_changed(self) -> None:
         self._show_trouble(self.app.trouble)
+        self._tick()
+        self.set_interval(_ENGINES_S, self._read_engines)
+        if self._first_lines:
+            self.schedules.take_first(self._first_lines)
+
+    def take_first(self, lines: list[ScheduleLine]) -> None:
+        """Show the schedules that come first, before any order is known."""
+        self._first_lines = lines
+        if self.is_mounted:
+            self.schedules.take_first(lines)
+
+    def _read_all(self) -> None:
         self.schedules.read()
         self.runs.read()
         self.upcoming.read()
+        self._paced.ask(read_overview, self._show_overview)
         self.query_one(WeekView).read()
-        self._read_overview()
+
+    def _read_engines(self) -> None:
+        if self._overview is not None:
+            self.ask("engines", read_engines, self._show_engines)
+
+    def _show_engines(self, found: Engines) -> None:
+        if self._overview is not None and found != self._overview.engines:
+            self._show_overview(self._overview._replace(engines=found))
+
+    def on_changed(self) -> None:
+        self._show_trouble(self.app.trouble)
+        self._read_all()
 
     def _show_trouble(self, error: EdgecronError | None) -> None:
         banner = self.query_one("#banner", SpanLine)
@@ -176,8 +198,7 @@ class HomeScreen(ActingScreen[None]):
         focused = self.focused
         if not isinstance(focused, LineView) or focused.id not in _PANES:
             return
-        for name in _PANES:
-            self.set_class(name == focused.id, f"-{name}")
+        self.update_classes({f"-{name}": name == focused.id for name in _PANES})
         self._show_tabs(focused.id)
         self.query_one("#keys", KeyLine).turn_to(focused.id)
 

@@ -27,6 +27,7 @@ IN_LISTS = frozenset(
     }
 )
 
+_SECTION = "dashboard.keys"
 # What Textual calls a letter where that is not its Unicode name with underscores.
 _LETTER_NAMES = {
     "/": "slash", "\\": "backslash", "@": "at", "-": "minus", "+": "plus", "_": "underscore",
@@ -83,7 +84,13 @@ def _named(texts: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _written(config: Config) -> dict[str, tuple[str, ...]]:
-    return {action: config.get(f"dashboard.keys.{action}") for action in ACTIONS}
+    # What reads settings takes its time, and most people have changed none.
+    return {
+        name: action.keys
+        if config.find(f"{_SECTION}.{name}") is None
+        else config.get(f"{_SECTION}.{name}")
+        for name, action in ACTIONS.items()
+    }
 
 
 def _refuse_clashes(config: Config, written: Mapping[str, tuple[str, ...]]) -> None:

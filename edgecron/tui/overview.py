@@ -18,21 +18,26 @@ if TYPE_CHECKING:
     from edgecron.model import Execution
 
 
-class Overview(NamedTuple):
-    """The engines of the process ids in `alive` take on what is due; `stalled` and `gone` ones do
-    not. `owed` of the queued runs wait for a condition."""
+class Engines(NamedTuple):
+    """Those of the process ids in `alive` take on what is due; `stalled` and `gone` ones do not."""
 
-    path: Path
     alive: tuple[int, ...]
     stalled: int
     gone: int
+    is_clock_trusted: bool
+
+
+class Overview(NamedTuple):
+    """`owed` of the queued runs wait for a condition."""
+
+    path: Path
+    engines: Engines
     schedules: int
     broken: int
     running: int
     queued: int
     owed: int
     last_failure: Execution | None
-    is_clock_trusted: bool
     database_bytes: int
     wal_bytes: int
 
@@ -40,17 +45,13 @@ class Overview(NamedTuple):
 _MOST_OWED = 1000
 
 
-def read_overview(scheduler: Scheduler) -> Overview:
-    """How it stands now."""
+def read_engines(scheduler: Scheduler) -> Engines:
+    """How engines and the clock are: what changes although nobody writes anything."""
     from edgecron.engine.health import EngineHealth
-    from edgecron.model import COMMAND_QUEUE, Status
+    from edgecron.model import COMMAND_QUEUE
 
     states = scheduler.engines()
-    counts = scheduler.active_counts()
-    schedules, broken = scheduler.count_schedules()
-    database_bytes, wal_bytes = scheduler.database_sizes()
-    return Overview(
-        path=scheduler.path,
+    return Engines(
         alive=tuple(
             state.info.pid
             for state in states
@@ -58,13 +59,26 @@ def read_overview(scheduler: Scheduler) -> Overview:
         ),
         stalled=sum(state.health is EngineHealth.STALLED for state in states),
         gone=sum(state.health is EngineHealth.GONE for state in states),
+        is_clock_trusted=scheduler.clock_state().is_trusted,
+    )
+
+
+def read_overview(scheduler: Scheduler) -> Overview:
+    """How it stands now."""
+    from edgecron.model import Status
+
+    counts = scheduler.active_counts()
+    schedules, broken = scheduler.count_schedules()
+    database_bytes, wal_bytes = scheduler.database_sizes()
+    return Overview(
+        path=scheduler.path,
+        engines=read_engines(scheduler),
         schedules=schedules,
         broken=broken,
         running=counts.get(Status.RUNNING, 0),
         queued=counts.get(Status.QUEUED, 0),
         owed=len(scheduler.waiting_runs(limit=_MOST_OWED)),
         last_failure=scheduler.last_failure(),
-        is_clock_trusted=scheduler.clock_state().is_trusted,
         database_bytes=database_bytes,
         wal_bytes=wal_bytes,
     )
@@ -80,7 +94,7 @@ def overview_parts(
     end. `own_pid` is that of the engine that runs from here."""
     waiting = found.queued - found.owed
     parts: list[Part] = [
-        *_engine_parts(found, own_pid=own_pid),
+        *_engine_parts(found.engines, own_pid=own_pid),
         ((f"{found.running} running", "busy" if found.running else "dim"),),
         ((f"{waiting} queued", "wait" if waiting else "dim"),),
     ]
@@ -88,7 +102,7 @@ def overview_parts(
         parts.append(((f"{found.owed} owed", "warn"),))
     if found.broken:
         parts.append(((f"✗ {found.broken} broken", "bad"),))
-    if not found.is_clock_trusted:
+    if not found.engines.is_clock_trusted:
         parts.append((("! clock not trusted", "bad"),))
     failure = found.last_failure
     if failure is not None:
@@ -99,7 +113,7 @@ def overview_parts(
     return parts, ((f"{clean(_short(found.path))}  {size}", "dim"),)
 
 
-def _engine_parts(found: Overview, *, own_pid: int | None) -> list[Part]:
+def _engine_parts(found: Engines, *, own_pid: int | None) -> list[Part]:
     parts: list[Part] = []
     if found.alive:
         count = len(found.alive)

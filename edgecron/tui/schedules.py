@@ -104,17 +104,11 @@ class ScheduleSource:
         self._paced.hurry()
         self.read()
 
-    def read_first(self, limit: int) -> None:
-        """Read what the first screen needs, before any order is known."""
-
-        def show(lines: list[ScheduleLine]) -> None:
-            if not self.is_read:
-                self._order = array("q", (line.id for line in lines))
-                self._take(lines)
-
-        self._questions.ask(
-            "first schedules", lambda scheduler: scheduler.first_schedule_lines(limit), show
-        )
+    def take_first(self, lines: list[ScheduleLine]) -> None:
+        """Show these, until the order is known."""
+        if not self.is_read:
+            self._order = array("q", (line.id for line in lines))
+            self._take(lines)
 
     def read(self) -> None:
         """Read the order anew, and what is looked at."""

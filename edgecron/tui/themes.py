@@ -20,7 +20,7 @@ _LIGHT_GROUNDS = ("7", "15")  # of the sixteen colours, as COLORFGBG numbers the
 
 def theme_of(config: Config, environment: Mapping[str, str], *, is_colored: bool) -> str:
     """The name of the theme. Raises InvalidConfig where there is none of the name asked for."""
-    asked = str(config.get(_KEY))
+    asked = _AUTO if config.find(_KEY) is None else str(config.get(_KEY))
     known = {theme.name for theme in THEMES} | set(BUILTIN_THEMES)
     if asked != _AUTO and asked not in known:
         raise InvalidConfig(
