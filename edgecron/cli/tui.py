@@ -17,6 +17,7 @@ open the page can do what you can.
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from argparse import ArgumentParser, Namespace
@@ -68,6 +69,9 @@ def run(cli: Session, args: Namespace) -> int:
         return run_plain(cli, starts_engine=args.engine)
     from edgecron.cli.terminals import find_unfit
 
+    # What is loaded now stays: to look it through for garbage again and again would take a tenth
+    # of the time until the first screen. The dashboard collects again once that is there.
+    gc.disable()
     is_elsewhere = bool(os.environ.get(_DRIVER))
     unfit = None if is_elsewhere else find_unfit()
     if unfit is not None:

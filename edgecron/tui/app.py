@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable, Mapping
 from datetime import tzinfo
 from typing import ClassVar, TypeVar
@@ -113,6 +114,7 @@ class Dashboard(EngineRunning):
     def on_mount(self) -> None:
         self.push_screen(self._home)
         self._look_at_size(self.size)
+        self.call_after_refresh(_collect_from_here_on)
         if self._starts_engine:
             self.call_after_refresh(self.start_engine)
 
@@ -171,3 +173,9 @@ class Dashboard(EngineRunning):
 
     async def action_quit(self) -> None:
         self.exit()
+
+
+def _collect_from_here_on() -> None:
+    """Look for garbage among what is made from now on: what was loaded before stays as it is."""
+    gc.freeze()
+    gc.enable()
