@@ -57,6 +57,11 @@ def is_read(seen: Seen) -> bool:
     return screen.end is not None or screen.view.count > 0 or bool(screen.view.empty)
 
 
+async def arrive(seen: Seen, execution_id: int) -> None:
+    """Wait until the screen of another run is there."""
+    await seen.until(lambda: is_read(seen) and screen_of(seen).execution_id == execution_id)
+
+
 async def open_run(seen: Seen, execution_id: int) -> None:
     seen.app.push_screen(RunScreen(execution_id))
     await seen.until(lambda: is_read(seen))
@@ -285,6 +290,15 @@ def test_brackets_go_to_the_other_runs_of_the_schedule(scene: Scene) -> None:
         assert seen.told() == "it has no run before this one"
         await seen.press("escape")
         assert not isinstance(seen.app.screen, RunScreen)
+
+    look_at(scene, FAILED, story)
+
+
+def test_a_click_on_a_bracket_goes_there_too(scene: Scene) -> None:
+    async def story(seen: Seen) -> None:
+        for bracket, execution_id in (("]", 7), ("[", 6)):
+            await seen.pilot.click("#top", offset=(seen.lines()[0].index(bracket), 0))
+            await arrive(seen, execution_id)
 
     look_at(scene, FAILED, story)
 
