@@ -10,7 +10,13 @@ from datetime import datetime, tzinfo
 from typing import TypeVar
 
 from edgecron.api import Scheduler
-from edgecron.errors import Conflict, DatabaseUnusable, EdgecronError, Unreadable
+from edgecron.errors import (
+    Conflict,
+    DatabaseUnusable,
+    EdgecronError,
+    QueryInterrupted,
+    Unreadable,
+)
 from edgecron.model import ACTIVE, Execution, Status
 from edgecron.tui.chosen import Chosen, Progress, Report
 from edgecron.tui.fronts import Front
@@ -180,6 +186,8 @@ def _each(targets: Iterable[T], act: Callable[[T], str], progress: Progress) -> 
     for number, target in enumerate(targets, 1):
         try:
             words = act(target)
+        except QueryInterrupted:
+            raise  # Nobody waits for it any more: what is left to do is left.
         except EdgecronError as error:
             refused += 1
             if len(errors) < _MOST_ERRORS:

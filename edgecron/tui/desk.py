@@ -17,7 +17,8 @@ Deliver = Callable[[Callable[[], None]], None]
 _LOOK_S = 0.25  # between two looks whether somebody has changed the database
 _RETRY_LOOKS = 4  # between two tries to open what could not be opened
 _ANEW_LOOKS = 8  # and to ask anew what could not be answered
-_JOIN_S = 5.0
+_NUDGE_S = 0.02
+_NUDGES = 250  # at the end of the thread, before it is left to itself
 
 
 class _Question(NamedTuple):
@@ -33,7 +34,8 @@ class Desk:
     function on the screen's thread; `changed` is delivered when others have committed, and when
     the database is another one, or can be read again. `troubled` is delivered with what keeps the
     database from being used, when that changes: None, nothing does.
-    `opened` makes the Scheduler, on the desk's own thread.
+    `opened` makes the Scheduler, on the desk's own thread. A defect of ours ends the thread, and
+    is raised on the screen's.
     """
 
     def __init__(
@@ -53,6 +55,7 @@ class Desk:
         self._is_shut = False  # it could not be opened
         self._failed_topic: str | None = None  # of what could not be answered, though it is open
         self._looks = 0
+        self._is_telling = False  # is it on its way to the screen that something has changed
         self.was_open = False
         self._questions: dict[str, _Question] = {}
         self._bell = threading.Condition()
@@ -101,12 +104,17 @@ class Desk:
         with self._bell:
             self._is_closed = True
             self._questions.clear()
-            scheduler = self._scheduler
             self._bell.notify()
-        if scheduler is not None:
-            scheduler.interrupt()
-        if self._thread.ident is not None:  # else it was never started
-            self._thread.join(_JOIN_S)
+        if self._thread.ident is None:
+            return  # It was never started.
+        for _ in range(_NUDGES):
+            with self._bell:
+                # Again and again: one that comes between two statements ends nothing.
+                if self._scheduler is not None:
+                    self._scheduler.interrupt()
+            self._thread.join(_NUDGE_S)
+            if not self._thread.is_alive():
+                return
 
     def _serve(self) -> None:
         try:
@@ -115,6 +123,8 @@ class Desk:
                 self._answer(question)
                 with self._bell:
                     self._topic = None
+        except Exception as error:  # noqa: BLE001 - a defect of ours: it is raised where it is told
+            self._deliver(partial(_raise, error))
         finally:
             self._let_go()
 
@@ -155,8 +165,6 @@ class Desk:
                     self._failed_topic = self._topic
                     self._note(error)
             self._deliver(partial(question.refused, error))
-        except Exception as error:  # noqa: BLE001 - a defect of ours: it is raised where it is told
-            self._deliver(partial(_raise, error))
         else:
             if self._failed_topic is not None and self._topic == self._failed_topic:
                 self._note(None)
@@ -228,8 +236,14 @@ class Desk:
             self._deliver(partial(self._troubled, error))
 
     def _tell_changed(self) -> None:
-        if self._changed is not None:
-            self._deliver(self._changed)
+        # Once at a time: the screen may take nothing for hours, as while a pager has the terminal.
+        if self._changed is not None and not self._is_telling:
+            self._is_telling = True
+            self._deliver(partial(self._say_changed, self._changed))
+
+    def _say_changed(self, changed: Callable[[], None]) -> None:
+        self._is_telling = False  # What is committed from here on is told again.
+        changed()
 
     def _let_go(self) -> None:
         with self._bell:

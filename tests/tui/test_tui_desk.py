@@ -12,6 +12,7 @@ import pytest
 from edgecron.api import Scheduler
 from edgecron.errors import DatabaseDamaged, EdgecronError, NotFound
 from edgecron.model import Job, JobKind, ScheduleSpec
+from edgecron.tui import deeds
 from edgecron.tui.desk import Desk
 
 BOUND_S = 20.0
@@ -210,7 +211,9 @@ def test_closing_does_not_wait_for_an_answer_that_nobody_needs(screen: Screen) -
 
     def endless(scheduler: Scheduler) -> object:
         has_begun.set()
-        return scheduler.store.find_schedules() and names(scheduler)
+        return scheduler.store.database.rows(
+            "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT max(i) FROM n"
+        )
 
     screen.ask("endless", endless)
     assert has_begun.wait(BOUND_S)
@@ -218,3 +221,60 @@ def test_closing_does_not_wait_for_an_answer_that_nobody_needs(screen: Screen) -
     screen.desk.close()
 
     assert not screen.desk.is_alive
+
+
+def test_closing_does_not_wait_for_all_that_is_to_be_done_to_many(screen: Screen) -> None:
+    add(screen.path, "backup")
+    has_begun = Event()
+
+    def act(scheduler: Scheduler) -> object:
+        return deeds.cancel(scheduler, [1] * 1_000_000, lambda done, count: has_begun.set())
+
+    screen.ask("act", act)
+    assert has_begun.wait(BOUND_S)
+
+    screen.desk.close()
+
+    assert not screen.desk.is_alive
+
+
+def test_changes_that_nobody_takes_do_not_pile_up(screen: Screen) -> None:
+    add(screen.path, "backup")
+    screen.ask("names", names)
+    screen.next()
+    add(screen.path, "rotate")
+    change = screen.delivered.get(timeout=BOUND_S)
+
+    add(screen.path, "prune")
+    screen.ask("names", names)  # Before it is answered it is looked whether anything has changed.
+    answer = screen.delivered.get(timeout=BOUND_S)
+    answer()
+    change()
+    add(screen.path, "report")
+
+    assert screen.told == [["backup", "prune", "rotate"], "changed"]
+    screen.told.clear()
+    assert screen.next() == "changed"
+
+
+def test_a_defect_is_raised_on_the_screen_s_thread_wherever_it_shows(tmp_path: Path) -> None:
+    delivered: Queue[Callable[[], None]] = Queue()
+
+    class Odd(Scheduler):
+        def change_mark(self) -> int:
+            raise LookupError("a defect")
+
+    add(tmp_path / "edge.db", "backup")
+    desk = Desk(
+        lambda: Odd(tmp_path / "edge.db"),
+        deliver=delivered.put,
+        name="test-desk",
+        changed=lambda: None,
+    )
+    desk.start()
+    desk.ask("names", names, answer=lambda _: None, refused=lambda _: None)
+
+    with pytest.raises(LookupError, match="a defect"):
+        delivered.get(timeout=BOUND_S)()
+    desk.close()
+    assert not desk.is_alive
