@@ -11,6 +11,7 @@ from snapshots import check_screen
 
 from edgecron.model import Status
 from edgecron.tui.dialogs import Dialog
+from edgecron.tui.panefoot import PaneFoot
 from support.scene import Scene, make_scene
 
 SIZES = [(80, 24), (160, 48)]
@@ -23,9 +24,9 @@ def scene(tmp_path: Path) -> Iterator[Scene]:
 
 
 def shown(seen: Seen) -> list[str]:
-    """The box that asks, or else the list that is filtered."""
-    boxes = [*seen.app.screen.query("#box"), *seen.app.screen.query(".pane:focus-within")]
-    region = boxes[0].region
+    """The box that asks, or else the line below the list that is filtered."""
+    parts = [*seen.app.screen.query("#box"), *seen.app.screen.query(PaneFoot)]
+    region = next(part.region for part in parts if part.region)
     return [
         line[region.x : region.right].rstrip() for line in seen.lines()[region.y : region.bottom]
     ]
