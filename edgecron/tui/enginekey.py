@@ -37,6 +37,11 @@ class EngineRunning(Telling):
         """The process id of the engine that runs from here; None where none does."""
         return None if self._engine is None else self._engine.pid
 
+    @property
+    def engine_key(self) -> str:
+        """The key that runs an engine from here; empty where none can be run."""
+        return "" if self.engine_call is None else self.label("engine")
+
     def action_engine(self) -> None:
         """Run an engine, or stop the one that was run from here."""
         if self._engine is None:

@@ -49,7 +49,7 @@ class TerminalGuard:
         self._socket, theirs = socket.socketpair()
         with theirs, suppress(OSError):
             self._process = subprocess.Popen(
-                ["/bin/sh", "-c", _SCRIPT, "edgecron-guard", RESET + WORDS],
+                ["/bin/sh", "-c", _SCRIPT, "edgecron-guard", RESET + "\r\n" + WORDS],
                 stdin=theirs.fileno(),
                 stdout=terminal,
                 stderr=subprocess.DEVNULL,

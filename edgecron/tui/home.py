@@ -168,7 +168,10 @@ class HomeScreen(ActingScreen[None]):
         if self._overview is not None:
             line = self.query_one("#status", SpanLine)
             parts, right = overview_parts(
-                self._overview, now=self.app.now(), own_pid=self.app.engine_pid
+                self._overview,
+                now=self.app.now(),
+                own_pid=self.app.engine_pid,
+                engine_key=self.app.engine_key,
             )
             line.show(
                 [(" ", ""), *whole_parts(parts, line.size.width - 2)], right=[*right, (" ", "")]

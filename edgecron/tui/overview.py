@@ -88,13 +88,13 @@ Part = tuple[Span, ...]  # of a line: shown whole, or left out
 
 
 def overview_parts(
-    found: Overview, *, now: datetime, own_pid: int | None = None
+    found: Overview, *, now: datetime, own_pid: int | None = None, engine_key: str = ""
 ) -> tuple[list[Part], Part]:
     """The status line: what is on its left, the most important first, and what is at its right
-    end. `own_pid` is that of the engine that runs from here."""
+    end. `own_pid` is that of the engine that runs from here, `engine_key` what runs one."""
     waiting = found.queued - found.owed
     parts: list[Part] = [
-        *_engine_parts(found.engines, own_pid=own_pid),
+        *_engine_parts(found.engines, own_pid=own_pid, engine_key=engine_key),
         ((f"{found.running} running", "busy" if found.running else "dim"),),
         ((f"{waiting} queued", "wait" if waiting else "dim"),),
     ]
@@ -113,7 +113,7 @@ def overview_parts(
     return parts, ((f"{clean(_short(found.path))}  {size}", "dim"),)
 
 
-def _engine_parts(found: Engines, *, own_pid: int | None) -> list[Part]:
+def _engine_parts(found: Engines, *, own_pid: int | None, engine_key: str) -> list[Part]:
     parts: list[Part] = []
     if found.alive:
         count = len(found.alive)
@@ -123,7 +123,8 @@ def _engine_parts(found: Engines, *, own_pid: int | None) -> list[Part]:
             (*words, (", ours" if count == 1 else ", one ours", "good")) if is_ours else words
         )
     else:
-        parts.append((("○ no engine", "bad"),))
+        offer: Part = ((f": {engine_key} runs one", "dim"),) if engine_key else ()
+        parts.append((("○ no engine", "bad"), *offer))
     if found.stalled:
         parts.append(((f"! {found.stalled} stalled", "warn"),))
     if found.gone:

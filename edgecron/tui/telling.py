@@ -29,6 +29,11 @@ class Telling(Host):
         """The process id of the engine that runs from here; None where none does."""
         return None
 
+    @property
+    def engine_key(self) -> str:
+        """The key that runs an engine from here; empty where none can be run."""
+        return ""
+
     def tell(self, words: str, *, severity: SeverityLevel = "information") -> None:
         """Say what became of something, for some seconds, in the place of what was said before."""
         self.clear_notifications()

@@ -30,6 +30,7 @@ def shown(database: Path) -> dict[str, object]:
 
 def test_it_runs_one_which_is_shown_as_ours_and_stops_it_after_a_question(database: Path) -> None:
     async def story(seen: Seen) -> None:
+        assert "○ no engine: S runs one" in seen.text()
         await seen.press("S")
         told = seen.told()
         await seen.until(lambda: "● 1 engine, ours" in seen.text())
