@@ -13,6 +13,7 @@ from textual.screen import ModalScreen
 from textual.widgets import Input
 
 from edgecron.safetext import clean
+from edgecron.tui.bindings import bindings
 from edgecron.tui.inputs import LineInput
 from edgecron.tui.lines import Span
 from edgecron.tui.spans import SpanLine
@@ -63,7 +64,10 @@ class Dialog(ModalScreen[T | None]):
     Dialog .field { height: 1; margin-bottom: 1; }
     Dialog .label { width: 12; }
     """
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "leave", show=False)]
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape", "leave", show=False),
+        *bindings("back"),
+    ]
 
     def __init__(self, title: str, words: Sequence[str] = (), *, is_danger: bool = False) -> None:
         super().__init__(classes="-danger" if is_danger else None)
@@ -101,6 +105,8 @@ class Dialog(ModalScreen[T | None]):
 
     def action_leave(self) -> None:
         self.dismiss(None)
+
+    action_back = action_leave
 
 
 class YesNo(Dialog[bool]):

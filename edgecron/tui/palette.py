@@ -15,6 +15,7 @@ from textual.timer import Timer
 from edgecron.api import Scheduler
 from edgecron.config.actions import ACTIONS
 from edgecron.safetext import clean
+from edgecron.tui.bindings import bindings
 from edgecron.tui.inputs import LineInput
 from edgecron.tui.keys import IN_OUTPUT
 from edgecron.tui.lines import Column, Line, LineView
@@ -136,6 +137,7 @@ class Palette(ModalScreen[Item | None]):
     """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "leave", show=False),
+        *bindings("back"),
         Binding("down,ctrl+n", "move(1)", show=False),
         Binding("up,ctrl+p", "move(-1)", show=False),
         Binding("pagedown", "move(10)", show=False),
@@ -219,6 +221,8 @@ class Palette(ModalScreen[Item | None]):
 
     def action_leave(self) -> None:
         self.dismiss(None)
+
+    action_back = action_leave
 
 
 def find_names(scheduler: Scheduler, text: str) -> list[str]:

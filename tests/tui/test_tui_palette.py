@@ -170,7 +170,7 @@ def config_of(**keys: str) -> Config:
 def test_keys_of_the_configuration_take_the_place_of_the_others(
     scheduler: Scheduler, clock: FakeClock
 ) -> None:
-    config = config_of(run="R", sort="none", palette="f5")
+    config = config_of(run="R", sort="none", palette="f5", back="f8")
 
     async def story(seen: Seen) -> None:
         await seen.press("r", "s")
@@ -179,6 +179,8 @@ def test_keys_of_the_configuration_take_the_place_of_the_others(
         assert "R run now" in seen.lines()[-1]
         assert "sort" not in seen.lines()[-1]
         assert "f5 all actions" in seen.lines()[-1]
+        await seen.press("p", "f8")
+        assert "Pause" not in seen.text()
         await seen.press("R")
         assert "run 1 of backup: queued" in seen.told()
 
