@@ -110,14 +110,26 @@ class Host(App[None]):
         self.post_message(Delivered(told))
 
     def on_delivered(self, message: Delivered) -> None:
-        message.deliver()
+        if self.is_running:  # else its screens are being taken apart
+            message.deliver()
 
     def ask(
-        self, topic: str, question: Callable[[Scheduler], T], answer: Callable[[T], None]
+        self,
+        topic: str,
+        question: Callable[[Scheduler], T],
+        answer: Callable[[T], None],
+        *,
+        refused: Callable[[], None] | None = None,
     ) -> None:
         """Read something. That the database can't be read is `trouble` until it can; what else
-        goes wrong is said."""
-        self._reader.ask(topic, question, answer=answer, refused=self._note_refusal)
+        goes wrong is said. `refused` is called beside that."""
+
+        def failed(error: EdgecronError) -> None:
+            self._note_refusal(error)
+            if refused is not None:
+                refused()
+
+        self._reader.ask(topic, question, answer=answer, refused=failed)
 
     def break_off(self, topic: str) -> None:
         """End the answering of a question, if it is this one: no answer comes."""

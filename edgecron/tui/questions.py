@@ -19,16 +19,29 @@ class AskingScreen(Screen[ScreenResultType]):
     app: Host
 
     def ask(
-        self, topic: str, question: Callable[[Scheduler], T], answer: Callable[[T], None]
+        self,
+        topic: str,
+        question: Callable[[Scheduler], T],
+        answer: Callable[[T], None],
+        *,
+        refused: Callable[[], None] | None = None,
     ) -> None:
         """Have a question answered; one of the same topic of this screen that was not begun is
-        forgotten."""
+        forgotten. `refused` is called where no answer comes of it; what went wrong is told."""
 
         def answered(found: T) -> None:
-            if all(part.is_attached for part in (self, *self.children)):
+            if self._is_whole:
                 answer(found)
 
-        self.app.ask(f"{id(self)} {topic}", question, answered)
+        def failed() -> None:
+            if refused is not None and self._is_whole:
+                refused()
+
+        self.app.ask(f"{id(self)} {topic}", question, answered, refused=failed)
+
+    @property
+    def _is_whole(self) -> bool:
+        return all(part.is_attached for part in (self, *self.children))
 
     def break_off(self, topic: str) -> None:
         """End the answering of a question of this screen: another one takes its place."""

@@ -23,6 +23,21 @@ _HOURS = 24
 _DAY_WIDTH = 6
 
 
+class _Count:
+    """A week being counted, on the desk's thread alone; begun anew where the database was."""
+
+    def __init__(self) -> None:
+        self.spent_ms = 0
+        self._scheduler: Scheduler | None = None
+        self._slices: Iterator[WeekHeat | None] = iter(())
+
+    def next_slice(self, scheduler: Scheduler) -> WeekHeat | None:
+        """The heat, or None where more is to be counted."""
+        if scheduler is not self._scheduler:
+            self._scheduler, self._slices = scheduler, scheduler.week_heat()
+        return next(self._slices)
+
+
 class WeekView(SpanLine):
     """The heat of seven days; nothing before it is known.
 
@@ -35,36 +50,39 @@ class WeekView(SpanLine):
         super().__init__(id=id)
         self._asking = screen
         self._heat: WeekHeat | None = None
-        self._slices: Iterator[WeekHeat | None] | None = None
-        self._spent_ms = 0
+        self._is_counting = False
         self._next_ms = 0
 
     def read(self) -> None:
         """Count it anew, where it is time to."""
-        clock = self._asking.app.clock
-        if self._slices is None and clock.monotonic_ms() >= self._next_ms:
-            self._spent_ms = 0
-            self._go_on()
+        if not self._is_counting and self._asking.app.clock.monotonic_ms() >= self._next_ms:
+            self._is_counting = True
+            self._go_on(_Count())
 
-    def _go_on(self) -> None:
+    def _go_on(self, count: _Count) -> None:
         clock = self._asking.app.clock
 
-        def next_slice(scheduler: Scheduler) -> WeekHeat | None:
+        def next_slice(scheduler: Scheduler) -> tuple[WeekHeat | None, int]:
             begun_ms = clock.monotonic_ms()
-            if self._slices is None:
-                self._slices = scheduler.week_heat()
-            found = next(self._slices)
-            self._spent_ms += clock.monotonic_ms() - begun_ms
-            return found
+            found = count.next_slice(scheduler)
+            count.spent_ms += clock.monotonic_ms() - begun_ms
+            return found, count.spent_ms
 
-        self._asking.ask("week", next_slice, self._take)
+        def take(found: tuple[WeekHeat | None, int]) -> None:
+            heat, spent_ms = found
+            if heat is None:
+                self._go_on(count)
+            else:
+                self._take(heat, spent_ms)
 
-    def _take(self, found: WeekHeat | None) -> None:
-        if found is None:
-            self._go_on()
-            return
-        self._slices = None
-        pause_ms = max(_LEAST_S * 1000, self._spent_ms / _MOST_BUSY)
+        self._asking.ask("week", next_slice, take, refused=self._give_up)
+
+    def _give_up(self) -> None:
+        self._is_counting = False
+
+    def _take(self, found: WeekHeat, spent_ms: int) -> None:
+        self._is_counting = False
+        pause_ms = max(_LEAST_S * 1000, spent_ms / _MOST_BUSY)
         self._next_ms = self._asking.app.clock.monotonic_ms() + round(pause_ms)
         self._heat = found
         self._draw()

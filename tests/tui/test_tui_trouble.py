@@ -14,6 +14,8 @@ from pilot import Seen, watch
 from edgecron.api import Scheduler
 from edgecron.clock import SystemClock
 from edgecron.tui.host import Host
+from edgecron.tui.week import WeekView
+from support.clock import FakeClock
 from support.specs import make_spec
 
 _READ_WAIT_S = 0.1
@@ -170,6 +172,26 @@ def test_where_there_is_no_database_yet_the_screen_says_how_to_begin(tmp_path: P
         await seen.until(lambda: "backup" in seen.text())
 
     see(database, story, is_readable=False)
+
+
+def test_a_week_whose_counting_was_cut_off_is_counted_anew(database: Path) -> None:
+    aside = database.with_name("aside.db")
+    make(database, *(f"job-{number}" for number in range(299)))
+    clock = FakeClock()
+
+    async def story(seen: Seen) -> None:
+        await seen.until(lambda: "300 /h" in seen.text())
+        clock.advance_ms(60_000)
+        seen.app.screen.query_one(WeekView).read()
+        seen.app.ask("aside", lambda scheduler: database.rename(aside), lambda _: None)
+        await seen.until(lambda: not is_well(seen))
+        aside.rename(database)
+        await seen.until(lambda: is_well(seen))
+        make(database, "one-more")
+        clock.advance_ms(60_000)
+        await seen.until(lambda: "301 /h" in seen.text())
+
+    watch(story, database, clock, size=(160, 48))
 
 
 def test_a_defect_on_the_thread_that_asks_ends_the_dashboard_with_it(database: Path) -> None:
