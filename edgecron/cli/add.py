@@ -95,16 +95,18 @@ def describe_all(triggers: list[Trigger]) -> str:
 
 def warn_of(cli: Session, args: Namespace, triggers: list[Trigger], job: Job) -> None:
     """Say what was taken as it is, but may not be what was meant."""
+    from edgecron.words.cautions import find_missing_command, secret_words
+
     for trigger in triggers:
         for warning in trigger.warnings:
             cli.warn(f"{trigger.text!r}: {warning}")
     for name in wantedjob.find_secrets(args):
-        cli.warn(f"{name} is kept readable in the database; put secrets into a file for --env-file")
+        cli.warn(secret_words(name))
     for sentence in wantedjob.find_missing_paths(args):
         cli.warn(sentence)
     if args.argv is not None:
         _warn_of_other_database(cli, job)
-    missing = _find_missing_command(job) if args.argv is not None else None
+    missing = find_missing_command(job) if args.argv is not None else None
     if missing is not None:
         cli.warn(missing)
 
@@ -139,17 +141,3 @@ def _warn_of_other_database(cli: Session, job: Job) -> None:
             f"a job does not see {given.origin}: its edgecron looks into this user's own database;"
             f" add --db {cli.database_path()} to its command"
         )
-
-
-def _find_missing_command(job: Job) -> str | None:
-    """A sentence about a command that would not be found, seen from here and now."""
-    import os
-    from shutil import which
-
-    command = job.argv[0]
-    if os.path.isabs(command) or command.startswith("~"):
-        return None if os.path.exists(command) else f"there is no {command!r} yet"
-    if "/" in command:
-        folder = job.cwd or "HOME"
-        return f"command {command!r} is looked for from {folder}; an absolute path is safer"
-    return None if which(command) else f"command {command!r} is not found on this PATH"

@@ -7,6 +7,8 @@ Nothing here is cleaned or coloured: that is done where it is put.
     phrases    values in a few words
     acts       what was done, in a sentence each
     engines    engines that are alive, and what keeps them from their work
+    schedules  what a schedule is, how it behaves, and what is on record of it
+    cautions   what was taken as it is, but may not be what was meant
     runs       a run: what it waits for, what becomes of it, how it ended
     prospects  what will happen next, and why
     reasons    why a schedule ran, or did not
