@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from edgecron.documents.comparing import Step
     from edgecron.documents.document import Document
     from edgecron.model import Schedule
+    from edgecron.timing import CompiledSpec
 
 
 class Applying(Writing):
@@ -47,6 +48,22 @@ class Applying(Writing):
             raise refuse(problems, document.text)
         self._check_together(prepared)
         return steps
+
+    def check(self, step: Step) -> CompiledSpec | None:
+        """Check a step as `apply` would, writing nothing.
+
+        The specification with its triggers expanded; None where it stays as it is. Raises what
+        `apply` raises.
+        """
+        from edgecron.errors import AlreadyExists
+
+        name = step.name if step.wanted is None else step.wanted.spec.name
+        own_name = None if step.schedule is None else step.schedule.name
+        if name != own_name and self.store.find_schedule(name) is not None:
+            raise AlreadyExists(f"schedule {name!r} exists already")
+        prepared = self._prepare(step)
+        self._check_together([prepared])
+        return prepared.compiled
 
     def apply(self, steps: Sequence[Step], *, origin: str) -> list[Schedule]:
         """Do what the steps of a plan say, all or nothing; the schedules that they changed.

@@ -82,6 +82,11 @@ class Writing(Reading):
         now = self.now()
         return compile_spec(spec, seed=self.store.seed, made_at=now, now=now)
 
+    def compile_change(self, schedule: Schedule, spec: ScheduleSpec) -> CompiledSpec:
+        """Check another specification of a schedule as `edit` would, writing nothing."""
+        compiled, _ = self._prepare_edit(schedule, spec, now_ms=self._clock.now_ms())
+        return compiled
+
     def edit(
         self,
         name: str,

@@ -17,6 +17,7 @@ from edgecron.errors import InvalidInput
 from edgecron.model import COMMAND_QUEUE, GLOBAL_SCOPE, Job, JobKind, Policies, ScheduleSpec
 from edgecron.validity import check_name
 
+NO_TIME = "it has no time to run at"
 _T = TypeVar("_T")
 _A_COMMAND = 'such as: command = ["/usr/bin/rsync", "-a", "/home", "/srv"]'
 _DEFAULTS = Policies()
@@ -110,7 +111,7 @@ class _Reading:
         if given == ["on_boot"] and self._table["on_boot"] is False:
             given = []
         if not given:
-            self._note(None, "it has no time to run at", "give cron, every, at, on_boot or after")
+            self._note(None, NO_TIME, "give cron, every, at, on_boot or after")
         for key in given:
             if key == "on_boot":
                 if self._take(key, _boolean, False):
