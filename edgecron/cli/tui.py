@@ -28,6 +28,8 @@ from typing import TYPE_CHECKING
 from edgecron.cli.session import Session
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from edgecron.tui.app import Dashboard
 
 LIVES_LONG = True
@@ -121,6 +123,11 @@ def _dashboard(
     from edgecron.tui.terminal import TerminalDriver
     from edgecron.tui.themes import theme_of
 
+    def defaults() -> Mapping[str, object]:
+        from edgecron.config.defaults import option_defaults
+
+        return option_defaults(config)
+
     config, path = cli.config(), cli.database_path()
     return Dashboard(
         lambda: Scheduler(path, must_exist=True, busy_wait_s=_READ_WAIT_S),
@@ -129,6 +136,7 @@ def _dashboard(
         theme=theme_of(config, os.environ, is_colored=is_colored),
         keys=keys_of(config),
         labels=labels_of(config),
+        defaults=defaults,
         is_colored=is_colored,
         driver_class=None if is_elsewhere else TerminalDriver,
         writing=lambda must_exist: Scheduler(

@@ -6,6 +6,8 @@
     desk.py       a thread with a database of its own, which answers questions
     home.py       the first screen: schedules, upcoming, runs
     scheduledetail.py schedulefacts.py facts.py   one schedule, in sections of facts
+    editing.py form.py formwidgets.py   the form to add and to change: what opens it, and it
+    formfields.py formcheck.py formpreview.py   its texts, what is wrong with them, and to come
     rundetail.py runfacts.py      one run: its facts, and below them what it prints
     output.py outputlines.py outputtitle.py   what a run prints, on the screen
     feed.py       a thread that follows a run; taking.py: its output to a clipboard, file, pager

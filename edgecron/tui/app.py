@@ -39,7 +39,8 @@ class Dashboard(EngineRunning):
 
     `opened` makes a Scheduler of it, on whichever thread asks; `keys` are those of the actions,
     in Textual's names. `engine_call` is what an engine is run for from here; `starts_engine`: it
-    is run at once.
+    is run at once. `defaults` are what a new schedule has unless it says otherwise, asked for on a
+    desk's thread.
     """
 
     TITLE = "edgecron"
@@ -65,6 +66,7 @@ class Dashboard(EngineRunning):
         writing: Callable[[bool], Scheduler] | None = None,
         engine_call: EngineCall | None = None,
         starts_engine: bool = False,
+        defaults: Callable[[], Mapping[str, object]] = dict,
     ) -> None:
         super().__init__(
             opened,
@@ -75,6 +77,7 @@ class Dashboard(EngineRunning):
             writing=writing,
         )
         self.labels = labels
+        self.defaults = defaults
         self.engine_call = engine_call
         self._starts_engine = starts_engine
         self._home = HomeScreen()

@@ -42,6 +42,7 @@ _PLACES: dict[str, tuple[tuple[str, str], ...]] = {
     ),
     "schedule": (
         ("back", "back"),
+        ("edit", "edit"),
         ("fields", "all fields"),
         ("run", "run now"),
         ("pause", "pause"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import ClassVar
 
 from textual.app import ComposeResult
@@ -16,10 +16,10 @@ from edgecron.errors import EdgecronError, NotFound
 from edgecron.safetext import clean
 from edgecron.tui import runs, schedules, upcoming
 from edgecron.tui.about import run_spans, schedule_spans
-from edgecron.tui.acting import ActingScreen
 from edgecron.tui.bindings import bindings
 from edgecron.tui.chosen import Chosen
 from edgecron.tui.coming import ComingView
+from edgecron.tui.editing import EditingScreen
 from edgecron.tui.footer import KeyLine
 from edgecron.tui.lines import LineView, Span
 from edgecron.tui.overview import (
@@ -45,7 +45,7 @@ _NARROW = 50  # columns, in which the name of the program gives way to those of 
 _PANES = ("schedules", "upcoming", "runs")
 
 
-class HomeScreen(ActingScreen[None]):
+class HomeScreen(EditingScreen[None]):
     """Three views of one truth."""
 
     BINDINGS: ClassVar[list[BindingType]] = bindings(
@@ -278,6 +278,9 @@ class HomeScreen(ActingScreen[None]):
         run = self.runs.execution(line.key)
         return None if run is None else run.schedule
 
+    def saved(self, name: str) -> None:
+        self._seek(name)
+
     def open_schedule(self, name: str) -> None:
         """Show all about one schedule."""
         from edgecron.tui.scheduledetail import ScheduleScreen
@@ -381,7 +384,9 @@ class HomeScreen(ActingScreen[None]):
 
     def go_to(self, name: str) -> None:
         """Put the cursor on a schedule, whatever the list is filtered by, and show all about it."""
+        self._seek(name, then=lambda: self.open_schedule(name))
 
+    def _seek(self, name: str, *, then: Callable[[], None] | None = None) -> None:
         def find(scheduler: Scheduler) -> int | NotFound:
             try:
                 return scheduler.schedule(name).id
@@ -395,6 +400,7 @@ class HomeScreen(ActingScreen[None]):
             self._turn_to("schedules")
             self.foot_of("schedules").clear()
             self.query_one("#schedules", LineView).seek(key)
-            self.open_schedule(name)
+            if then is not None:
+                then()
 
         self.ask("schedule to go to", find, found)

@@ -14,9 +14,9 @@ from textual.timer import Timer
 from edgecron.errors import EdgecronError
 from edgecron.safetext import clean
 from edgecron.tui import runs
-from edgecron.tui.acting import ActingScreen
 from edgecron.tui.bindings import bindings
 from edgecron.tui.chosen import Chosen
+from edgecron.tui.editing import EditingScreen
 from edgecron.tui.facts import Cells, Facts, Title, laid_out
 from edgecron.tui.footer import KeyLine
 from edgecron.tui.lines import LineView, Span, pace_of
@@ -67,12 +67,25 @@ class HistoryView(LineView):
             super().action_up()
 
 
-class ScheduleScreen(ActingScreen[None]):
+class ScheduleScreen(EditingScreen[None]):
     """One schedule, by its name as it is when this opens; it is followed where it is renamed."""
 
     BINDINGS: ClassVar[list[BindingType]] = bindings(
         *("back", "fields", "up", "down", "page_up", "page_down", "top", "bottom")
     )
+
+    DEFAULT_CSS = """
+    ScheduleScreen #detail, ScheduleScreen #facts { scrollbar-size-vertical: 1; }
+    ScheduleScreen #facts, ScheduleScreen #past { height: auto; }
+    ScheduleScreen #about, ScheduleScreen #past { margin-top: 1; }
+    ScheduleScreen #trend { height: 8; margin-bottom: 1; }
+    ScheduleScreen #history-room { height: 12; }
+    ScheduleScreen.-wide #detail { layout: horizontal; overflow: hidden; }
+    ScheduleScreen.-wide #facts { height: 1fr; width: 1fr; }
+    ScheduleScreen.-wide #past { height: 1fr; width: 1fr; margin: 0 0 0 1; }
+    ScheduleScreen.-wide #trend { height: 12; }
+    ScheduleScreen.-wide #history-room { height: 1fr; }
+    """
 
     def __init__(self, name: str) -> None:
         super().__init__()
@@ -94,6 +107,7 @@ class ScheduleScreen(ActingScreen[None]):
             with Vertical(id="past"):
                 yield TrendView(id="trend")
                 yield Facts(id="history-title")
+                yield Vertical(id="history-room")
         yield KeyLine(id="keys")
 
     def on_mount(self) -> None:
@@ -155,7 +169,7 @@ class ScheduleScreen(ActingScreen[None]):
         view = HistoryView(
             self.history, runs.HISTORY_COLUMNS, id="history", empty="it has not run yet"
         )
-        self.query_one("#past").mount(view)
+        self.query_one("#history-room").mount(view)
         self.history.read()
         if self.has_class("-wide"):
             view.focus()
@@ -240,6 +254,13 @@ class ScheduleScreen(ActingScreen[None]):
         self._page.scroll_end(animate=False)
 
     # Doing.
+
+    def named_schedule(self) -> str | None:
+        return None if self._is_gone else self.schedule_name
+
+    def saved(self, name: str) -> None:
+        if self.found is None or name != self.schedule_name:
+            self._read_detail()
 
     def action_back(self) -> None:
         self.dismiss(None)

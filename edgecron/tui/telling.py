@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from textual.notifications import SeverityLevel
 from textual.reactive import reactive
@@ -19,10 +19,12 @@ _TOLD_S: Mapping[SeverityLevel, float] = {"information": 5.0, "warning": 8.0, "e
 
 class Telling(Host):
     """A host that says what became of something. `labels` are the keys of actions as people read
-    them; `progress` is how far something is that takes a while, empty where nothing is."""
+    them; `progress` is how far something is that takes a while, empty where nothing is; `defaults`
+    are what a new schedule has unless it says otherwise, by key of a document."""
 
     labels: Mapping[str, tuple[str, ...]] = DEFAULT_LABELS
     progress: reactive[str] = reactive("")
+    defaults: Callable[[], Mapping[str, object]] = dict
 
     @property
     def engine_pid(self) -> int | None:

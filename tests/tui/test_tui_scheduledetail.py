@@ -13,6 +13,7 @@ from tui.snapshots import check_screen
 
 from edgecron.model import Overlap, Policies, ScheduleSpec
 from edgecron.tui.lines import LineView
+from edgecron.tui.rundetail import RunScreen
 from edgecron.tui.scheduledetail import ScheduleScreen
 from support.scene import NOW, Scene, make_scene
 from support.specs import make_spec
@@ -105,6 +106,17 @@ def test_where_all_is_one_column_keys_scroll_to_the_runs_and_back(scene: Scene) 
         assert " Next runs " in seen.text()
 
     look_at(scene, "backup-home", story)
+
+
+def test_enter_on_a_run_opens_it(scene: Scene) -> None:
+    async def story(seen: Seen) -> None:
+        await seen.press("j", "enter")
+        assert isinstance(seen.app.screen, RunScreen)
+        assert "440" in seen.lines()[0]
+        await seen.press("escape")
+        assert isinstance(seen.app.screen, ScheduleScreen)
+
+    look_at(scene, "backup-home", story, size=LARGE)
 
 
 def test_what_others_change_is_shown_at_once(scene: Scene) -> None:

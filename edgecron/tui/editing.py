@@ -1,0 +1,71 @@
+"""Adding a schedule and changing one: what opens the form from a screen."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, ClassVar
+
+from textual.binding import BindingType
+from textual.screen import ScreenResultType
+
+from edgecron.api import Scheduler
+from edgecron.errors import EdgecronError
+from edgecron.tui.acting import ActingScreen
+from edgecron.tui.bindings import bindings
+
+if TYPE_CHECKING:
+    from edgecron.model import Schedule
+
+    _Opened = tuple[Schedule | None, Mapping[str, object]]
+
+
+class EditingScreen(ActingScreen[ScreenResultType]):
+    """A screen from which schedules can be added and changed."""
+
+    BINDINGS: ClassVar[list[BindingType]] = bindings("add", "edit")
+
+    def named_schedule(self) -> str | None:
+        """The schedule that `edit` is for now; None where there is none."""
+        return None
+
+    def saved(self, name: str) -> None:
+        """A schedule was saved, and has this name."""
+
+    def action_add(self) -> None:
+        self._open_form(None)
+
+    def action_edit(self) -> None:
+        name = self.named_schedule()
+        if name is None:
+            self.app.tell("there is no schedule here to change", severity="warning")
+        else:
+            self._open_form(name)
+
+    def _open_form(self, name: str | None) -> None:
+        defaults = self.app.defaults
+
+        def read(scheduler: Scheduler) -> _Opened | EdgecronError:
+            # What it is made of takes a while to load, and nobody waits for that here.
+            import edgecron.tui.form  # noqa: F401
+
+            try:
+                if name is None:
+                    return None, defaults()
+                return scheduler.schedule(name), {}
+            except EdgecronError as error:
+                return error
+
+        def show(found: _Opened | EdgecronError) -> None:
+            from edgecron.tui.form import ScheduleForm
+
+            if isinstance(found, EdgecronError):
+                self.app.tell_error(found)
+                return
+            opened, given = found
+            self.app.push_screen(ScheduleForm(opened, defaults=given), answered)
+
+        def answered(name: str | None) -> None:
+            if name is not None:
+                self.saved(name)
+
+        self.ask("form", read, show)

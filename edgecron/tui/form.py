@@ -1,0 +1,340 @@
+"""The form to add a schedule, or to change one. Nothing is written before it is saved."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from typing import ClassVar
+
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Container, VerticalScroll
+from textual.strip import Strip
+from textual.timer import Timer
+from textual.widget import Widget
+
+from edgecron.documents.comparing import ChangedByOthers
+from edgecron.documents.keys import Table, schedule_table
+from edgecron.errors import EdgecronError
+from edgecron.model import Schedule
+from edgecron.safetext import clean
+from edgecron.tui.bindings import bindings
+from edgecron.tui.dialogs import YesNo
+from edgecron.tui.facts import Facts, Title
+from edgecron.tui.formcheck import Draft, FormChecked, Saved, check_draft, save_draft
+from edgecron.tui.formfields import FIELDS, SECTIONS, Form, FormField, texts_of, unwritable
+from edgecron.tui.formpreview import preview_lines
+from edgecron.tui.formwidgets import Choice, FieldLines, FieldRow, Press
+from edgecron.tui.lines import Span, pace_of
+from edgecron.tui.questions import AskingScreen
+from edgecron.tui.spans import SpanLine
+from edgecron.tui.telling import Telling
+from edgecron.words.phrases import error_words, next_sentence
+
+
+class Preview(SpanLine):
+    """The times that stand in the form: in words, and the next ones."""
+
+    app: Telling
+
+    def __init__(self) -> None:
+        super().__init__(id="preview")
+        self._found: FormChecked | None = None
+
+    def tell(self, found: FormChecked) -> None:
+        """Show what was found."""
+        self._found = found
+        self.refresh()
+
+    def render_line(self, y: int) -> Strip:
+        width, base, app = self.size.width, self.rich_style, self.app
+        lines = preview_lines(
+            self._found, width=width, height=self.size.height, zone=app.zone, now=app.now()
+        )
+        spans = lines[y] if y < len(lines) else ()
+        return Strip(self.segments(spans, width, base)).adjust_cell_length(width, base)
+
+
+class ScheduleForm(AskingScreen[str | None]):
+    """The fields of a schedule; comes back with its name where it was saved.
+
+    `opened` is the schedule that is changed, None for a new one, which begins as `defaults` say.
+    """
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        *bindings("back", "quit"),
+        Binding("ctrl+s", "save", show=False),
+    ]
+
+    DEFAULT_CSS = """
+    ScheduleForm #form { height: 1fr; }
+    ScheduleForm #form-fields { height: 1fr; scrollbar-size-vertical: 1; padding: 0 1 0 0; }
+    ScheduleForm #preview { height: 8; }
+    ScheduleForm #hint { background: $surface; }
+    ScheduleForm #told { background: $panel; }
+    ScheduleForm .section { margin-top: 1; }
+    ScheduleForm #section-0 { margin-top: 0; }
+    ScheduleForm #save { width: 8; margin: 1 0 1 17; background: $panel; color: $primary; }
+    ScheduleForm #save:focus { background: $primary; color: $background; text-style: bold; }
+    ScheduleForm.-low #preview { height: 3; }
+    ScheduleForm.-low #hint { display: none; }
+    ScheduleForm.-wide #form { layout: horizontal; }
+    ScheduleForm.-wide #form-fields { width: 3fr; }
+    ScheduleForm.-wide #preview { width: 2fr; height: 1fr; margin: 0 0 0 1; }
+    """
+
+    app: Telling
+
+    def __init__(self, opened: Schedule | None, *, defaults: Mapping[str, object]) -> None:
+        super().__init__()
+        self.HORIZONTAL_BREAKPOINTS = [(0, "-tiny"), (40, "-narrow"), (120, "-wide")]
+        self.VERTICAL_BREAKPOINTS = [(0, "-low"), (20, "-tall")]
+        self._opened = opened
+        self._over = opened  # as it was last seen by whoever saves
+        self._base: Table = dict(defaults) if opened is None else schedule_table(opened)
+        self._before = texts_of("" if opened is None else opened.name, self._base)
+        self._hidden = unwritable(self._before, self._base)
+        self._touched: set[str] = set(FIELDS) if opened is not None else set()
+        self._found: FormChecked | None = None
+        self._is_saving = False
+        self._rows = {key: self._row(field) for key, field in FIELDS.items()}
+        self._refusal = ""  # why it was not saved, until something else is written
+        self._timer: Timer | None = None
+
+    def compose(self) -> ComposeResult:
+        yield SpanLine(id="top")
+        yield SpanLine(id="told")
+        with Container(id="form"):
+            with VerticalScroll(id="form-fields", can_focus=False):
+                yield from self._section(0)
+                yield Press("Save", id="save")
+            yield Preview()
+        yield SpanLine(id="hint")
+        yield SpanLine(id="keys")
+
+    def _section(self, number: int) -> Iterator[Widget]:
+        title, fields = SECTIONS[number]
+        head = Facts(id=f"section-{number}", classes="section")
+        head.show_rows([Title(title)])
+        yield head
+        for field in fields:
+            yield self._rows[field.key]
+
+    async def _mount_rest(self) -> None:
+        """Show the other sections, which few people come for: the first one does not wait."""
+        rest = [part for number in range(1, len(SECTIONS)) for part in self._section(number)]
+        await self.query_one("#form-fields").mount(*rest, before="#save")
+        if self._found is not None:
+            self._take(self._found)
+
+    def _row(self, field: FormField) -> FieldRow:
+        choices = field.choices
+        text = self._before[field.key]
+        if field.form is Form.CHOICE and text not in choices:
+            choices = (*choices, text)  # as `callable`, which no person would choose
+        return FieldRow(field, text, choices=choices, is_hidden=field.key in self._hidden)
+
+    def on_mount(self) -> None:
+        self.query_one("#told").display = False
+        self._show_top()
+        self._focus("name" if self._opened is None else "when")
+        self.call_after_refresh(self._mount_rest)
+        self._look()
+
+    @property
+    def texts(self) -> dict[str, str]:
+        """What stands in each field."""
+        return {key: row.text for key, row in self._rows.items()}
+
+    @property
+    def is_changed(self) -> bool:
+        """Whether anything stands there that did not before."""
+        return self.texts != self._before
+
+    def _draft(self) -> Draft:
+        return Draft(self.texts, self._opened, self._base, self._before)
+
+    def _focus(self, key: str) -> None:
+        editor = self._rows[key].editor
+        if editor is not None:
+            editor.focus()
+
+    # Checking.
+
+    def on_input_changed(self) -> None:
+        self._written()
+
+    def on_text_area_changed(self) -> None:
+        self._written()
+
+    def on_choice_changed(self) -> None:
+        self._written()
+
+    def on_changed(self) -> None:
+        self._look()
+
+    def _written(self) -> None:
+        texts = self.texts
+        self._touched |= {key for key, text in texts.items() if text != self._before[key]}
+        self._refusal = ""
+        self._show_top()
+        self._look()
+
+    def _look(self) -> None:
+        draft = self._draft()
+
+        def take(found: FormChecked) -> None:
+            if self.texts == draft.texts:
+                self._take(found)
+
+        self.ask("form", partial(check_draft, draft=draft), take)
+
+    def _take(self, found: FormChecked) -> None:
+        self._found = found
+        for key, row in self._rows.items():
+            if not row.is_mounted:
+                continue
+            problem = found.problems.get(key, "") if key in self._touched else ""
+            is_new = self._opened is None or row.text != self._before[key]
+            caution = found.cautions.get(key, "") if is_new else ""
+            # What is wrong with a time is told where it is told in words.
+            if key == "when" and any(time.is_wrong for time in found.times):
+                problem = ""
+            row.tell(problem or caution, is_wrong=bool(problem))
+        self.query_one(Preview).tell(found)
+        if self._refusal:
+            self._tell(self._refusal)
+        else:
+            self._tell(found.others, look="warn")
+        self._tick()
+
+    def _tick(self) -> None:
+        """Show how far the times are by now, and again when that reads otherwise."""
+        self.query_one(Preview).refresh()
+        if self._timer is not None:
+            self._timer.stop()
+        if self._found is not None and self._found.fires:
+            away_s = (self._found.fires[0].due_at - self.app.now()).total_seconds()
+            self._timer = self.set_timer(pace_of(max(0.0, away_s)), self._tick)
+
+    # What is said.
+
+    def _show_top(self) -> None:
+        spans: list[Span] = [(" edgecron ", "bold")]
+        if self._opened is None:
+            spans.append((" new schedule ", "dim"))
+        else:
+            spans += [(" edit  ", "dim"), (clean(self._opened.name), "bold")]
+        right = [("● not saved yet ", "warn")] if self.is_changed else [("", "")]
+        self.query_one("#top", SpanLine).show(spans, right=right)
+
+    def _tell(self, words: str, *, look: str = "bad") -> None:
+        told = self.query_one("#told", SpanLine)
+        told.display = bool(words)
+        mark = "✗" if look == "bad" else "!"
+        told.show([(f" {mark} {clean(words)}", look)])
+
+    def on_descendant_focus(self) -> None:
+        row = self._current_row()
+        words = "" if row is None else f"{row.field.label}: {row.field.words}"
+        self.query_one("#hint", SpanLine).show([(f" {words}", "dim")])
+        keys: list[Span] = [(" ", "")]
+        for key, name, action in (
+            ("^s", "save", "screen.save"),
+            ("esc", "back", "screen.back"),
+            ("tab ↓", "next field", "app.focus_next"),
+            ("⇧tab ↑", "field before", "app.focus_previous"),
+        ):
+            keys += [(key, f"accent@{action}"), (f" {name}   ", f"dim@{action}")]
+        if isinstance(self.focused, Choice):
+            keys += [("← →", "accent"), (" choose", "dim")]
+        elif isinstance(self.focused, FieldLines):
+            keys += [("⏎", "accent"), (" new line", "dim")]
+        self.query_one("#keys", SpanLine).show(keys)
+
+    def _current_row(self) -> FieldRow | None:
+        if self.focused is None:
+            return None
+        return next((one for one in self.focused.ancestors if isinstance(one, FieldRow)), None)
+
+    # Leaving.
+
+    def action_back(self) -> None:
+        self._leave(lambda: self.dismiss(None))
+
+    async def action_quit(self) -> None:
+        self._leave(self.app.exit)
+
+    def _leave(self, leave: Callable[[], object]) -> None:
+        if not self.is_changed:
+            leave()
+            return
+
+        def answered(is_dropped: bool | None) -> None:
+            if is_dropped:
+                leave()
+
+        words = ("What you have written is not saved, and would be lost.",)
+        self.app.push_screen(
+            YesNo("Leave the form?", words, yes="drop it", is_danger=True), answered
+        )
+
+    # Saving.
+
+    def on_press_pressed(self) -> None:
+        self.action_save()
+
+    def action_save(self) -> None:
+        self._touched = set(FIELDS)
+        if self._is_saving:
+            return
+        if self._found is not None and self._found.problems:
+            self._refuse(self._found)
+            return
+        self._is_saving = True
+        self.app.do(
+            "form",
+            partial(save_draft, draft=self._draft(), over=self._over),
+            done=self._saved,
+            refused=self._refused,
+        )
+
+    def _refuse(self, found: FormChecked) -> None:
+        """Say how much is wrong, and go to the first of it."""
+        count = len(found.problems)
+        first = next((key for key in FIELDS if key in found.problems), None)
+        many = "1 field can't be taken as it is"
+        if count > 1:
+            many = f"{count} fields can't be taken as they are"
+        more = found.problems.get("", many)
+        self._refusal = f"not saved: {more}"
+        self._take(found)
+        if first is not None:
+            self._focus(first)
+
+    def _saved(self, saved: Saved) -> None:
+        schedule = saved.schedule
+        when = next_sentence(schedule, zone=self.app.zone, now=self.app.now())
+        if saved.is_new:
+            words = f"added {schedule.name}; {when}"
+        elif saved.changed:
+            words = f"changed {schedule.name}: {', '.join(saved.changed)}; {when}"
+        else:
+            words = f"nothing is changed in schedule {schedule.name}"
+        self.app.tell(words)
+        self.dismiss(schedule.name)
+
+    def _refused(self, error: EdgecronError) -> None:
+        self._is_saving = False
+        self._refusal = f"not saved: {error_words(error)}"
+        if isinstance(error, ChangedByOthers):
+            self._refusal = f"not saved: {error.message}; ^s again puts your changes over theirs"
+        self._tell(self._refusal)
+        if not isinstance(error, ChangedByOthers):
+            return
+        opened = self._opened
+        if opened is not None:
+            self.ask("others", lambda scheduler: scheduler.schedule(opened.name), self._take_over)
+
+    def _take_over(self, current: Schedule) -> None:
+        self._over = current

@@ -1,0 +1,254 @@
+"""The fields of the form, and their texts as the table of a document and back. Pure.
+
+A field has the key of a document, or is one of these: `name`; `when`, one time to a line as
+`check` reads them; `kind` and `job`, the command as a line or the line for a shell.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import Enum
+from shlex import join, split
+from typing import NamedTuple
+
+from edgecron.documents.document import Problem
+from edgecron.documents.keys import JOBS, KEYS, LOCAL, TRIGGERS, Table, default_of, trigger_key
+from edgecron.documents.values import check_variable
+from edgecron.errors import InvalidInput
+from edgecron.model import CatchUp, JobKind, OnInterrupt, Overlap
+from edgecron.safetext import clean
+
+Texts = Mapping[str, str]
+
+
+class Form(Enum):
+    LINE = "line"
+    LINES = "lines"  # each stands for itself, or all of them are one text
+    CHOICE = "choice"
+
+
+class FormField(NamedTuple):
+    """A field. `words` say what to write, `absent` what holds where it is empty."""
+
+    key: str
+    label: str
+    words: str
+    form: Form = Form.LINE
+    choices: tuple[str, ...] = ()
+    absent: str = ""
+
+
+def _field(key: str, form: Form = Form.LINE, *choices: str, label: str = "") -> FormField:
+    default = default_of(key)
+    absent = "" if default is None or isinstance(default, list) else str(default)
+    return FormField(key, label or key.replace("_", " "), KEYS[key].words, form, choices, absent)
+
+
+_KINDS = (JobKind.COMMAND.value, JobKind.SHELL.value)
+SECTIONS: tuple[tuple[str, tuple[FormField, ...]], ...] = (
+    (
+        "Schedule",
+        (
+            FormField("name", "name", "letters, digits, _ - ."),
+            FormField(
+                "when",
+                "when",
+                "0 2 * * *, @daily, every 15m, at tomorrow 09:00, on boot, after NAME",
+                Form.LINES,
+            ),
+            FormField("timezone", "zone", "an IANA name such as Europe/Berlin, or local"),
+            FormField("kind", "run a", "a command is started without a shell", Form.CHOICE, _KINDS),
+            FormField("job", "job", "the command and its arguments, or the line", Form.LINES),
+            _field("cwd", label="folder"),
+            FormField("env", "env", "variables of the job's, KEY=VALUE, one to a line", Form.LINES),
+            _field("description", Form.LINES),
+            _field("group"),
+        ),
+    ),
+    (
+        "Missed times, and times that come while it still runs",
+        (
+            _field("catch_up", Form.CHOICE, *CatchUp),
+            _field("grace"),
+            _field("overlap", Form.CHOICE, *Overlap),
+            _field("max_running"),
+        ),
+    ),
+    (
+        "How it ends, and what then",
+        (
+            _field("timeout"),
+            _field("kill_grace"),
+            _field("retries"),
+            _field("retry_delay"),
+            _field("retry_factor"),
+            _field("retry_max_delay"),
+            _field("on_interrupt", Form.CHOICE, *OnInterrupt),
+            FormField("ok_codes", "ok codes", KEYS["ok_codes"].words, absent="0"),
+        ),
+    ),
+    (
+        "What it waits for",
+        (
+            FormField("needs", "needs", "success:NAME:8h, one to a line", Form.LINES),
+            _field("needs_deadline"),
+            _field("priority"),
+            _field("jitter"),
+        ),
+    ),
+    (
+        "Besides",
+        (
+            _field("from"),
+            _field("until"),
+            _field("max_runs"),
+            _field("env_file"),
+            _field("user"),
+            _field("stdin", Form.LINES),
+            _field("payload"),
+            FormField("scope", "scopes", "KIND:ID, one to a line: fire for each", Form.LINES),
+        ),
+    ),
+)
+FIELDS: dict[str, FormField] = {field.key: field for _, fields in SECTIONS for field in fields}
+_LISTS = ("needs", "scope")
+_JOB_KEYS = tuple(JOBS)
+
+
+def field_of(key: str | None) -> str | None:
+    """The field in which a key of a document is written; None where there is none."""
+    if key in TRIGGERS:
+        return "when"
+    if key in _JOB_KEYS:
+        return "job"
+    return key if key in FIELDS else None
+
+
+def texts_of(name: str, table: Table) -> dict[str, str]:
+    """What stands in each field for a schedule."""
+    texts = {key: _text(key, table) for key in FIELDS}
+    texts["name"] = name
+    texts["when"] = "\n".join(when_lines(table))
+    kind = next((kind for kind in _JOB_KEYS if kind in table), JobKind.COMMAND.value)
+    job = table.get(kind, "")
+    texts |= {"kind": kind, "job": join(job) if isinstance(job, list) else job}
+    texts["env"] = "\n".join(f"{key}={value}" for key, value in table.get("env", {}).items())
+    texts["timezone"] = table.get("timezone", LOCAL)
+    return texts
+
+
+def _text(key: str, table: Table) -> str:
+    field = FIELDS[key]
+    value = table.get(key)
+    if value is None:
+        return field.absent if field.form is Form.CHOICE else ""
+    if isinstance(value, list):
+        return ("\n" if key in _LISTS else ", ").join(map(str, value))
+    return str(value)
+
+
+def when_lines(table: Table) -> list[str]:
+    """The times of a table as lines."""
+    lines = []
+    for key in TRIGGERS:
+        value = table.get(key)
+        if value is None or value is False:
+            continue
+        if key == "on_boot":
+            lines.append("on boot")
+            continue
+        texts = value if isinstance(value, list) else [value]
+        lines += [text if key == "cron" else f"{key} {text}" for text in texts]
+    return lines
+
+
+def split_time(line: str) -> tuple[str, str]:
+    """The key of a document for a line of `when`, and the text that stands under it."""
+    key = trigger_key(line)
+    return key, line if key == "cron" else line.partition(" ")[2].strip()
+
+
+def lines_of(text: str) -> list[str]:
+    """The lines in which something stands."""
+    return [line.strip() for line in text.splitlines() if line.strip()]
+
+
+def table_of(texts: Texts, *, base: Table, before: Texts) -> tuple[Table, list[Problem]]:
+    """The table that the fields say, and what is wrong with those that are no texts of a value.
+
+    What stands in a field as it did `before` is as in `base`.
+    """
+    table, problems = dict(base), list[Problem]()
+    table.pop("enabled", None)  # A pause is none of the form's business.
+    changed = (key for key in FIELDS if texts[key] != before[key])
+    for key in dict.fromkeys("job" if key == "kind" else key for key in changed):
+        try:
+            _put(table, key, texts)
+        except InvalidInput as error:
+            problems.append(Problem(key=key, message=error.message, hint=error.hint))
+    return table, problems
+
+
+def unwritable(texts: Texts, table: Table) -> frozenset[str]:
+    """The fields whose texts can't be written on a screen, and so stay what they are."""
+    hidden = {key for key, text in texts.items() if clean(text, keep="\n") != text}
+    if any("\n" in value for value in table.get("env", {}).values()):
+        hidden.add("env")
+    return frozenset(hidden)
+
+
+def _put(table: Table, key: str, texts: Texts) -> None:
+    text = texts[key]
+    if key == "name":
+        return
+    if key == "when":
+        _put_times(table, lines_of(text))
+    elif key == "job":
+        _put_job(table, texts["kind"], texts["job"])
+    elif not text.strip() or (FIELDS[key].form is Form.CHOICE and text == FIELDS[key].absent):
+        table.pop(key, None)
+    elif key == "env":
+        table[key] = dict(_variable(line) for line in text.splitlines() if line.strip())
+    elif key in _LISTS:
+        table[key] = lines_of(text)
+    else:
+        table[key] = text if FIELDS[key].form is Form.LINES else text.strip()
+
+
+def _put_times(table: Table, lines: list[str]) -> None:
+    for key in TRIGGERS:
+        table.pop(key, None)
+    for line in lines:
+        key, text = split_time(line)
+        if key != "on_boot":
+            table.setdefault(key, []).append(text)
+        elif text.lower() == "boot":
+            table[key] = True
+        else:
+            raise InvalidInput(f"{clean(line)!r} is no time, expected: on boot")
+
+
+def _put_job(table: Table, kind: str, text: str) -> None:
+    for key in _JOB_KEYS:
+        table.pop(key, None)
+    if not text.strip():
+        return
+    if kind != JobKind.COMMAND.value:
+        table[kind] = text
+        return
+    try:
+        table[kind] = split(text)
+    except ValueError as error:
+        words = f"{str(error)[:1].lower()}{str(error)[1:]}"
+        raise InvalidInput(
+            f"the command can't be split into words: {words}", hint="as a shell would read it"
+        ) from None
+
+
+def _variable(line: str) -> tuple[str, str]:
+    key, equals, value = line.partition("=")
+    if not equals or not key.strip():
+        # What stands there may be a secret by itself.
+        raise InvalidInput("a line of env is not KEY=VALUE")
+    check_variable(key.strip(), what="env")
+    return key.strip(), value

@@ -1,0 +1,472 @@
+"""The form to add a schedule, or to change one."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from textual.events import Paste
+from tui.pilot import Seen, watch
+from tui.snapshots import check_screen
+
+from edgecron.documents.keys import schedule_table
+from edgecron.errors import NotFound
+from edgecron.model import Schedule
+from edgecron.tui.dialogs import YesNo
+from edgecron.tui.form import ScheduleForm
+from edgecron.tui.formwidgets import Choice, FieldRow
+from edgecron.tui.home import HomeScreen
+from edgecron.tui.scheduledetail import ScheduleScreen
+from support.scene import Scene, make_scene
+from support.specs import make_spec
+
+SMALL, LARGE = (80, 24), (160, 48)
+Tale = Callable[[Seen], Awaitable[None]]
+
+
+@pytest.fixture
+def scene(tmp_path: Path) -> Iterator[Scene]:
+    with make_scene(tmp_path / "edgecron.db") as scene:
+        yield scene
+
+
+def add(scene: Scene, tale: Tale, *, size: tuple[int, int] = LARGE, **options: Any) -> None:
+    """Tell a tale that begins in the form for a new schedule."""
+
+    async def opened(seen: Seen) -> None:
+        await seen.press("a")
+        assert isinstance(seen.app.screen, ScheduleForm)
+        await tale(seen)
+
+    watch(opened, scene.path, scene.clock, size=size, **options)
+
+
+def edit(scene: Scene, name: str, tale: Tale, *, size: tuple[int, int] = LARGE) -> None:
+    """Tell a tale that begins in the form of a schedule."""
+
+    async def opened(seen: Seen) -> None:
+        seen.app.push_screen(ScheduleScreen(name))
+        await seen.settle()
+        await seen.press("e")
+        assert isinstance(seen.app.screen, ScheduleForm)
+        await tale(seen)
+
+    watch(opened, scene.path, scene.clock, size=size)
+
+
+async def fill(seen: Seen, field: str, text: str) -> None:
+    """Go to a field, and write into it in the place of what stands there."""
+    form = seen.app.screen
+    assert isinstance(form, ScheduleForm)
+    editor = form.query_one(f"#row-{field}", FieldRow).editor
+    assert editor is not None
+    editor.focus()
+    await seen.press("end", "ctrl+u")
+    editor.post_message(Paste(text))
+    await seen.settle()
+
+
+def told(seen: Seen, field: str) -> str:
+    """What is said below a field."""
+    row = seen.app.screen.query_one(f"#row-{field}", FieldRow)
+    shown = [part.region for part in row.query(".told") if part.display]
+    if not shown:
+        return ""
+    [region] = shown
+    lines = seen.lines()[region.y : region.bottom]
+    return " ".join(line[region.x : region.right].strip() for line in lines)
+
+
+def schedule(scene: Scene, name: str) -> Schedule:
+    with scene.scheduler() as scheduler:
+        return scheduler.schedule(name)
+
+
+def origins(scene: Scene) -> Mapping[str, str]:
+    with scene.scheduler() as scheduler:
+        return scheduler.store.find_origins()
+
+
+@pytest.mark.parametrize("size", [SMALL, LARGE], ids=["80x24", "160x48"])
+def test_a_new_one_looks_as_it_was_drawn(scene: Scene, size: tuple[int, int]) -> None:
+    async def tale(seen: Seen) -> None:
+        await fill(seen, "name", "report")
+        await fill(seen, "when", "30 2 * * SUN\nevery 15 parsecs")
+        await fill(seen, "job", "/bin/true")
+        await fill(seen, "cwd", "/nowhere")
+        check_screen(seen.lines(), f"form-new-{size[0]}x{size[1]}")
+
+    add(scene, tale, size=size)
+
+
+@pytest.mark.parametrize("size", [SMALL, LARGE], ids=["80x24", "160x48"])
+def test_one_that_is_changed_looks_as_it_was_drawn(scene: Scene, size: tuple[int, int]) -> None:
+    async def tale(seen: Seen) -> None:
+        check_screen(seen.lines(), f"form-edit-{size[0]}x{size[1]}")
+
+    edit(scene, "prune-snapshots", tale, size=size)
+
+
+def test_keys_alone_make_a_schedule(scene: Scene) -> None:
+    async def tale(seen: Seen) -> None:
+        await seen.write("report")
+        await seen.press("tab")
+        await seen.write("@daily")
+        await seen.press("enter")
+        await seen.write("every 6h")
+        await seen.press("tab", "tab", "right", "down")
+        await seen.write("date; uptime")
+        await seen.press("ctrl+s")
+        assert "added report; next" in seen.told()
+        assert isinstance(seen.app.screen, HomeScreen)
+        line = seen.app.screen.current_view().current()
+        assert "report" in str(line)
+
+    add(scene, tale, size=SMALL)
+
+    made = schedule(scene, "report")
+    assert made.spec.triggers == ("@daily", "every 6h")
+    assert schedule_table(made) == {
+        "cron": "@daily",
+        "every": "6h",
+        "shell": "date; uptime",
+    }
+    assert origins(scene)["report"] == "dashboard"
+
+
+def test_each_field_is_reached_by_tab_and_seen_to_be(scene: Scene) -> None:
+    async def tale(seen: Seen) -> None:
+        form = seen.app.screen
+        rows = list(form.query(FieldRow))
+        for row in rows:
+            assert row.has_class("-focused")
+            assert row.region in form.query_one("#form-fields").region
+            await seen.pilot.press("tab")
+        assert form.focused is form.query_one("#save")
+        await seen.pilot.press("shift+tab", "up")
+        assert rows[-2].has_class("-focused")
+
+    add(scene, tale, size=SMALL)
+
+
+def test_nothing_is_written_before_it_is_saved(scene: Scene) -> None:
+    before = schedule(scene, "weather")
+
+    async def tale(seen: Seen) -> None:
+        await fill(seen, "timeout", "5m")
+        await fill(seen, "when", "@hourly")
+        await seen.press("escape")
+        assert isinstance(seen.app.screen, YesNo)
+        await seen.press("n")
+        assert isinstance(seen.app.screen, ScheduleForm)
+        await seen.press("escape", "y")
+        assert isinstance(seen.app.screen, ScheduleScreen)
+
+    edit(scene, "weather", tale)
+
+    assert schedule(scene, "weather") == before
+
+
+def test_leaving_asks_nothing_where_nothing_was_changed(scene: Scene) -> None:
+    async def tale(seen: Seen) -> None:
+        await fill(seen, "timeout", "5m")
+        await fill(seen, "timeout", "")
+        await seen.press("escape")
+        assert isinstance(seen.app.screen, ScheduleScreen)
+
+    edit(scene, "weather", tale)
+
+
+def test_the_program_is_not_left_with_something_unsaved(scene: Scene) -> None:
+    async def tale(seen: Seen) -> None:
+        await fill(seen, "name", "report")
+        seen.app.screen.query_one(Choice).focus()
+        await seen.press("q")
+        assert isinstance(seen.app.screen, YesNo)
+        await seen.press("n")
+        assert isinstance(seen.app.screen, ScheduleForm)
+
+    add(scene, tale)
+
+
+def test_a_change_is_saved_and_shown(scene: Scene) -> None:
+    async def tale(seen: Seen) -> None:
+        await fill(seen, "timeout", "5m")
+        await fill(seen, "env", "LANG=C\nTZ=UTC")
+        await fill(seen, "name", "forecast")
+        await seen.press("ctrl+s")
+        assert "changed forecast: name, env.LANG, env.TZ, timeout; next" in seen.told()
+        assert isinstance(seen.app.screen, ScheduleScreen)
+        assert "forecast" in seen.lines()[0]
+        assert " timeout         5m" in seen.text()
+
+    edit(scene, "weather", tale)
+
+    made = schedule(scene, "forecast")
+    assert made.spec.policies.timeout_s == 300
+    assert made.spec.job.env == {"LANG": "C", "TZ": "UTC"}
+    assert origins(scene)["forecast"] == "dashboard"
+
+
+def test_another_change_than_of_times_keeps_the_next_time(scene: Scene) -> None:
+    before = schedule(scene, "poll-meter")
+
+    async def tale(seen: Seen) -> None:
+        await fill(seen, "description", "the meter in the cellar")
+        await seen.press("ctrl+s")
+
+    edit(scene, "poll-meter", tale)
+
+    after = schedule(scene, "poll-meter")
+    assert after.spec.description == "the meter in the cellar"
+    assert after.next_run_at == before.next_run_at
+
+
+def test_one_whose_time_has_passed_can_be_changed(scene: Scene) -> None:
+    async def tale(seen: Seen) -> None:
+        await fill(seen, "description", "it is over")
+        await seen.press("ctrl+s")
+        assert "changed switch-tariff: description" in seen.told()
+
+    edit(scene, "switch-tariff", tale)
+
+
+def test_saving_what_was_not_changed_changes_nothing(scene: Scene) -> None:
+    before = schedule(scene, "weather")
+
+    async def tale(seen: Seen) -> None:
+        await seen.press("ctrl+s")
+        assert seen.told() == "nothing is changed in schedule weather"
+
+    edit(scene, "weather", tale)
+
+    assert schedule(scene, "weather") == before
+
+
+def test_the_button_saves_too(scene: Scene) -> None:
+    async def tale(seen: Seen) -> None:
+        await fill(seen, "timeout", "5m")
+        await seen.pilot.click("#save")
+        await seen.settle()
+        assert "changed weather: timeout" in seen.told()
+
+    edit(scene, "weather", tale)
+
+
+# What may be written, and what is said below it.
+SAID = (
+    ("name", "weather", "✗ schedule 'weather' exists already"),
+    ("name", "a b", "✗ schedule name 'a b' is not usable"),
+    ("timezone", "Mars/Base", "✗ timezone 'Mars/Base' is unknown"),
+    ("job", "echo 'a", "✗ the command can't be split into words: no closing quotation"),
+    ("job", "", "✗ the command is missing"),
+    ("job", "/no/such", "! there is no '/no/such' yet"),
+    ("cwd", "/no/such", "! there is no folder '/no/such' yet"),
+    ("env", "A", "✗ a line of env is not KEY=VALUE"),
+    ("env", "API_TOKEN=x", "! API_TOKEN is kept readable in the database"),
+    ("group", "disk:x", "✗ group NAME:N is 'x', expected a whole number"),
+    ("grace", "soon", "✗ grace: duration 'soon'"),
+    ("max_running", "0", "✗ max_running is '0', expected a whole number from 1"),
+    ("timeout", "-1", "✗ timeout: duration '-1'"),
+    ("retries", "many", "✗ retries is 'many', expected a whole number from 0"),
+    ("retry_delay", "2h", "✗ retry_delay is 2h, which is more than retry_max_delay, 1h"),
+    ("ok_codes", "0, 256", "✗ ok_codes is '256', expected a whole number from 0 to 255"),
+    ("needs", "success:nobody", "✗ schedule 'report' needs 'success:nobody', but there is no"),
+    ("priority", "top", "✗ priority is 'top', expected low, normal, high"),
+    ("from", "someday", "✗ from:"),
+    ("until", "someday", "✗ until:"),
+    ("max_runs", "0", "✗ max_runs is '0', expected a whole number"),
+    ("payload", "{", "✗ payload is not JSON"),
+    ("scope", "pump", "✗ scope is 'pump', expected KIND:ID"),
+)
+
+
+def test_what_is_wrong_is_said_beside_its_field(scene: Scene) -> None:
+    async def tale(seen: Seen) -> None:
+        right = {"name": "report", "when": "@daily", "job": "/bin/true", "timezone": "local"}
+        for field, text in right.items():
+            await fill(seen, field, text)
+        for field, text, words in SAID:
+            await fill(seen, field, text)
+            assert told(seen, field).startswith(words), field
+            await fill(seen, field, right.get(field, ""))
+            assert told(seen, field) == ""
+
+    add(scene, tale, size=(160, 60))
+
+
+def test_what_is_wrong_is_not_saved(scene: Scene) -> None:
+    async def tale(seen: Seen) -> None:
+        await fill(seen, "name", "report")
+        await fill(seen, "when", "@daily")
+        await fill(seen, "job", "/bin/true")
+        await fill(seen, "retries", "many")
+        await fill(seen, "priority", "top")
+        await seen.press("ctrl+s")
+        assert "✗ not saved: 2 fields can't be taken as they are" in seen.lines()[1]
+        assert seen.app.screen.query_one("#row-retries").has_class("-focused")
+
+    add(scene, tale)
+
+    with scene.scheduler() as scheduler, pytest.raises(NotFound):
+        scheduler.schedule("report")
+
+
+def test_what_was_not_reached_yet_is_not_called_wrong_before_it_is_saved(scene: Scene) -> None:
+    async def tale(seen: Seen) -> None:
+        assert "✗" not in seen.text()
+        await seen.press("ctrl+s")
+        assert "✗ not saved: 3 fields can't be taken as they are" in seen.lines()[1]
+        assert told(seen, "when").startswith("✗ it has no time to run at")
+        assert seen.app.screen.query_one("#row-name").has_class("-focused")
+
+    add(scene, tale)
+
+
+def test_times_are_read_back_with_the_next_ones_and_clock_changes(scene: Scene) -> None:
+    async def tale(seen: Seen) -> None:
+        await fill(seen, "name", "report")
+        await fill(seen, "when", "30 2 * 3,10 SUN\nat tomorrow 09:00\nafter weather")
+        await fill(seen, "timezone", "Europe/Berlin")
+        shown = seen.text()
+        assert "✓ at 02:30, Sunday, in March and October (Europe/Berlin)" in shown
+        assert "✓ once, at 2026-11-21T08:00:00Z" in shown
+        assert "✓ each time weather has succeeded" in shown
+        assert "in 18 h   Sat 2026-11-21 09:00:00" in shown
+        assert "! 2027-03-28: clocks go forward" in shown
+        await fill(seen, "until", "2026-11-30")
+        assert "clocks go forward" not in seen.text()
+
+    add(scene, tale)
+
+
+def test_each_wrong_time_is_told_in_the_words_of_the_house(scene: Scene) -> None:
+    async def tale(seen: Seen) -> None:
+        await fill(seen, "when", "0 25 * * *\nat yesterday\n@daily")
+        shown = " ".join(line[92:].strip() for line in seen.lines())
+        assert "✗ hour is '25', expected 0-23" in shown
+        assert "✗ time 'yesterday'" in shown
+        assert "✓ at 00:00 every day" in shown
+        await fill(seen, "when", "after nobody")
+        await seen.press("ctrl+s")
+        assert "✓ each time nobody has succeeded" in seen.text()
+
+    add(scene, tale)
+
+
+def test_what_the_configuration_has_by_default_stands_in_a_new_one(scene: Scene) -> None:
+    async def tale(seen: Seen) -> None:
+        await fill(seen, "name", "report")
+        await fill(seen, "when", "@daily")
+        await fill(seen, "job", "/bin/true")
+        await seen.press("ctrl+s")
+
+    defaults = {
+        "timeout": "1h",
+        "catch_up": "skip",
+        "needs": ["success:weather"],
+        "ok_codes": "0,2",
+    }
+    add(scene, tale, defaults=lambda: defaults)
+
+    policies = schedule(scene, "report").spec.policies
+    assert (policies.timeout_s, policies.catch_up, policies.ok_codes) == (3600, "skip", (0, 2))
+    assert policies.needs == ("success:weather",)
+
+
+def change_meanwhile(scene: Scene, **policies: Any) -> None:
+    with scene.scheduler() as other:
+        other.edit(
+            "weather",
+            lambda spec: replace(spec, policies=replace(spec.policies, **policies)),
+            origin="test",
+        )
+
+
+def test_what_others_changed_meanwhile_is_told_and_not_overwritten(scene: Scene) -> None:
+    async def tale(seen: Seen) -> None:
+        await fill(seen, "timeout", "5m")
+        change_meanwhile(scene, timeout_s=60.0, retries=3)
+        await seen.press("ctrl+s")
+        assert isinstance(seen.app.screen, ScheduleForm)
+        assert "changed by others since it was opened: timeout, retries" in seen.lines()[1]
+        assert schedule(scene, "weather").spec.policies.timeout_s == 60
+
+    edit(scene, "weather", tale)
+
+
+def test_once_it_was_told_saving_changes_no_more_of_theirs_than_was_written(scene: Scene) -> None:
+    async def tale(seen: Seen) -> None:
+        await fill(seen, "timeout", "5m")
+        change_meanwhile(scene, timeout_s=60.0, retries=3)
+        await seen.press("ctrl+s", "ctrl+s")
+        assert "changed weather: timeout" in seen.told()
+
+    edit(scene, "weather", tale)
+
+    policies = schedule(scene, "weather").spec.policies
+    assert (policies.timeout_s, policies.retries) == (300, 3)
+
+
+def test_that_others_change_it_is_told_as_soon_as_it_is_known(scene: Scene) -> None:
+    async def tale(seen: Seen) -> None:
+        change_meanwhile(scene, retries=3)
+        seen.app.tell_changed()
+        await seen.settle()
+        assert "! others have changed it meanwhile: retries" in seen.lines()[1]
+
+    edit(scene, "weather", tale)
+
+
+def test_what_was_removed_meanwhile_does_not_come_back(scene: Scene) -> None:
+    async def tale(seen: Seen) -> None:
+        await fill(seen, "timeout", "5m")
+        with scene.scheduler() as other:
+            other.remove("weather")
+        await seen.press("ctrl+s")
+        assert "not saved: there is no schedule 'weather'" in seen.lines()[1]
+
+    edit(scene, "weather", tale)
+
+    with scene.scheduler() as scheduler, pytest.raises(NotFound):
+        scheduler.schedule("weather")
+
+
+def test_a_choice_is_made_by_arrows_and_by_the_mouse(scene: Scene) -> None:
+    async def tale(seen: Seen) -> None:
+        row = seen.app.screen.query_one("#row-overlap", FieldRow)
+        choice = row.query_one(Choice)
+        choice.focus()
+        await seen.press("right")
+        assert (row.text, "○ skip  ● queue" in seen.text()) == ("queue", True)
+        await seen.press("left", "left")
+        assert row.text == "replace"
+        await seen.pilot.click(choice, offset=(18, 0))
+        assert row.text == "allow"
+
+    add(scene, tale)
+
+
+@pytest.mark.failure(72)
+def test_hostile_text_is_shown_harmless_and_stays_as_it_is(scene: Scene) -> None:
+    hostile = "\x1b]52;c;eA==\x07[red]\x9b2J"
+    spec = make_spec("evil")
+    with scene.scheduler() as scheduler:
+        scheduler.add(replace(spec, job=replace(spec.job, argv=("echo", hostile))))
+
+    async def tale(seen: Seen) -> None:
+        assert "\\x1b]52;c;eA==\\x07[red]\\x9b2J" in seen.text()
+        await fill(seen, "description", "a\x1b[31mred\tone")
+        await fill(seen, "timeout", "5\x1bm")
+        assert not {"\x1b", "\x07", "\x9b", "\t"} & set(seen.text())
+        await fill(seen, "timeout", "5m")
+        await seen.press("ctrl+s")
+
+    edit(scene, "evil", tale)
+
+    made = schedule(scene, "evil").spec
+    assert made.job.argv == ("echo", hostile)
+    assert made.description == "a\\x1b[31mred    one"
