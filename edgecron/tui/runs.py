@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 _PAGE = 200
 _BESIDE = 60  # lines read beside those that are seen
 _MOST_KEPT = 1600
-_TOPIC = "runs"
+_TOPIC, _OLDER, _NEWER = "runs", "older runs", "newer runs"
 MOST_MARKED = 5000  # at once, of those that match
 
 
@@ -76,7 +76,8 @@ class RunSource:
         self._is_newest = self._is_oldest = False  # does the window reach that end
         self._bounds = RunBounds(0, 0)
         self._question: RunQuestion | None = None
-        self._is_asking = False
+        self._moves = 0  # how often the window has become another one
+        self._is_paging = False  # is a page asked for that is beside the window, or far from it
         self._is_outdated = False  # by another filter
 
     @property
@@ -88,7 +89,9 @@ class RunSource:
         self._question = None if wanted is None else wanted.run_question()
         # What is shown stays until there is something else.
         self._is_outdated = True
-        self._questions.break_off(_TOPIC)
+        self._moves += 1
+        for topic in (_TOPIC, _OLDER, _NEWER):
+            self._questions.break_off(topic)
         self._paced.hurry()
         self.read()
 
@@ -115,7 +118,8 @@ class RunSource:
             self._is_oldest = len(rows) < limit
             self._settle()
 
-        self._ask(self._paced.ask, show, before_id=before, limit=limit)
+        self._is_paging = False  # What was asked for may have been refused, or broken off.
+        self._ask(self._paced.ask, show, otherwise=self.read, before_id=before, limit=limit)
 
     def line(self, index: int) -> Line | None:
         at = index - self._first
@@ -140,6 +144,10 @@ class RunSource:
     def ask_keys(self, take: Callable[[Sequence[int]], None]) -> None:
         question, schedule_id = self._question, self._schedule_id
 
+        def found(ids: list[int]) -> None:
+            if question is self._question:
+                take(ids)
+
         def find(scheduler: Scheduler) -> list[int]:
             ids: list[int] = []
             while len(ids) < MOST_MARKED:
@@ -155,7 +163,7 @@ class RunSource:
                     break
             return ids[:MOST_MARKED]
 
-        self._questions.ask("run ids", find, take)
+        self._questions.ask("run ids", find, found)
 
     def nearest_s(self, first: int, last: int) -> float:
         from edgecron.model import ACTIVE
@@ -164,24 +172,20 @@ class RunSource:
         return 0.0 if any(run.status in ACTIVE for run in seen) else inf
 
     def want(self, first: int, last: int) -> None:
-        if self._is_asking or self._is_outdated or not self._rows:
+        if self._is_paging or self._is_outdated or not self._rows:
             return
         end = self._first + len(self._rows)
         if last < self._first - _PAGE or first > end + _PAGE:
             self._jump(first)
         elif last + _BESIDE > end and not self._is_oldest:
-            self._ask(
-                self._at_once("older runs"), self._append, before_id=self._rows[-1].id, limit=_PAGE
-            )
+            self._ask_page(_OLDER, self._append, before_id=self._rows[-1].id)
         elif first - _BESIDE < self._first and not self._is_newest:
-            self._ask(
-                self._at_once("newer runs"), self._prepend, after_id=self._rows[0].id, limit=_PAGE
-            )
+            self._ask_page(_NEWER, self._prepend, after_id=self._rows[0].id)
 
     def _append(self, rows: list[Execution], bounds: RunBounds) -> None:
         self._bounds = bounds
         self._is_oldest = len(rows) < _PAGE
-        self._rows += [row for row in rows if row.id < self._rows[-1].id]
+        self._rows += rows
         surplus = len(self._rows) - _MOST_KEPT
         if surplus > 0:
             del self._rows[:surplus]
@@ -192,9 +196,8 @@ class RunSource:
     def _prepend(self, rows: list[Execution], bounds: RunBounds) -> None:
         self._bounds = bounds
         self._is_newest = len(rows) < _PAGE
-        newer = [row for row in rows if row.id > self._rows[0].id]
-        self._rows[:0] = newer
-        self._first = 0 if self._is_newest else max(1, self._first - len(newer))
+        self._rows[:0] = rows
+        self._first = 0 if self._is_newest else max(1, self._first - len(rows))
         if len(self._rows) > _MOST_KEPT:
             del self._rows[_MOST_KEPT:]
             self._is_oldest = False
@@ -215,7 +218,7 @@ class RunSource:
                 self._first = max(self._first, self._count - len(rows))
             self._settle()
 
-        self._ask(self._at_once("runs"), show, before_id=before_id, limit=_PAGE)
+        self._ask_page(_TOPIC, show, before_id=before_id)
 
     def _settle(self) -> None:
         """Say how many there are, by what is known now."""
@@ -229,38 +232,69 @@ class RunSource:
             self._count = end + max(1, older)
         self._changed()
 
+    def _ask_page(
+        self,
+        topic: str,
+        show: Callable[[list[Execution], RunBounds], None],
+        *,
+        before_id: int | None = None,
+        after_id: int | None = None,
+    ) -> None:
+        """Ask at once for what is looked at, and no more until it is there."""
+
+        def shown(rows: list[Execution], bounds: RunBounds) -> None:
+            self._is_paging = False
+            show(rows, bounds)
+
+        def dropped() -> None:
+            self._is_paging = False
+            self._changed()  # What is missing is wanted again.
+
+        self._is_paging = True
+        self._ask(
+            partial(self._questions.ask, topic),
+            shown,
+            otherwise=dropped,
+            before_id=before_id,
+            after_id=after_id,
+            limit=_PAGE,
+        )
+
     def _ask(
         self,
         ask: _Ask,
         show: Callable[[list[Execution], RunBounds], None],
         *,
+        otherwise: Callable[[], None],
         before_id: int | None = None,
         after_id: int | None = None,
         limit: int,
     ) -> None:
-        question = self._question
+        """Read a page for the window as it is now; `otherwise` is done where it is another one
+        when the answer comes, which would leave a gap in it."""
+        question, moves = self._question, self._moves
+        page = _Page(
+            question,
+            schedule_id=self._schedule_id,
+            before_id=before_id,
+            after_id=after_id,
+            limit=limit,
+        )
 
         def read(scheduler: Scheduler) -> _Found:
             bounds = scheduler.run_bounds()
-            page = _Page(
-                question,
-                schedule_id=self._schedule_id,
-                before_id=before_id,
-                after_id=after_id,
-                limit=limit,
-            )
             return _find(scheduler, page), bounds
 
         def answered(found: _Found) -> None:
-            self._is_asking = False
-            if question is self._question:
-                show(*found)
+            if question is not self._question:
+                return  # What the other filter lets through is asked for already.
+            if moves != self._moves:
+                otherwise()
+                return
+            self._moves += 1
+            show(*found)
 
-        self._is_asking = True
         ask(read, answered)
-
-    def _at_once(self, topic: str) -> _Ask:
-        return partial(self._questions.ask, topic)
 
     def _line_of(self, run: Execution) -> Line:
         from edgecron.model import Status

@@ -38,6 +38,23 @@ class AtOnce:
         """Nothing is being answered when something is asked."""
 
 
+class InTurn(AtOnce):
+    """A screen whose questions are answered one after the other, when it is said."""
+
+    def __init__(self, scheduler: Scheduler, clock: FakeClock) -> None:
+        super().__init__(scheduler, clock)
+        self.waiting: list[tuple[Callable[..., object], Callable[..., object]]] = []
+
+    def ask(
+        self, topic: str, question: Callable[[Scheduler], object], answer: Callable[[object], None]
+    ) -> None:
+        self.waiting.append((question, answer))
+
+    def answer_next(self) -> None:
+        question, answer = self.waiting.pop(0)
+        answer(question(self._scheduler))
+
+
 @pytest.fixture(scope="module")
 def database(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("runs") / "edge.db"
@@ -188,6 +205,68 @@ def test_new_runs_come_on_top_while_one_looks_at_the_top(
 
         assert [id_at(source, index) for index in range(4)] == [5_003, 5_002, 5_001, 5_000]
         assert source.count == COUNT + 3
+
+
+def test_a_page_that_comes_after_the_window_was_read_anew_leaves_no_gap(database: Path) -> None:
+    clock = FakeClock()
+    with Scheduler(database, clock=clock) as scheduler:
+        screen = InTurn(scheduler, clock)
+        source = RunSource(
+            screen,  # type: ignore[arg-type]
+            now=clock.now,
+            zone=ZoneInfo("UTC"),
+            changed=lambda: source.want(380, 400),
+        )
+        source.read()
+        screen.answer_next()
+
+        source.read()  # somebody has changed something, while a page is on its way
+        while screen.waiting:
+            screen.answer_next()
+
+        assert [id_at(source, index) for index in range(400)] == list(range(COUNT, COUNT - 400, -1))
+
+
+def test_a_page_is_read_while_what_was_changed_must_wait(database: Path) -> None:
+    clock = FakeClock()
+    with Scheduler(database, clock=clock) as scheduler:
+        screen = InTurn(scheduler, clock)
+        source = RunSource(
+            screen,  # type: ignore[arg-type]
+            now=clock.now,
+            zone=ZoneInfo("UTC"),
+            changed=lambda: None,
+        )
+        source.read()
+        screen.answer_next()
+        source.read()
+        screen.waiting.clear()  # as if it had to wait, or were refused
+
+        source.want(180, 200)
+        screen.answer_next()
+
+        assert id_at(source, 399) == COUNT - 399
+
+
+def test_what_is_to_be_marked_is_not_where_the_filter_is_another_one_by_then(
+    database: Path,
+) -> None:
+    clock = FakeClock()
+    told: list[object] = []
+    with Scheduler(database, clock=clock) as scheduler:
+        screen = InTurn(scheduler, clock)
+        source = RunSource(
+            screen,  # type: ignore[arg-type]
+            now=clock.now,
+            zone=ZoneInfo("UTC"),
+            changed=lambda: None,
+        )
+        source.ask_keys(told.append)
+        source.filter_by(parse_filter("status:failed"))
+        while screen.waiting:
+            screen.answer_next()
+
+    assert told == []
 
 
 def test_a_filter_shows_what_it_lets_through_to_its_end(source: RunSource) -> None:
