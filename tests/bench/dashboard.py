@@ -17,16 +17,17 @@ from pathlib import Path
 import apsw
 
 from edgecron.clock import SystemClock
-from tests.bench.history import HOUR_MS, make_history
+from tests.bench.history import HOUR_MS, add_runs
 from tests.bench.machine import Setting
 from tests.bench.processes import cpu_s_of, memory_kb_of, wakes_of
-from tests.bench.schedules import set_due
+from tests.bench.schedules import command_spec, make, multiply
 from tests.bench.screens import Screen, on_screen
 from tests.bench.table import Row, at_most
 from tests.bench.timing import interleave, percentile
 
 NAME = b"backup"  # of the first schedule; the others have it and a number
 SCHEDULES = 100_000
+TIMES = 400  # of day, at which as many schedules each are due
 SIZES = ((80, 24), (160, 48))
 # What any Textual application does: a line of text that each key changes.
 BARE = """
@@ -67,11 +68,22 @@ def rows(setting: Setting) -> Iterator[Row]:
 
 
 def _make(database: Path, runs: int) -> None:
-    make_history(database, runs=runs, schedules=SCHEDULES, name=NAME.decode())
-    now_ms = SystemClock().now_ms()
-    set_due(database, now_ms + 6 * HOUR_MS, every_ms=36)
+    """Schedules of which each has a time of day, hours from now, and their runs."""
+    now = time.gmtime()
+    names = [NAME.decode() + (f"-at-{n:03}" if n else "") for n in range(TIMES)]
+    minutes = [now.tm_hour * 60 + now.tm_min + 240 + n * 1080 // TIMES for n in range(TIMES)]
+    make(
+        database,
+        [
+            command_spec(name, f"{minute % 60} {minute // 60 % 24} * * *")
+            for name, minute in zip(names, minutes, strict=True)
+        ],
+    )
+    for name in names:
+        multiply(database, name, SCHEDULES // TIMES - 1)
+    add_runs(database, runs=runs, schedules=SCHEDULES)
     connection = apsw.Connection(str(database))
-    connection.execute(_HAVE_RUN, {"at": now_ms - HOUR_MS})
+    connection.execute(_HAVE_RUN, {"at": SystemClock().now_ms() - HOUR_MS})
     connection.close()
 
 

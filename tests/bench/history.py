@@ -44,11 +44,11 @@ def rows(setting: Setting) -> Iterator[Row]:
     big = setting.folder / f"history-{runs}.db"
     with setting.place() as folder:
         small = folder / "small.db"
-        make_history(small, runs=SMALL, schedules=SMALL)
+        _make(small, runs=SMALL, schedules=SMALL)
         if not _is_made(big, runs, small):
             setting.say(f"  making {runs:,} runs in {big}, once ...")
             began = time.monotonic()
-            make_history(big, runs=runs, schedules=SCHEDULES)
+            _make(big, runs=runs, schedules=SCHEDULES)
             setting.say(f"  took {time.monotonic() - began:.0f} s")
         _make_next(big)
         yield from _asked(setting, big, small, runs)
@@ -128,12 +128,18 @@ def _opened(database: Path) -> Iterator[apsw.Connection]:
         connection.close()
 
 
-def make_history(database: Path, *, runs: int, schedules: int, name: str = "s") -> None:
+def _make(database: Path, *, runs: int, schedules: int) -> None:
     """Make a database of schedules that are due within the hour, and of past runs."""
     for path in database.parent.glob(f"{database.name}*"):
         path.unlink()
-    make(database, [command_spec(name, "every 1h")])
-    multiply(database, name, schedules - 1)
+    make(database, [command_spec("s", "every 1h")])
+    multiply(database, "s", schedules - 1)
+    add_runs(database, runs=runs, schedules=schedules)
+    _make_next(database)
+
+
+def add_runs(database: Path, *, runs: int, schedules: int) -> None:
+    """Make past runs of schedules, whose ids are 1 and so on."""
     connection = apsw.Connection(str(database))
     for pragma in ("journal_mode = OFF", "synchronous = OFF", "cache_size = -1500000"):
         connection.execute(f"PRAGMA {pragma}").fetchall()
@@ -145,7 +151,6 @@ def make_history(database: Path, *, runs: int, schedules: int, name: str = "s") 
     connection.execute("COMMIT")
     connection.execute("PRAGMA journal_mode = WAL").fetchall()
     connection.close()
-    _make_next(database)
 
 
 def _make_next(database: Path) -> None:
