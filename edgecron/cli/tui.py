@@ -39,6 +39,7 @@ USAGE = "[--engine] [--plain] [--web [HOST:]PORT]"
 _READ_WAIT_S = 1.5
 _WRITE_WAIT_S = 15.0
 _WEB = "127.0.0.1:8000"
+_SWITCH_S = 0.0005  # after so long a thread lets another one go on
 _DRIVER = "TEXTUAL_DRIVER"  # who sets it draws elsewhere than on a terminal, as in a browser
 
 
@@ -74,6 +75,8 @@ def run(cli: Session, args: Namespace) -> int:
     # What is loaded now stays: to look it through for garbage again and again would take a tenth
     # of the time until the first screen. The dashboard collects again once that is there.
     gc.disable()
+    # What a desk computes must not hold up what is drawn: as a rule, for 5 ms each time.
+    sys.setswitchinterval(_SWITCH_S)
     is_elsewhere = bool(os.environ.get(_DRIVER))
     unfit = None if is_elsewhere else find_unfit()
     if unfit is not None:

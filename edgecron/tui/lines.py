@@ -279,7 +279,7 @@ class LineView(Painted, ScrollView, can_focus=True):
         for y, drawn in list(self._drawn.items()):
             index = first + y
             if index < self.source.count and self.source.line(index) != drawn:
-                self.refresh_lines(y + 1, 1)
+                self.refresh_line(index + 1)
         nearest_s = self.source.nearest_s(first, first + self.page)
         return pace_of(nearest_s)
 
@@ -347,9 +347,10 @@ class LineView(Painted, ScrollView, can_focus=True):
     # What moves it.
 
     def watch_cursor(self, old: int, new: int) -> None:
-        self._show_cursor()
+        self._show_cursor()  # where that scrolls, all is drawn anew
         self._note_key()
-        self.refresh()
+        for index in (old, new):
+            self.refresh_line(index + 1)
 
     def validate_cursor(self, cursor: int) -> int:
         return max(0, min(cursor, self.source.count - 1))

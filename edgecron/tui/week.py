@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 _LEAST_S = 10.0
 _MOST_BUSY = 0.01  # of the time may go into counting it anew
+_WHILE_COUNTING = 0.3  # of the time, while it does: a key must not wait for it
 _CELLS = ("·", "░", "▒", "▓", "█")  # the shades are told by their letters too
 _LOOKS = ("faint", "heat1", "heat2", "heat3", "heat4")
 _HOURS = 24
@@ -60,7 +61,7 @@ class WeekView(SpanLine):
             self._go_on(_Count())
 
     def _go_on(self, count: _Count) -> None:
-        clock = self._asking.app.clock
+        clock, spent_before_ms = self._asking.app.clock, count.spent_ms
 
         def next_slice(scheduler: Scheduler) -> tuple[WeekHeat | None, int]:
             begun_ms = clock.monotonic_ms()
@@ -71,7 +72,8 @@ class WeekView(SpanLine):
         def take(found: tuple[WeekHeat | None, int]) -> None:
             heat, spent_ms = found
             if heat is None:
-                self._go_on(count)
+                pause_s = (spent_ms - spent_before_ms) / 1000 * (1 / _WHILE_COUNTING - 1)
+                self.set_timer(pause_s, lambda: self._go_on(count))
             else:
                 self._take(heat, spent_ms)
 
