@@ -183,3 +183,67 @@ def test_an_empty_list_says_so_and_no_key_does_harm() -> None:
 
     assert app.seen[1].strip() == "nothing"
     assert app.view.cursor == 0
+
+
+class Million(Letters):
+    """A source of a million lines, which says which of them were made."""
+
+    def __init__(self) -> None:
+        super().__init__(())
+        self.made: list[int] = []
+        self.words = "line"
+
+    @property
+    def count(self) -> int:
+        return 1_000_000
+
+    def line(self, index: int) -> Line | None:
+        self.made.append(index)
+        return Line(key=index, cells=((), ((f"{self.words} {index}", ""),), (), ()))
+
+    def index_of(self, key: int) -> int | None:
+        return key
+
+
+def test_of_a_million_lines_those_that_are_seen_are_made() -> None:
+    source = Million()
+
+    press(source, "G", "g", "ctrl+f", "j")
+
+    seen = {*range(21), *range(1_000_000 - 10, 1_000_000)}
+    assert set(source.made) <= seen
+    assert len(source.made) < 20 * len(seen)
+
+
+def test_a_step_of_the_cursor_draws_two_lines() -> None:
+    source = Million()
+    app = Shown(source)
+
+    async def story() -> list[int]:
+        async with app.run_test(size=(60, 11)) as pilot:
+            await pilot.press("j")
+            await pilot.pause()
+            source.made.clear()
+            app.view.refresh_line(0)
+            await pilot.press("j")
+            await pilot.pause()
+            return source.made
+
+    assert set(asyncio.run(story())) <= {1, 2}
+
+
+def test_a_line_that_reads_otherwise_by_now_is_drawn_anew_wherever_the_list_stands() -> None:
+    source = Million()
+    app = Shown(source)
+
+    async def story() -> list[str]:
+        async with app.run_test(size=(60, 11)) as pilot:
+            await pilot.press("G")
+            await pilot.pause()
+            source.words = "now"
+            app.view.tick()
+            await pilot.pause()
+            strips = app.screen._compositor.render_strips()
+            return ["".join(segment.text for segment in strip).strip() for strip in strips]
+
+    assert asyncio.run(story())[1:] == [f"now {n}" for n in range(1_000_000 - 10, 1_000_000)]
