@@ -71,11 +71,13 @@ class WeekView(SpanLine):
 
         def take(found: tuple[WeekHeat | None, int]) -> None:
             heat, spent_ms = found
-            if heat is None:
-                pause_s = (spent_ms - spent_before_ms) / 1000 * (1 / _WHILE_COUNTING - 1)
+            pause_s = (spent_ms - spent_before_ms) / 1000 * (1 / _WHILE_COUNTING - 1)
+            if heat is not None:
+                self._take(heat, spent_ms)
+            elif pause_s > 0:
                 self.set_timer(pause_s, lambda: self._go_on(count))
             else:
-                self._take(heat, spent_ms)
+                self._go_on(count)
 
         self._asking.ask("week", next_slice, take, refused=self._give_up)
 
