@@ -24,6 +24,7 @@ from edgecron.words.times import distance, near_time
 if TYPE_CHECKING:
     from edgecron.tui.filters import Filter
 
+_TOPIC = "schedule order"
 _BESIDE = 40  # lines read beside those that are seen
 _MOST_KEPT = 1000
 _SPARKS = 20
@@ -65,7 +66,7 @@ class ScheduleSource:
         changed: Callable[[], None],
     ) -> None:
         self._questions = screen
-        self._paced: Paced[array[int]] = Paced(screen, "schedule order")
+        self._paced: Paced[array[int]] = Paced(screen, _TOPIC)
         self._now = now
         self._zone = zone
         self._changed = changed
@@ -101,6 +102,7 @@ class ScheduleSource:
 
     def read_at_once(self) -> None:
         """Read the order anew, as somebody waits for it."""
+        self._questions.break_off(_TOPIC)
         self._paced.hurry()
         self.read()
 
@@ -115,6 +117,8 @@ class ScheduleSource:
         sort, is_descending, wanted = self.sort, self.is_descending, self.filter
 
         def show(order: array[int]) -> None:
+            if (sort, is_descending, wanted) != (self.sort, self.is_descending, self.filter):
+                return  # Another one was asked for meanwhile.
             self._order = order
             self.is_read = True
             self._ask_lines(list(self._slice(self._seen)))

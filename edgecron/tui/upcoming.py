@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from edgecron.tui.filters import Filter
     from edgecron.upcoming import UpcomingFire
 
+_TOPIC = "upcoming"
 _MOST = 1500
 _MOST_LOOKED_AT = 5000
 _MOST_NAMED = 500  # schedules whose fires are looked at one by one
@@ -47,7 +48,8 @@ class UpcomingSource:
         zone: tzinfo,
         changed: Callable[[], None],
     ) -> None:
-        self._paced: Paced[Coming] = Paced(screen, "upcoming")
+        self._questions = screen
+        self._paced: Paced[Coming] = Paced(screen, _TOPIC)
         self._now = now
         self._zone = zone
         self._changed = changed
@@ -65,6 +67,7 @@ class UpcomingSource:
     def filter_by(self, wanted: Filter | None) -> None:
         """Show only the fires of schedules whose names a filter lets through; None is all."""
         self._filter = wanted
+        self._questions.break_off(_TOPIC)
         self._paced.hurry()
         self.read()
 
@@ -74,13 +77,14 @@ class UpcomingSource:
 
     def read(self) -> None:
         """Read the next fires anew."""
-
         wanted = self._filter
-        self._paced.ask(lambda scheduler: _find_next(scheduler, wanted), self._take)
 
-    def _take(self, coming: Coming) -> None:
-        self.coming = coming
-        self._changed()
+        def show(coming: Coming) -> None:
+            if wanted is self._filter:  # else another one was asked for meanwhile
+                self.coming = coming
+                self._changed()
+
+        self._paced.ask(lambda scheduler: _find_next(scheduler, wanted), show)
 
     def line(self, index: int) -> Line | None:
         fire = self.coming.fires[index]

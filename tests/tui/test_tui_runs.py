@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from zoneinfo import ZoneInfo
 
 import apsw
 import pytest
+from tui.askers import AtOnce, InTurn
 
 from edgecron.api import Scheduler
 from edgecron.model import Job, JobKind, ScheduleSpec
@@ -17,42 +18,6 @@ from support.clock import FakeClock
 
 COUNT = 5_000
 REMOVED = range(1_001, 1_801)  # of the ids, by retention
-
-
-class AtOnce:
-    """A screen whose questions are answered as they are asked; it counts them."""
-
-    def __init__(self, scheduler: Scheduler, clock: FakeClock) -> None:
-        self.app = self
-        self.clock = clock
-        self.asked = 0
-        self._scheduler = scheduler
-
-    def ask(
-        self, topic: str, question: Callable[[Scheduler], object], answer: Callable[[object], None]
-    ) -> None:
-        self.asked += 1
-        answer(question(self._scheduler))
-
-    def break_off(self, topic: str) -> None:
-        """Nothing is being answered when something is asked."""
-
-
-class InTurn(AtOnce):
-    """A screen whose questions are answered one after the other, when it is said."""
-
-    def __init__(self, scheduler: Scheduler, clock: FakeClock) -> None:
-        super().__init__(scheduler, clock)
-        self.waiting: list[tuple[Callable[..., object], Callable[..., object]]] = []
-
-    def ask(
-        self, topic: str, question: Callable[[Scheduler], object], answer: Callable[[object], None]
-    ) -> None:
-        self.waiting.append((question, answer))
-
-    def answer_next(self) -> None:
-        question, answer = self.waiting.pop(0)
-        answer(question(self._scheduler))
 
 
 @pytest.fixture(scope="module")

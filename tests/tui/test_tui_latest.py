@@ -1,0 +1,44 @@
+"""Answers to what is asked no more are not shown."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import pytest
+from tui.askers import InTurn
+
+from edgecron.api import Scheduler
+from edgecron.tui.filters import parse_filter
+from edgecron.tui.schedules import ScheduleSource
+from edgecron.tui.upcoming import UpcomingSource
+from support.clock import FakeClock
+from support.specs import make_spec
+
+
+@pytest.fixture
+def screen(tmp_path: Path) -> Iterator[InTurn]:
+    clock = FakeClock()
+    with Scheduler(tmp_path / "edgecron.db", clock=clock) as scheduler:
+        scheduler.add_all([make_spec(name, "0 2 * * *") for name in ("backup", "rotate")])
+        yield InTurn(scheduler, clock)
+
+
+@pytest.mark.parametrize("kind", [ScheduleSource, UpcomingSource])
+def test_an_answer_to_another_filter_is_not_shown(screen: InTurn, kind: Any) -> None:
+    shown: list[int] = []
+    source = kind(
+        screen,
+        now=screen.clock.now,
+        zone=ZoneInfo("UTC"),
+        changed=lambda: shown.append(source.count),
+    )
+    source.read()
+    source.filter_by(parse_filter("nobody"))
+
+    while screen.waiting:
+        screen.answer_next()
+
+    assert shown == [0]
