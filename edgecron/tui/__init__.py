@@ -2,6 +2,7 @@
 
     app.py        the application: themes, keys, its first screen
     host.py       what screens stand on: the clock, the two desks, what went wrong
+    typeahead.py  keys that come faster than the screen follows
     questions.py  how screens ask; pacing.py: no more often than it costs
     desk.py       a thread with a database of its own, which answers questions
     home.py       the first screen: schedules, upcoming, runs

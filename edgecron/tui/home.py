@@ -195,7 +195,8 @@ class HomeScreen(EditingScreen[None]):
         self._turn_to("runs")
 
     def _turn_to(self, name: str) -> None:
-        self.query_one(f"#{name}", LineView).focus()
+        # At once: the next key is for it already.
+        self.set_focus(self.query_one(f"#{name}", LineView))
 
     def on_descendant_focus(self) -> None:
         focused = self.focused

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from datetime import datetime, tzinfo
 from typing import TypeVar
 
-from textual.app import App
 from textual.driver import Driver
 from textual.message import Message
 
@@ -17,6 +16,7 @@ from edgecron.safetext import clean
 from edgecron.timetext import from_ms
 from edgecron.tui.desk import Desk
 from edgecron.tui.themes import no_color_where
+from edgecron.tui.typeahead import TypingAhead
 from edgecron.words.phrases import error_words
 
 T = TypeVar("T")
@@ -38,7 +38,7 @@ class Changed(Message):
     """Others have changed the database, it has become another one, or can't be read."""
 
 
-class Host(App[None]):
+class Host(TypingAhead):
     """An application with a database: one desk reads, the other one writes.
 
     `opened` makes a Scheduler of it, on whichever thread asks; `writing` one for who writes: it is

@@ -82,7 +82,7 @@ class PaneFoot(Horizontal):
             await self.mount(line, after=0)
         self._is_writing = self.display = True
         self.show()
-        line.focus()
+        self.screen.set_focus(line)  # At once: the next key is for it already.
 
     def clear(self) -> bool:
         """Take the filter away; whether there was one."""
@@ -145,7 +145,7 @@ class PaneFoot(Horizontal):
 
     def on_input_submitted(self) -> None:
         self._look()
-        self._view.focus()
+        self.screen.set_focus(self._view)
 
     def on_descendant_blur(self) -> None:
         self._is_writing = False
@@ -153,7 +153,7 @@ class PaneFoot(Horizontal):
 
     def action_back(self) -> None:
         self.clear()
-        self._view.focus()
+        self.screen.set_focus(self._view)
 
     def _look(self) -> None:
         for line in self.query(LineInput):

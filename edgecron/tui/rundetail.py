@@ -131,7 +131,7 @@ class RunScreen(TakingScreen):
         self.set_class(self._is_full, "-full")
         self.query_one("#search-label", SpanLine).show([(" /", "accent")])
         self._show_trouble(self.app.trouble)
-        self.view.focus()
+        self.set_focus(self.view)
         self._read_run()
         self._feed = OutputFeed(
             self.app.opened,
@@ -266,18 +266,18 @@ class RunScreen(TakingScreen):
         self._is_full = not self._is_full
         self.set_class(self._is_full, "-full")
         pane = self.query_one(FactsPane)
-        (pane if self._is_full and not self.has_class("-wide") else self.view).focus()
+        self.set_focus(pane if self._is_full and not self.has_class("-wide") else self.view)
 
     def action_filter(self) -> None:
         self.add_class("-searching")
         wanted = self.query_one(LineInput)
         wanted.value = self.view.wanted
-        wanted.focus()
+        self.set_focus(wanted)  # At once: the next key is for it already.
 
     def _close_search(self) -> None:
         self.view.settle_search()
         self.remove_class("-searching")
-        self.view.focus()
+        self.set_focus(self.view)
 
     def on_input_changed(self, event: Input.Changed) -> None:
         if self.has_class("-searching"):

@@ -1,0 +1,57 @@
+"""Keys that are typed before the screen has followed: each reaches what it is for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from textual import events
+from tui.pilot import Seen, watch
+
+from edgecron.tui.home import HomeScreen
+from edgecron.tui.inputs import LineInput
+from edgecron.tui.rundetail import RunScreen
+from support.scene import Scene, make_scene
+
+
+@pytest.fixture
+def scene(tmp_path: Path) -> Iterator[Scene]:
+    with make_scene(tmp_path / "edgecron.db") as scene:
+        yield scene
+
+
+async def type_ahead(seen: Seen, keys: str) -> None:
+    """Press all of them before the first has done anything."""
+    for letter in keys:
+        key = {"/": "slash", "\r": "enter"}.get(letter, letter)
+        seen.app.post_message(events.Key(key, letter))
+    await seen.settle()
+
+
+def test_enter_opens_the_line_of_the_list_that_was_asked_for(scene: Scene) -> None:
+    async def story(seen: Seen) -> None:
+        await type_ahead(seen, "3\r")
+        assert isinstance(seen.app.screen, RunScreen)
+
+    watch(story, scene.path, scene.clock)
+
+
+def test_the_letters_of_a_filter_are_no_actions(scene: Scene) -> None:
+    async def story(seen: Seen) -> None:
+        await type_ahead(seen, "/prune")
+        assert isinstance(seen.app.screen, HomeScreen)
+        assert [line.value for line in seen.app.screen.query(LineInput)] == ["prune"]
+
+    watch(story, scene.path, scene.clock)
+
+
+def test_the_letters_of_a_search_are_no_actions(scene: Scene) -> None:
+    async def story(seen: Seen) -> None:
+        screen = RunScreen(51)
+        seen.app.push_screen(screen)
+        await seen.until(lambda: screen.end is not None)
+        await type_ahead(seen, "/wt\r")
+        assert (screen.view.wanted, screen.view.is_wrapped) == ("wt", False)
+
+    watch(story, scene.path, scene.clock)
