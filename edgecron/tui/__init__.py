@@ -13,7 +13,7 @@
     output.py outputlines.py outputtitle.py   what a run prints, on the screen
     feed.py       a thread that follows a run; taking.py: its output to a clipboard, file, pager
     acting.py asking.py deeds.py chosen.py   what is done: its keys, questions, and the doing
-    dialogs.py inputs.py          questions that stand before all else; lines to write in
+    overlay.py dialogs.py inputs.py   questions that stand before all else; lines to write in
     panefoot.py   below a list: its filter, how many match and are marked
     palette.py ranking.py help.py footer.py performing.py   actions by their names and keys
     telling.py    notices and progress; fronts.py: what words ask of the dashboard

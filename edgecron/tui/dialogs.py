@@ -9,13 +9,12 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical
 from textual.content import Content
-from textual.screen import ModalScreen
 from textual.widgets import Input
 
 from edgecron.safetext import clean
-from edgecron.tui.bindings import bindings
 from edgecron.tui.inputs import LineInput
 from edgecron.tui.lines import Span
+from edgecron.tui.overlay import Overlay
 from edgecron.tui.spans import SpanLine
 from edgecron.words.letters import folded
 
@@ -45,7 +44,7 @@ Told = Callable[[Checked[T]], None]
 Check = Callable[[tuple[str, ...], Told[T]], None]
 
 
-class Dialog(ModalScreen[T | None]):
+class Dialog(Overlay[T]):
     """A box in the middle of the screen; what it comes back with is None where it was left.
 
     `words` are of anybody: they are cleaned and folded here.
@@ -64,10 +63,6 @@ class Dialog(ModalScreen[T | None]):
     Dialog .field { height: 1; margin-bottom: 1; }
     Dialog .label { width: 12; }
     """
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape", "leave", show=False),
-        *bindings("back"),
-    ]
 
     def __init__(self, title: str, words: Sequence[str] = (), *, is_danger: bool = False) -> None:
         super().__init__(classes="-danger" if is_danger else None)
@@ -102,11 +97,6 @@ class Dialog(ModalScreen[T | None]):
 
     def show_choices(self) -> None:
         """Say which keys answer."""
-
-    def action_leave(self) -> None:
-        self.dismiss(None)
-
-    action_back = action_leave
 
 
 class YesNo(Dialog[bool]):

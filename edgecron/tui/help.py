@@ -5,16 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import ClassVar
 
+from textual import events
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.containers import Vertical, VerticalScroll
 from textual.content import Content
-from textual.screen import ModalScreen
 
 from edgecron.config.actions import ACTIONS
 from edgecron.tui.bindings import bindings
 from edgecron.tui.keys import IN_OUTPUT
 from edgecron.tui.lines import Span
+from edgecron.tui.overlay import Overlay
 from edgecron.tui.spans import SpanLine
 from edgecron.words.letters import display_width, fit
 
@@ -60,8 +61,8 @@ def _key(text: str, width: int) -> Span:
     return (f" {fit(text, width)}", "accent" if text != "no key" else "dim")
 
 
-class Help(ModalScreen[None]):
-    """All keys, to scroll through."""
+class Help(Overlay[None]):
+    """All keys, to scroll through. Escape and q leave it, whatever is configured."""
 
     DEFAULT_CSS = """
     Help { align: center middle; }
@@ -73,8 +74,7 @@ class Help(ModalScreen[None]):
     Help VerticalScroll { height: auto; scrollbar-size-vertical: 1; background: $surface; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape,q", "leave", show=False),
-        *bindings("help", "back", "quit"),
+        *bindings("help"),
         *bindings("up", "down", "top", "bottom", "page_up", "page_down"),
     ]
 
@@ -98,10 +98,12 @@ class Help(ModalScreen[None]):
     def on_mount(self) -> None:
         self.query_one(VerticalScroll).focus()
 
-    def action_leave(self) -> None:
-        self.dismiss(None)
+    def key_q(self, event: events.Key) -> None:
+        event.stop()
+        self.action_leave()
 
-    action_help = action_back = action_quit = action_leave
+    def action_help(self) -> None:
+        self.action_leave()
 
     def _by(self, lines: float) -> None:
         self.query_one(VerticalScroll).scroll_relative(y=lines, animate=False)

@@ -9,16 +9,15 @@ from typing import ClassVar, NamedTuple
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical
-from textual.screen import ModalScreen
 from textual.timer import Timer
 
 from edgecron.api import Scheduler
 from edgecron.config.actions import ACTIONS
 from edgecron.safetext import clean
-from edgecron.tui.bindings import bindings
 from edgecron.tui.inputs import LineInput
 from edgecron.tui.keys import IN_OUTPUT
 from edgecron.tui.lines import Column, Line, LineView
+from edgecron.tui.overlay import Overlay
 from edgecron.tui.ranking import rank_of
 from edgecron.tui.spans import SpanLine
 
@@ -120,7 +119,7 @@ def in_order(actions: Sequence[str]) -> list[str]:
     return sorted(actions, key=lambda action: (action in _LAST, action not in _FIRST))
 
 
-class Palette(ModalScreen[Item | None]):
+class Palette(Overlay[Item]):
     """A line to write in, and what is like it; what was chosen, or None.
 
     `find` asks for the schedules whose names are like a text, and tells them.
@@ -136,8 +135,6 @@ class Palette(ModalScreen[Item | None]):
     Palette .sign { width: 2; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape", "leave", show=False),
-        *bindings("back"),
         Binding("down,ctrl+n", "move(1)", show=False),
         Binding("up,ctrl+p", "move(-1)", show=False),
         Binding("pagedown", "move(10)", show=False),
@@ -218,11 +215,6 @@ class Palette(ModalScreen[Item | None]):
         view = self.query_one(LineView)
         if self._source.count:
             self.dismiss(self._source.items[view.cursor])
-
-    def action_leave(self) -> None:
-        self.dismiss(None)
-
-    action_back = action_leave
 
 
 def find_names(scheduler: Scheduler, text: str) -> list[str]:

@@ -179,8 +179,11 @@ def test_keys_of_the_configuration_take_the_place_of_the_others(
         assert "R run now" in seen.lines()[-1]
         assert "sort" not in seen.lines()[-1]
         assert "f5 all actions" in seen.lines()[-1]
-        await seen.press("p", "f8")
-        assert "Pause" not in seen.text()
+        for leave in ("f8", "escape"):
+            await seen.press("p")
+            assert "Pause backup" in seen.text()
+            await seen.press(leave)
+            assert "Pause backup" not in seen.text()
         await seen.press("R")
         assert "run 1 of backup: queued" in seen.told()
 
