@@ -29,7 +29,17 @@ from edgecron.tui.lines import Span, pace_of
 from edgecron.tui.questions import AskingScreen
 from edgecron.tui.spans import SpanLine
 from edgecron.tui.telling import Telling
+from edgecron.words.letters import folded
 from edgecron.words.phrases import error_words, next_sentence
+
+_GAP = 3  # columns between two keys
+# A key, its name, and what a click on it does.
+_KEYS = (
+    ("^s", "save", "screen.save"),
+    ("esc", "back", "screen.back"),
+    ("tab ↓", "next field", "app.focus_next"),
+    ("⇧tab ↑", "field before", "app.focus_previous"),
+)
 
 
 class Preview(SpanLine):
@@ -231,26 +241,33 @@ class ScheduleForm(AskingScreen[str | None]):
     def _tell(self, words: str, *, look: str = "bad") -> None:
         told = self.query_one("#told", SpanLine)
         told.display = bool(words)
+        lines = list(folded(clean(words), max(20, self.size.width - 4)))
         mark = "✗" if look == "bad" else "!"
-        told.show([(f" {mark} {clean(words)}", look)])
+        told.styles.height = len(lines)
+        told.show(*[[(f" {' ' if at else mark} {line}", look)] for at, line in enumerate(lines)])
 
     def on_descendant_focus(self) -> None:
         row = self._current_row()
         words = "" if row is None else f"{row.field.label}: {row.field.words}"
         self.query_one("#hint", SpanLine).show([(f" {words}", "dim")])
-        keys: list[Span] = [(" ", "")]
-        for key, name, action in (
-            ("^s", "save", "screen.save"),
-            ("esc", "back", "screen.back"),
-            ("tab ↓", "next field", "app.focus_next"),
-            ("⇧tab ↑", "field before", "app.focus_previous"),
-        ):
-            keys += [(key, f"accent@{action}"), (f" {name}   ", f"dim@{action}")]
+        self.query_one("#keys", SpanLine).show(self._key_spans())
+
+    def _key_spans(self) -> list[Span]:
+        """The keys that there is room for, each as a whole."""
+        keys = list(_KEYS)
         if isinstance(self.focused, Choice):
-            keys += [("← →", "accent"), (" choose", "dim")]
+            keys.insert(2, ("← →", "choose", ""))
         elif isinstance(self.focused, FieldLines):
-            keys += [("⏎", "accent"), (" new line", "dim")]
-        self.query_one("#keys", SpanLine).show(keys)
+            keys.insert(2, ("⏎", "new line", ""))
+        spans: list[Span] = [(" ", "")]
+        room = self.size.width - 1
+        for key, name, action in keys:
+            room -= len(key) + len(name) + 4
+            if room < -_GAP:
+                break
+            at = f"@{action}" if action else ""
+            spans += [(key, f"accent{at}"), (f" {name}{' ' * _GAP}", f"dim{at}")]
+        return spans
 
     def _current_row(self) -> FieldRow | None:
         if self.focused is None:

@@ -152,6 +152,21 @@ def test_each_field_is_reached_by_tab_and_seen_to_be(scene: Scene) -> None:
     add(scene, tale, size=SMALL)
 
 
+@pytest.mark.parametrize("size", [(40, 10), (60, 14)])
+def test_a_small_screen_shows_whole_keys_and_what_is_written_in(
+    scene: Scene, size: tuple[int, int]
+) -> None:
+    async def tale(seen: Seen) -> None:
+        *_, keys = seen.lines()
+        assert keys.startswith(" ^s save   esc back")
+        assert "…" not in keys
+        for row in seen.app.screen.query(FieldRow):
+            assert row.region.y < seen.app.screen.query_one("#preview").region.y
+            await seen.press("tab")
+
+    edit(scene, "weather", tale, size=size)
+
+
 def test_nothing_is_written_before_it_is_saved(scene: Scene) -> None:
     before = schedule(scene, "weather")
 
@@ -392,10 +407,12 @@ def test_what_others_changed_meanwhile_is_told_and_not_overwritten(scene: Scene)
         change_meanwhile(scene, timeout_s=60.0, retries=3)
         await seen.press("ctrl+s")
         assert isinstance(seen.app.screen, ScheduleForm)
-        assert "changed by others since it was opened: timeout, retries" in seen.lines()[1]
+        said = " ".join(line.strip() for line in seen.lines()[1:4])
+        assert "was changed by others since it was opened: timeout, retries;" in said
+        assert "^s again puts your changes over theirs" in said
         assert schedule(scene, "weather").spec.policies.timeout_s == 60
 
-    edit(scene, "weather", tale)
+    edit(scene, "weather", tale, size=SMALL)
 
 
 def test_once_it_was_told_saving_changes_no_more_of_theirs_than_was_written(scene: Scene) -> None:
