@@ -124,7 +124,7 @@ class Desk:
                 with self._bell:
                     self._topic = None
         except Exception as error:  # noqa: BLE001 - a defect of ours: it is raised where it is told
-            self._deliver(partial(_raise, error))
+            self._deliver(partial(raise_here, error))
         finally:
             self._let_go()
 
@@ -252,5 +252,6 @@ class Desk:
             scheduler.close()
 
 
-def _raise(error: Exception) -> None:
+def raise_here(error: Exception) -> None:
+    """Raise what was caught on another thread."""
     raise error

@@ -13,7 +13,7 @@ from edgecron.api import Scheduler
 from edgecron.errors import EdgecronError, NotFound
 from edgecron.following import Follower, Piece
 from edgecron.model import ACTIVE, Execution, Status
-from edgecron.tui.desk import Deliver
+from edgecron.tui.desk import Deliver, raise_here
 
 _PACE_S = 0.05  # between two deliveries, however much there is
 _MOST_BYTES = 256 * 1024  # of one delivery, but for a piece that is longer by itself
@@ -30,7 +30,8 @@ class OutputEnd(NamedTuple):
 
 
 class OutputFeed:
-    """Follows a run to its end. `take`, `ended` and `refused` are called on the screen's thread.
+    """Follows a run to its end. `take`, `ended` and `refused` are called on the screen's thread;
+    what goes wrong again and again is told once.
 
     One delivery is on its way at a time: of what a run prints faster than a screen can show it,
     its supervisor keeps the last part, and the number of bytes before is told.
@@ -53,6 +54,7 @@ class OutputFeed:
         self._ended = ended
         self._refused = refused
         self._position = 0
+        self._told: str | None = None  # what went wrong last
         self._closing = threading.Event()
         self._is_taken = threading.Event()
         self._is_taken.set()
@@ -78,17 +80,27 @@ class OutputFeed:
             os.close(self._rope)
 
     def _serve(self) -> None:
-        while not self._closing.is_set():
-            try:
-                with self._opened() as scheduler:
-                    self._follow(scheduler)
-                return
-            except NotFound as error:
-                self._tell(partial(self._refused, error))
-                return
-            except EdgecronError as error:  # Such as a database that is busy: it may pass.
-                self._tell(partial(self._refused, error))
+        try:
+            while not self._closing.is_set() and not self._is_followed():
                 self._closing.wait(_RETRY_S)
+        except Exception as error:  # noqa: BLE001 - a defect of ours: it is raised where it is told
+            self._tell(partial(raise_here, error))
+
+    def _is_followed(self) -> bool:
+        """Whether the run was followed to its end, or there is none; else it is to be tried again:
+        a database that is busy, or has gone, may be there again."""
+        is_open = False
+        try:
+            with self._opened() as scheduler:
+                scheduler.change_mark()  # It opens the database.
+                is_open = True
+                self._follow(scheduler)
+        except EdgecronError as error:
+            if error.message != self._told:
+                self._told = error.message
+                self._tell(partial(self._refused, error))
+            return is_open and isinstance(error, NotFound)
+        return True
 
     def _follow(self, scheduler: Scheduler) -> None:
         execution = scheduler.execution(self._execution_id)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from edgecron.api import Scheduler
-from edgecron.errors import EdgecronError
+from edgecron.errors import EdgecronError, NotFound
 from edgecron.following import Piece
 from edgecron.model import Status, Stream
 from edgecron.tui.feed import OutputEnd, OutputFeed
@@ -27,14 +27,20 @@ def place(tmp_path: Path) -> Iterator[Place]:
 class Screen:
     """The other end of a feed: what is delivered is done when the test says so."""
 
-    def __init__(self, place: Place, execution_id: int) -> None:
+    def __init__(
+        self,
+        place: Place,
+        execution_id: int,
+        *,
+        opened: Callable[[], Scheduler] | None = None,
+    ) -> None:
         self._delivered: queue.Queue[Callable[[], None]] = queue.Queue()
         self.pieces: list[Piece] = []
         self.end: OutputEnd | None = None
         self.errors: list[EdgecronError] = []
         self.deliveries = 0
         self.feed = OutputFeed(
-            lambda: Scheduler(place.database, must_exist=True),
+            opened or (lambda: Scheduler(place.database, must_exist=True)),
             execution_id,
             deliver=self._delivered.put,
             take=self._take,
@@ -190,3 +196,40 @@ def test_a_run_that_is_not_there_is_told(place: Place, watch: Callable[[int], Sc
     screen.step_until(lambda: bool(screen.errors))
 
     assert screen.errors[0].message == "there is no run 77"
+
+
+def test_what_goes_wrong_again_and_again_is_told_once_and_the_run_is_followed_in_the_end(
+    place: Place,
+) -> None:
+    execution_id = run_to_end(place, "echo done")
+    aside = place.database.with_name("aside.db")
+    place.scheduler.close()
+    place.database.rename(aside)
+    opened: list[Scheduler] = []
+
+    def reopened() -> Scheduler:
+        if len(opened) == 2:
+            aside.rename(place.database)
+        opened.append(Scheduler(place.database, must_exist=True))
+        return opened[-1]
+
+    screen = Screen(place, execution_id, opened=reopened)
+    try:
+        screen.step_until(lambda: screen.end is not None)
+    finally:
+        screen.feed.close()
+
+    assert [type(error) for error in screen.errors] == [NotFound]
+    assert screen.text() == b"done\n"
+
+
+def test_a_defect_is_raised_on_the_screen_s_thread(place: Place) -> None:
+    def fail() -> Scheduler:
+        raise LookupError("a defect")
+
+    screen = Screen(place, 1, opened=fail)
+    try:
+        with pytest.raises(LookupError, match="a defect"):
+            screen.step()
+    finally:
+        screen.feed.close()
