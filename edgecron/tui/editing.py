@@ -32,7 +32,7 @@ class EditingScreen(ActingScreen[ScreenResultType]):
         """A schedule was saved, and has this name."""
 
     def action_add(self) -> None:
-        self._open_form(None)
+        self.app.with_database(lambda: self._open_form(None))
 
     def action_edit(self) -> None:
         name = self.named_schedule()
