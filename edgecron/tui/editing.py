@@ -61,6 +61,8 @@ class EditingScreen(ActingScreen[ScreenResultType]):
             if isinstance(found, EdgecronError):
                 self.app.tell_error(found)
                 return
+            if self.app.screen is not self:
+                return  # Something else has been gone to meanwhile, or the key was pressed twice.
             opened, given = found
             self.app.push_screen(ScheduleForm(opened, defaults=given), answered)
 

@@ -257,6 +257,8 @@ class HomeScreen(EditingScreen[None]):
     # Doing.
 
     def on_line_view_opened(self, message: LineView.Opened) -> None:
+        if self.app.screen is not self:
+            return  # The key was pressed twice: one screen is enough.
         name = self.named_schedule()
         if message.view.id in ("schedules", "upcoming") and name is not None:
             self.open_schedule(name)

@@ -178,7 +178,7 @@ class ScheduleScreen(EditingScreen[None]):
         from edgecron.tui.rundetail import RunScreen
 
         line = message.view.current()
-        if line is not None:
+        if line is not None and self.app.screen is self:  # else the key was pressed twice
             self.app.push_screen(RunScreen(line.key))
 
     def _show_history(self) -> None:

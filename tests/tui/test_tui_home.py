@@ -108,3 +108,17 @@ def test_no_line_is_wider_than_the_screen_at_any_width(scene: Scene) -> None:
                 assert len(line) <= width
 
     look_at(scene, story)
+
+
+@pytest.mark.parametrize("action", ["open", "add", "edit"])
+def test_a_key_that_is_pressed_twice_opens_one_screen(scene: Scene, action: str) -> None:
+    async def story(seen: Seen) -> None:
+        home = seen.app.screen
+        for _ in range(2):  # before the first one has come so far
+            await seen.app.run_action(action, seen.app.focused if action == "open" else home)
+        await seen.settle()
+        assert seen.app.screen is not home
+        await seen.press("escape")
+        assert seen.app.screen is home
+
+    look_at(scene, story)
