@@ -58,10 +58,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def run(cli: Session, args: Namespace) -> int:
-    if args.plain and args.web is not None:
-        from edgecron.errors import UsageError
-
-        raise UsageError("--plain and --web are both given, and each is another dashboard")
+    _refuse_nonsense(cli, args)
     if args.web is not None:
         from edgecron.cli.webserving import serve_in_browser
 
@@ -82,7 +79,7 @@ def run(cli: Session, args: Namespace) -> int:
     if unfit is not None:
         raise unfit
     is_colored = _is_colored(cli, is_elsewhere=is_elsewhere)
-    if not is_colored:
+    if not is_colored and not os.environ.get("NO_COLOR"):
         os.environ["NO_COLOR"] = "1"  # What is started from here, as $PAGER, has none either.
     dashboard = _dashboard(
         cli, starts_engine=args.engine, is_colored=is_colored, is_elsewhere=is_elsewhere
@@ -92,6 +89,17 @@ def run(cli: Session, args: Namespace) -> int:
     if dashboard.crash is not None:
         return _tell_crash(cli, dashboard.crash)
     return dashboard.return_code or 0
+
+
+def _refuse_nonsense(cli: Session, args: Namespace) -> None:
+    from edgecron.errors import UsageError
+
+    if cli.is_json:
+        raise UsageError(
+            "the dashboard is for people, and has no --json", hint="see: edgecron status --json"
+        )
+    if args.plain and args.web is not None:
+        raise UsageError("--plain and --web are both given, and each is another dashboard")
 
 
 def _is_colored(cli: Session, *, is_elsewhere: bool) -> bool:

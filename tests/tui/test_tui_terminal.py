@@ -93,6 +93,15 @@ def test_a_terminal_that_can_t_show_it_is_refused_with_what_to_do(
     assert _ENTERED not in shown
 
 
+def test_json_is_refused_and_not_left_out(environment: dict[str, str]) -> None:
+    with process_on_terminal(environment, "tui", "--json") as (outer, process):
+        shown = read_until(outer, None)
+        code = process.wait(BOUND_S)
+
+    assert code == 2
+    assert "edgecron status --json" in json.loads(shown)["error"]["hint"]
+
+
 def test_what_is_no_terminal_is_refused(environment: dict[str, str]) -> None:
     ended = subprocess.run(
         [*PROGRAM, "tui"], env=environment, capture_output=True, text=True, check=False
