@@ -155,7 +155,10 @@ class Lines(Dialog[T]):
                 label.show([(field.label, "dim")])
                 yield label
                 yield LineInput(
-                    value=field.text, placeholder=field.example, id=f"field{number}", compact=True
+                    value=clean(field.text),
+                    placeholder=field.example,
+                    id=f"field{number}",
+                    compact=True,
                 )
         yield SpanLine(id="check")
 

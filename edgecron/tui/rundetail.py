@@ -198,7 +198,8 @@ class RunScreen(TakingScreen):
 
     def default_name(self) -> str:
         name = "run" if self.found is None else self.found.run.schedule
-        return f"{name}-{self.execution_id}.log"
+        # A planted one could be anything.
+        return f"{clean(name).replace('/', '-')}-{self.execution_id}.log"
 
     # What is shown.
 

@@ -131,6 +131,10 @@ class TakingScreen(ActingScreen[None]):
 
 
 def _place_words(given: str) -> str:
-    """Where a file will be, in full."""
-    path = Path(given)
-    return f"in {Path.cwd()}" if not path.is_absolute() and given[:1] != "~" else ""
+    """Where a file will be that is not named in full."""
+    if Path(given).is_absolute() or given[:1] == "~":
+        return ""
+    try:
+        return f"in {Path.cwd()}"
+    except FileNotFoundError:
+        return ""  # Where it was removed, it is said when the file is to be written.

@@ -6,9 +6,10 @@ import os
 import stat
 import threading
 from collections.abc import Awaitable, Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from pathlib import Path
 
+import apsw
 import pytest
 from tui.pilot import Seen, watch
 from tui.snapshots import check_screen
@@ -433,6 +434,39 @@ def test_a_file_is_replaced_only_after_a_question(
         await seen.until(lambda: "exists already" in seen.text())
         await seen.press("y")
         await seen.until(lambda: path.read_text(encoding="utf-8") != "mine")
+
+    look_at(scene, LONG, story)
+
+
+@pytest.mark.failure(72)
+def test_a_planted_name_is_harmless_where_its_output_is_saved(
+    scene: Scene, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with closing(apsw.Connection(str(scene.path))) as connection:
+        connection.execute(
+            "UPDATE schedules SET name = ? WHERE name = 'backup-photos'", ("../\x1b]52;c;eA==\x07",)
+        )
+
+    async def story(seen: Seen) -> None:
+        await seen.press("o")
+        assert "..-\\x1b]52;c;eA==\\x07-51.log" in seen.text()
+        assert "\x1b" not in seen.text()
+
+    look_at(scene, LONG, story)
+
+
+def test_saving_asks_for_a_place_in_a_folder_that_was_removed(
+    scene: Scene, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "removed"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    folder.rmdir()
+
+    async def story(seen: Seen) -> None:
+        await seen.press("o", "enter")
+        await seen.until(lambda: "the current folder, which was removed" in seen.told())
 
     look_at(scene, LONG, story)
 
