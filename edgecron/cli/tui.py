@@ -2,9 +2,9 @@
 
     edgecron tui
     edgecron --db /var/lib/app/app.db tui
-    edgecron tui --engine                   and run what is due, until it is left
-    edgecron tui --plain                    as lines and a prompt, for screen readers
-    edgecron tui --web                      in a browser, on this machine alone
+    edgecron tui --engine     and run what is due, until it is left
+    edgecron tui --plain      as lines and a prompt, for screen readers
+    edgecron tui --web        in a browser, on this machine alone
 
 Its keys are named at the bottom, and ? explains all of them. It reads the database itself, so it
 works with no engine alive. Leaving it leaves engines and runs alone; an engine that was started
