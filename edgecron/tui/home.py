@@ -298,7 +298,8 @@ class HomeScreen(EditingScreen[None]):
         if view.source is self.runs:
             return Chosen(run_ids=tuple(keys))
         if view.source is self.upcoming:
-            return Chosen(names=self.upcoming.names_of(keys))
+            names = self.upcoming.names_of(keys)  # none, where the filter hides all marked ones
+            return Chosen(names=names) if names else None
         return self.schedules.chosen(keys)
 
     def open_run(self, execution_id: int) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Set
 from typing import TYPE_CHECKING, ClassVar, Protocol
 
 from textual.app import ComposeResult
@@ -38,6 +39,9 @@ class FilteredSource(Source, Protocol):
 
     def unused_keys(self, wanted: Filter) -> tuple[str, ...]:
         """The keys of a filter that say nothing of these lines."""
+
+    def gone_of(self, keys: Set[int]) -> Set[int]:
+        """Which of these keys are of lines that are no more, as far as that is known."""
 
 
 class PaneFoot(Horizontal):
@@ -96,6 +100,9 @@ class PaneFoot(Horizontal):
     def found(self) -> None:
         """The list shows what was looked for."""
         self._is_searching = False
+        gone = self._source.gone_of(self._view.marked)
+        if gone:
+            self._view.mark(self._view.marked - gone)
         self.show()
 
     def show(self) -> None:

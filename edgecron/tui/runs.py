@@ -6,7 +6,7 @@ removed, else an estimate that is put right when an end is reached.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Set
 from datetime import datetime, tzinfo
 from functools import partial
 from math import inf
@@ -102,6 +102,10 @@ class RunSource:
     def unused_keys(self, wanted: Filter) -> tuple[str, ...]:
         """The keys of a filter that say nothing of runs."""
         return wanted.unused_on_runs
+
+    def gone_of(self, keys: Set[int]) -> Set[int]:
+        """None: beyond the window it is not known."""
+        return frozenset()
 
     def read(self) -> None:
         """Read anew what is in the window."""

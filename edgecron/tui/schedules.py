@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Set
 from datetime import datetime, tzinfo
 from itertools import groupby
 from math import inf
@@ -99,6 +99,11 @@ class ScheduleSource:
     def unused_keys(self, wanted: Filter) -> tuple[str, ...]:
         """The keys of a filter that say nothing of schedules."""
         return wanted.unused_on_schedules
+
+    def gone_of(self, keys: Set[int]) -> Set[int]:
+        """Those that were removed; where a filter is on it is not known."""
+        is_all = self.is_read and self.filter is None
+        return keys - set(self._order) if keys and is_all else frozenset()
 
     def read_at_once(self) -> None:
         """Read the order anew, as somebody waits for it."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence, Set
 from contextlib import suppress
 from datetime import datetime, tzinfo
 from heapq import merge
@@ -74,6 +74,11 @@ class UpcomingSource:
     def unused_keys(self, wanted: Filter) -> tuple[str, ...]:
         """The keys of a filter that say nothing of fires: all but names."""
         return tuple(dict.fromkeys(term.key for term in wanted.terms if term.key != "job"))
+
+    def gone_of(self, keys: Set[int]) -> Set[int]:
+        """Those that were taken, or are to come no more; where a filter is on it is not known."""
+        is_all = self._filter is None
+        return keys - set(map(_key, self.coming.fires)) if keys and is_all else frozenset()
 
     def read(self) -> None:
         """Read the next fires anew."""

@@ -213,3 +213,14 @@ def test_the_cursor_stays_where_it_was_put_in_a_list_that_is_read_later(
         assert "run 1 of job-0599: queued" in seen.told()
 
     watch(story, tmp_path / "many.db", clock)
+
+
+@pytest.mark.parametrize("key", ["1", "2"])
+def test_what_is_gone_is_marked_no_more(scheduler: Scheduler, clock: FakeClock, key: str) -> None:
+    async def story(seen: Seen) -> None:
+        await seen.press(key, "space")
+        assert "1 marked" in seen.text()
+        scheduler.remove("backup")
+        await seen.until(lambda: "marked" not in seen.text())
+
+    watch(story, scheduler.path, clock)
