@@ -22,7 +22,7 @@
     overview.py   engines and what is active, for the status line
     looks.py      looks, glyphs, themes; painted.py: widgets that draw in looks
     keys.py       the keys of actions, as the configuration has them
-    about.py      what is under the cursor, in one line
+    about.py closer.py   what is under the cursor, in one line
     coming.py     the next hours as a bar; week.py: how busy the coming week is
     filters.py sparkline.py trend.py heat.py timeline.py     pure parts
     printed.py wrapping.py searching.py selection.py columns.py     likewise, of an output

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import ClassVar
 
 from textual.app import ComposeResult
@@ -15,9 +15,10 @@ from edgecron.browsing import ScheduleLine, SortBy
 from edgecron.errors import EdgecronError, NotFound
 from edgecron.safetext import clean
 from edgecron.tui import runs, schedules, upcoming
-from edgecron.tui.about import run_spans, schedule_spans
+from edgecron.tui.about import run_spans
 from edgecron.tui.bindings import bindings
 from edgecron.tui.chosen import Chosen
+from edgecron.tui.closer import About, CloserLine
 from edgecron.tui.coming import ComingView
 from edgecron.tui.editing import EditingScreen
 from edgecron.tui.footer import KeyLine
@@ -40,7 +41,6 @@ FIRST_LINES = 60  # as many as most terminals have room for
 _MOST_BANNER = 3  # lines
 _ENGINES_S = 10.0  # an engine that died commits nothing: it is looked for
 _LONGEST_S = 60.0
-_CLOSER_S = 0.08
 _NARROW = 50  # columns, in which the name of the program gives way to those of the views
 _PANES = ("schedules", "upcoming", "runs")
 
@@ -60,7 +60,6 @@ class HomeScreen(EditingScreen[None]):
         self._overview: Overview | None = None
         self._paced: Paced[Overview] = Paced(self, "overview")
         self._timer: Timer | None = None
-        self._closer: Timer | None = None
 
     def compose(self) -> ComposeResult:
         app = self.app
@@ -88,7 +87,7 @@ class HomeScreen(EditingScreen[None]):
                         yield ComingView(id="coming")
                         yield WeekView(self, id="week")
                     yield PaneFoot(view, source, id=f"{name}-foot")
-        yield SpanLine(id="closer")
+        yield CloserLine(self, id="closer")
         yield SpanLine(id="status")
         yield KeyLine(id="keys")
 
@@ -212,32 +211,18 @@ class HomeScreen(EditingScreen[None]):
         self._look_closer()
 
     def _look_closer(self) -> None:
-        """Tell more of what is under the cursor, once it stays there."""
-        if self._closer is not None:
-            self._closer.stop()
-        self._closer = self.set_timer(_CLOSER_S, self._read_about)
+        self.query_one(CloserLine).turn_to(self._about)
 
-    def _read_about(self) -> None:
-        view, zone, now = self.focused, self.app.zone, self.app.now()
-        line = view.current() if isinstance(view, LineView) else None
-        if line is None or not isinstance(view, LineView):
-            self._show_about(())
-        elif view.id == "runs":
-            run = self.runs.execution(line.key)
-            self._show_about(() if run is None else run_spans(run, zone=zone, now=now))
-        else:
-            found = self.schedules.schedule_line(line.key)
-            name = "" if found is None else found.standing.name
-            if view.id == "upcoming":
-                name = self.upcoming.coming.fires[view.cursor].schedule
-            self.ask(
-                "about",
-                lambda scheduler: schedule_spans(scheduler, name),
-                self._show_about,
-            )
-
-    def _show_about(self, spans: Sequence[Span]) -> None:
-        self.query_one("#closer", SpanLine).show([(" ", ""), *spans])
+    def _about(self) -> About:
+        """What there is to tell of what is under the cursor."""
+        view = self.current_view()
+        line = view.current()
+        if line is None or view.source is not self.runs:
+            return About(schedule=self.named_schedule())
+        run = self.runs.execution(line.key)
+        if run is None:
+            return About()
+        return About(run_spans(run, zone=self.app.zone, now=self.app.now()))
 
     def on_resize(self) -> None:
         name = next((name for name in _PANES if self.has_class(f"-{name}")), None)
