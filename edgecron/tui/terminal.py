@@ -45,6 +45,24 @@ class TerminalDriver(LinuxDriver):
             self._watch = None
         super().stop_application_mode()
 
+    def _sigcont_application(self, *_: object) -> None:
+        # Of Textual: it goes on after it was stopped, which SIGSTOP does without a word. A shell
+        # has had the terminal since then, and set it in its own way; or has it still.
+        if not self._is_in_front():
+            os.kill(os.getpid(), signal.SIGSTOP)
+            return
+        if self._guard is not None:
+            self.suspend_application_mode()
+            self._must_signal_resume = True
+        super()._sigcont_application()
+
+    def _is_in_front(self) -> bool:
+        """Whether the terminal is ours, and not that of the shell from which we were started."""
+        try:
+            return os.tcgetpgrp(self.fileno) == os.getpgrp()
+        except OSError:  # It is nobody's, or has gone: that is found out elsewhere.
+            return True
+
     def close(self) -> None:
         """After the last has been written: when it is stopped for a while, and at the end."""
         super().close()

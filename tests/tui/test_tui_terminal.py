@@ -198,6 +198,28 @@ def test_it_is_suspended_and_comes_back(environment: dict[str, str]) -> None:
     assert _ENTERED in again
 
 
+def test_it_takes_its_terminal_back_when_it_was_stopped_without_a_word(
+    environment: dict[str, str],
+) -> None:
+    with process_on_terminal(environment, "tui") as (outer, process):
+        before = termios.tcgetattr(outer)
+        read_until(outer, _SHOWN)
+        during = termios.tcgetattr(outer)
+        process.send_signal(signal.SIGSTOP)
+        os.waitpid(process.pid, os.WUNTRACED)
+        termios.tcsetattr(outer, termios.TCSANOW, before)  # as the shell does
+        process.send_signal(signal.SIGCONT)
+        again = read_until(outer, _SHOWN)
+        taken = termios.tcgetattr(outer)
+        os.write(outer, b"q")
+        left = read_until(outer, None)
+        after = termios.tcgetattr(outer)
+
+    assert _ENTERED in again
+    assert (taken, after) == (during, before)
+    assert "was killed" not in again + left
+
+
 def test_a_defect_is_told_when_the_terminal_is_restored(
     environment: dict[str, str], tmp_path: Path
 ) -> None:
