@@ -16,12 +16,17 @@
     overlay.py dialogs.py inputs.py   questions that stand before all else; lines to write in
     panefoot.py   below a list: its filter, how many match and are marked
     palette.py ranking.py help.py footer.py performing.py   actions by their names and keys
+    enginekey.py ownengine.py     an engine that is run from here
+    terminal.py guard.py          the terminal, and who puts it right; web.py: a browser instead
+    clipboard.py saving.py pager.py   where an output is taken to
+    toosmall.py   in place of everything, where there is no room
     telling.py    notices and progress; fronts.py: what words ask of the dashboard
     lines.py      lists of any length; spans.py: single lines of text in looks
     schedules.py upcoming.py runs.py     what the lists show, and how it is read
     overview.py   engines and what is active, for the status line
     looks.py      looks, glyphs, themes; painted.py: widgets that draw in looks
-    keys.py       the keys of actions, as the configuration has them
+    themes.py     which theme fits the terminal
+    keys.py bindings.py   the keys of actions, as the configuration has them
     about.py closer.py   what is under the cursor, in one line
     coming.py     the next hours as a bar; week.py: how busy the coming week is
     filters.py sparkline.py trend.py heat.py timeline.py     pure parts

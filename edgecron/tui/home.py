@@ -228,6 +228,7 @@ class HomeScreen(EditingScreen[None]):
         name = next((name for name in _PANES if self.has_class(f"-{name}")), None)
         if name is not None:
             self._show_tabs(name)
+        self._show_trouble(self.app.trouble)
         self._tick()
 
     def _show_tabs(self, current: str) -> None:

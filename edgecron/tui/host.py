@@ -186,6 +186,7 @@ class Host(TypingAhead):
             self._tell_refusal(error)
 
     def _tell_refusal(self, error: EdgecronError) -> None:
+        self.clear_notifications()  # It may be refused again and again.
         self.notify(clean(error_words(error)), severity="error", markup=False)
 
     def _note_read_trouble(self, error: EdgecronError | None) -> None:

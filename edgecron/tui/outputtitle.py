@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
+
 from edgecron.safetext import clean
 from edgecron.tui.lines import Span
 from edgecron.tui.output import OutputView
@@ -51,6 +53,5 @@ def _search_state(view: OutputView) -> list[Span]:
     lines = count_words(len(view.hits), "line")
     if view.hit is None:
         return [(f"/{shown}", "dim"), (f"  in {lines}", "")]
-    # The lines are in order, and those before the oldest are gone.
-    place = sum(1 for number in view.hits if number <= view.hit)
+    place = bisect_right(view.hits, view.hit)  # they are in order
     return [(f"/{shown}", "dim"), (f"  {place} of {lines}", ""), ("  n N", "accent")]
