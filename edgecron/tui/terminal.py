@@ -27,6 +27,12 @@ class TerminalDriver(LinuxDriver):
         self._guard: TerminalGuard | None = None
         self._watch: HangUpWatch | None = None
 
+    def _get_terminal_size(self) -> tuple[int, int]:
+        # Textual asks COLUMNS and LINES first, which stay what they were when it is resized.
+        assert self._file is not None
+        found = os.get_terminal_size(self._file.fileno())
+        return found.columns or 80, found.lines or 24  # A serial line knows none.
+
     def start_application_mode(self) -> None:
         assert self._file is not None  # stderr, which is a terminal here
         self._guard = TerminalGuard(self._file.fileno())

@@ -271,6 +271,8 @@ def test_it_is_coloured_where_that_is_wanted(
 def test_where_the_terminal_is_too_small_it_says_so_until_it_is_larger(
     environment: dict[str, str], size: tuple[int, int]
 ) -> None:
+    # What a shell exported once is not the size of the terminal.
+    environment |= {"COLUMNS": "80", "LINES": "24"}
     with process_on_terminal(environment, "tui", size=size) as (outer, process):
         small = read_until(outer, "too small:" if size != (1, 1) else "t\x1b")
         resize(outer, (80, 24))

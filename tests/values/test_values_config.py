@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from edgecron.config import Config, load, variable_of
-from edgecron.config.actions import ACTIONS
 from edgecron.config.defaults import default_policies, option_defaults
 from edgecron.config.example import example_text
 from edgecron.config.retention import retention_values
@@ -223,9 +222,3 @@ def test_the_example_says_nothing_until_a_comment_is_taken_away(settings: Settin
 
     assert as_it_comes == {}
     assert set(all_set) == set(SETTINGS)
-
-
-def test_no_two_actions_of_the_dashboard_share_a_key() -> None:
-    keys = [key for action in ACTIONS.values() for key in action.keys]
-
-    assert len(set(keys)) == len(keys)
