@@ -28,7 +28,7 @@ from edgecron.words.letters import display_width, fit
 
 ERROR_MARK = "▌"  # at the margin of what came on stderr
 _MARGIN = 2
-_MOST_LETTERS = 20 * 1024 * 1024  # with what lines cost beside: over 100,000 of usual length
+_MOST_BYTES = 20 * 1024 * 1024  # with what lines cost beside: over 100,000 of usual length
 _TIME = 14  # columns of a time, with the gap behind it
 
 
@@ -64,7 +64,7 @@ class OutputLines(ScrollView):
     def __init__(self, *, zone: tzinfo, id: str) -> None:
         super().__init__(id=id)
         self._zone = zone
-        self.printed = Printed(most_letters=_MOST_LETTERS)
+        self.printed = Printed(most_bytes=_MOST_BYTES)
         self.is_following = True
         self.is_wrapped = self.has_times = False
         self.has_errors = False  # has anything come on stderr

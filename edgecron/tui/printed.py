@@ -18,7 +18,7 @@ from edgecron.tui.wrapping import Heights, has_wide, shown, wrap
 from edgecron.words.letters import display_width
 from edgecron.words.phrases import size_words
 
-MOST_LETTERS = 8 * 1024 * 1024
+MOST_BYTES = 8 * 1024 * 1024
 _LONGEST = 4096  # letters of a line; what is longer goes on in a line of its own
 _LINE_COST = 100  # what a line takes beside its letters, in bytes
 
@@ -42,8 +42,8 @@ class PrintedLine(NamedTuple):
 class Printed:
     """The lines of a run's output. `first` is the number of the oldest that is still there."""
 
-    def __init__(self, *, most_letters: int = MOST_LETTERS) -> None:
-        self._most = most_letters
+    def __init__(self, *, most_bytes: int = MOST_BYTES) -> None:
+        self._most = most_bytes
         self._cost = 0
         self.first = 0
         self._texts: list[str] = []
@@ -171,7 +171,7 @@ class Printed:
         self._kinds.append(kind | (_IS_WIDE if has_wide(text) else 0))
         self._times.append(at_ms)
         self._cells.append(display_width(shown(text)))
-        self._cost += len(text) + _LINE_COST
+        self._cost += _bytes_of(text) + _LINE_COST
         if self._heights is not None:
             width, heights = self._heights
             heights.append(self._height(len(self._texts) - 1, width))
@@ -185,7 +185,7 @@ class Printed:
         """Let a line be another text."""
         at = number - self.first
         before = 0 if self._heights is None else self._height(at, self._heights[0])
-        self._cost += len(text) - len(self._texts[at])
+        self._cost += _bytes_of(text) - _bytes_of(self._texts[at])
         self._texts[at] = text
         self._kinds[at] |= _IS_WIDE if has_wide(text) else 0
         self._cells[at] = display_width(shown(text))
@@ -214,7 +214,7 @@ class Printed:
             return
         count = 0
         while self._cost > self._most * 3 // 4:
-            self._cost -= len(self._texts[count]) + _LINE_COST
+            self._cost -= _bytes_of(self._texts[count]) + _LINE_COST
             count += 1
         del self._texts[:count], self._kinds[:count], self._times[:count], self._cells[:count]
         self.first += count
@@ -237,3 +237,11 @@ class Printed:
         if self._kinds[index] & _IS_WIDE:
             return len(wrap(self._texts[index], width))
         return -(-cells // width)
+
+
+def _bytes_of(text: str) -> int:
+    """What the letters of a text take: all of them as much as the one that takes most."""
+    if text.isascii():
+        return len(text)
+    last = max(text)
+    return len(text) * (1 if last < "\u0100" else 2 if last < "\U00010000" else 4)

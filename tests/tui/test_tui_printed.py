@@ -22,8 +22,8 @@ def piece(
     return skipped, OutputChunk(stream=stream, at_ms=at_ms, content=raw)
 
 
-def printed(*pieces: tuple[int, OutputChunk], most_letters: int = 10**6) -> Printed:
-    made = Printed(most_letters=most_letters)
+def printed(*pieces: tuple[int, OutputChunk], most_bytes: int = 10**6) -> Printed:
+    made = Printed(most_bytes=most_bytes)
     for one in pieces:
         made.extend([one])
     return made
@@ -90,7 +90,7 @@ def test_a_line_without_end_goes_on_in_lines_of_its_own() -> None:
 
 
 def test_where_there_is_too_much_the_oldest_lines_go_and_the_others_keep_their_numbers() -> None:
-    made = Printed(most_letters=10_000)
+    made = Printed(most_bytes=10_000)
     for number in range(1000):
         made.extend([piece(f"line {number}\n")])
         assert len(texts(made)) <= 100
@@ -104,8 +104,18 @@ def test_where_there_is_too_much_the_oldest_lines_go_and_the_others_keep_their_n
         made.line(1000)
 
 
+@pytest.mark.parametrize(("letter", "size_bytes"), [("x", 1), ("ä", 1), ("漢", 2), ("🂡", 4)])
+def test_what_is_kept_is_bounded_by_what_its_letters_take(letter: str, size_bytes: int) -> None:
+    made = Printed(most_bytes=1_000_000)
+    for _ in range(1_000):
+        made.extend([piece(letter * 2_000 + "\n")])
+
+    kept_bytes = sum(len(text) for text in texts(made)) * size_bytes
+    assert 600_000 < kept_bytes <= 1_000_000
+
+
 def test_a_line_that_has_gone_goes_on_as_a_new_one() -> None:
-    made = Printed(most_letters=5000)
+    made = Printed(most_bytes=5000)
     made.extend([piece("begun", ERR)])
     made.extend([piece("x\n" * 100)])
     made.extend([piece("goes on\n", ERR)])
@@ -140,7 +150,7 @@ def test_rows_are_found_by_line_and_lines_by_row() -> None:
 
 
 def test_heights_follow_lines_that_come_grow_and_go() -> None:
-    made = Printed(most_letters=200_000)
+    made = Printed(most_bytes=200_000)
     for number in range(3000):
         made.extend(
             [piece("w" * (number % 40) + "日", ERR), piece("\t" + "v" * (number % 90) + "\n")]
@@ -186,7 +196,7 @@ def test_a_line_that_grows_to_match_is_found_in_its_place() -> None:
 
 
 def test_a_search_forgets_lines_that_have_gone() -> None:
-    made = Printed(most_letters=10_000)
+    made = Printed(most_bytes=10_000)
     for number in range(500):
         made.extend([piece(f"line {number}\n")])
         found = made.search("line")
