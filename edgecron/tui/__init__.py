@@ -22,6 +22,7 @@
     toosmall.py   in place of everything, where there is no room
     telling.py    notices and progress; fronts.py: what words ask of the dashboard
     lines.py      lists of any length; spans.py: single lines of text in looks
+    tables.py     what they are made of: spans, lines, columns and how they share a width
     schedules.py upcoming.py runs.py     what the lists show, and how it is read
     overview.py   engines and what is active, for the status line
     looks.py      looks, glyphs, themes; painted.py: widgets that draw in looks

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from edgecron.api import Scheduler
 from edgecron.errors import InvalidInput, NotFound
 from edgecron.safetext import clean
-from edgecron.tui.lines import Span
+from edgecron.tui.tables import Span
 from edgecron.words.phrases import job_words
 from edgecron.words.reasons import run_sentence
 

@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from edgecron.tui.about import schedule_spans
-from edgecron.tui.lines import Span
 from edgecron.tui.spans import SpanLine
+from edgecron.tui.tables import Span
 
 if TYPE_CHECKING:
     from textual.timer import Timer

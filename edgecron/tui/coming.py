@@ -6,9 +6,9 @@ from datetime import datetime, tzinfo
 from typing import TYPE_CHECKING, NamedTuple
 
 from edgecron.safetext import clean
-from edgecron.tui.lines import Span
 from edgecron.tui.spans import SpanLine
 from edgecron.tui.sparkline import BARS
+from edgecron.tui.tables import Span
 from edgecron.words.phrases import count_words
 from edgecron.words.times import near_time
 

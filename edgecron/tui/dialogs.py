@@ -13,9 +13,9 @@ from textual.widgets import Input
 
 from edgecron.safetext import clean
 from edgecron.tui.inputs import LineInput
-from edgecron.tui.lines import Span
 from edgecron.tui.overlay import Overlay
 from edgecron.tui.spans import SpanLine
+from edgecron.tui.tables import Span
 from edgecron.words.letters import folded
 
 _WIDTH = 64  # of the text within

@@ -9,8 +9,8 @@ from textual.geometry import Size
 from textual.strip import Strip
 
 from edgecron.safetext import clean
-from edgecron.tui.lines import Span, first_of
 from edgecron.tui.spans import SpanLine
+from edgecron.tui.tables import Span, first_of
 from edgecron.words.letters import display_width, folded
 
 _LABEL = 16  # columns of a label, with the gap behind it

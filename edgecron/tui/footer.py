@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from edgecron.tui.lines import Span
 from edgecron.tui.performing import actions_of
 from edgecron.tui.spans import SpanLine
+from edgecron.tui.tables import Span
 from edgecron.words.letters import display_width
 
 if TYPE_CHECKING:

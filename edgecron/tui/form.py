@@ -25,9 +25,9 @@ from edgecron.tui.formcheck import Draft, FormChecked, Saved, check_draft, save_
 from edgecron.tui.formfields import FIELDS, SECTIONS, Form, FormField, texts_of, unwritable
 from edgecron.tui.formpreview import preview_lines
 from edgecron.tui.formwidgets import Choice, FieldLines, FieldRow, Press
-from edgecron.tui.lines import Span, pace_of
 from edgecron.tui.questions import AskingScreen
 from edgecron.tui.spans import SpanLine
+from edgecron.tui.tables import Span, pace_of
 from edgecron.tui.telling import Telling
 from edgecron.words.letters import folded
 from edgecron.words.phrases import error_words, next_sentence

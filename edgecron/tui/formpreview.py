@@ -8,7 +8,7 @@ from datetime import datetime, tzinfo
 from edgecron.safetext import clean
 from edgecron.tui.facts import Title, laid_out
 from edgecron.tui.formcheck import FormChecked, TimeLine
-from edgecron.tui.lines import Span
+from edgecron.tui.tables import Span
 from edgecron.words.letters import display_width, folded
 from edgecron.words.times import distance, weekday_time
 

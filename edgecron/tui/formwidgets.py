@@ -19,8 +19,8 @@ from textual.widgets import Static, TextArea
 from edgecron.safetext import clean
 from edgecron.tui.formfields import Form, FormField
 from edgecron.tui.inputs import LineInput
-from edgecron.tui.lines import Span
 from edgecron.tui.spans import SpanLine
+from edgecron.tui.tables import Span
 from edgecron.words.letters import folded
 
 _TAB = "    "

@@ -22,7 +22,7 @@ from edgecron.tui.closer import About, CloserLine
 from edgecron.tui.coming import ComingView
 from edgecron.tui.editing import EditingScreen
 from edgecron.tui.footer import KeyLine
-from edgecron.tui.lines import LineView, Span
+from edgecron.tui.lines import LineView
 from edgecron.tui.overview import (
     Engines,
     Overview,
@@ -33,6 +33,7 @@ from edgecron.tui.overview import (
 from edgecron.tui.pacing import Paced
 from edgecron.tui.panefoot import PaneFoot
 from edgecron.tui.spans import SpanLine, whole_parts
+from edgecron.tui.tables import Span
 from edgecron.tui.week import WeekView
 from edgecron.words.letters import folded
 from edgecron.words.phrases import error_words

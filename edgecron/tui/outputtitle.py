@@ -5,9 +5,9 @@ from __future__ import annotations
 from bisect import bisect_right
 
 from edgecron.safetext import clean
-from edgecron.tui.lines import Span
 from edgecron.tui.output import OutputView
 from edgecron.tui.outputlines import ERROR_MARK
+from edgecron.tui.tables import Span
 from edgecron.words.letters import fit
 from edgecron.words.phrases import count_words, size_words
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from edgecron.api import Scheduler
 from edgecron.safetext import clean
-from edgecron.tui.lines import Span
 from edgecron.tui.looks import STATUS_GLYPHS
+from edgecron.tui.tables import Span
 from edgecron.words.phrases import count_words, size_words
 from edgecron.words.times import distance
 

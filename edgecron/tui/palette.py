@@ -16,10 +16,11 @@ from edgecron.config.actions import ACTIONS
 from edgecron.safetext import clean
 from edgecron.tui.inputs import LineInput
 from edgecron.tui.keys import IN_OUTPUT
-from edgecron.tui.lines import Column, Line, LineView
+from edgecron.tui.lines import LineView
 from edgecron.tui.overlay import Overlay
 from edgecron.tui.ranking import rank_of
 from edgecron.tui.spans import SpanLine
+from edgecron.tui.tables import Column, Line
 
 _MOST_NAMES = 24
 _PAUSE_S = 0.06  # after the last letter, before names are looked for

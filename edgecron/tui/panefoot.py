@@ -15,8 +15,9 @@ from edgecron.errors import InvalidInput
 from edgecron.safetext import clean
 from edgecron.tui.bindings import bindings
 from edgecron.tui.inputs import LineInput
-from edgecron.tui.lines import LineView, Source, Span
+from edgecron.tui.lines import LineView
 from edgecron.tui.spans import SpanLine
+from edgecron.tui.tables import Source, Span
 from edgecron.words.letters import display_width
 from edgecron.words.phrases import error_words
 

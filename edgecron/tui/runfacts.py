@@ -14,8 +14,8 @@ from edgecron.outlook import ActiveRun
 from edgecron.runners.environment import given_variables
 from edgecron.safetext import clean
 from edgecron.tui.facts import Fact, Row, Title
-from edgecron.tui.lines import Span
 from edgecron.tui.looks import STATUS_GLYPHS
+from edgecron.tui.tables import Span
 from edgecron.words.letters import display_width, fit, folded
 from edgecron.words.phrases import flag_words, job_words, range_words, status_words
 from edgecron.words.prospects import find_active, waits_words

@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from edgecron.api import Scheduler
 from edgecron.browsing import RunBounds
 from edgecron.safetext import clean
-from edgecron.tui.lines import Column, Line, Span
 from edgecron.tui.looks import STATUS_GLYPHS
 from edgecron.tui.pacing import Paced
 from edgecron.tui.questions import AskingScreen
+from edgecron.tui.tables import Column, Line, Span
 from edgecron.words.phrases import note_words
 from edgecron.words.times import near_time, short_duration
 

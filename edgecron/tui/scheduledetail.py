@@ -19,7 +19,7 @@ from edgecron.tui.chosen import Chosen
 from edgecron.tui.editing import EditingScreen
 from edgecron.tui.facts import Cells, Facts, Title, laid_out
 from edgecron.tui.footer import KeyLine
-from edgecron.tui.lines import LineView, Span, pace_of
+from edgecron.tui.lines import LineView
 from edgecron.tui.pacing import Paced
 from edgecron.tui.schedulefacts import (
     ScheduleDetail,
@@ -29,6 +29,7 @@ from edgecron.tui.schedulefacts import (
     standing_spans,
 )
 from edgecron.tui.spans import SpanLine
+from edgecron.tui.tables import Span, pace_of
 from edgecron.tui.trend import scale_words, trend_lines
 
 _LONGEST_S = 60.0

@@ -17,9 +17,9 @@ from edgecron.standing import standing_of
 from edgecron.triggers.zones import LOCAL, local_zone_name
 from edgecron.tui.facts import Cells, Fact, Row, Title
 from edgecron.tui.fronts import Front
-from edgecron.tui.lines import Span
 from edgecron.tui.looks import STATE_GLYPHS, STATUS_GLYPHS
 from edgecron.tui.schedules import last_spans, next_spans
+from edgecron.tui.tables import Span
 from edgecron.tui.trend import MOST
 from edgecron.upcoming import UpcomingFire
 from edgecron.words.phrases import is_overdue, moved_words

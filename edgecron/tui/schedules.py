@@ -13,11 +13,11 @@ from edgecron.browsing import Recent, ScheduleLine, ScheduleState, SortBy, state
 from edgecron.safetext import clean
 from edgecron.standing import Idle, find_idle
 from edgecron.tui.chosen import Chosen
-from edgecron.tui.lines import Column, Line, Span
 from edgecron.tui.looks import STATE_GLYPHS, STATUS_GLYPHS
 from edgecron.tui.pacing import Paced
 from edgecron.tui.questions import AskingScreen
 from edgecron.tui.sparkline import FAILED, OK, OTHER, sparkline
+from edgecron.tui.tables import Column, Line, Span
 from edgecron.words.phrases import is_overdue
 from edgecron.words.times import distance, near_time
 

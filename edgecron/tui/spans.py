@@ -8,8 +8,8 @@ from rich.segment import Segment
 from rich.style import Style
 from textual.strip import Strip
 
-from edgecron.tui.lines import Span
 from edgecron.tui.painted import Painted
+from edgecron.tui.tables import Span
 from edgecron.words.letters import display_width, fit
 
 _GAP = "   "

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from itertools import groupby
 from statistics import median_low
 
-from edgecron.tui.lines import Span
 from edgecron.tui.looks import STATUS_GLYPHS
 from edgecron.tui.sparkline import BARS, height_of
+from edgecron.tui.tables import Span
 from edgecron.words.times import short_duration
 
 MOST = 60  # runs that are shown

@@ -14,9 +14,9 @@ from edgecron.api import Scheduler
 from edgecron.errors import InvalidInput, NotFound
 from edgecron.safetext import clean
 from edgecron.tui.coming import Coming
-from edgecron.tui.lines import Column, Line
 from edgecron.tui.pacing import Paced
 from edgecron.tui.questions import AskingScreen
+from edgecron.tui.tables import Column, Line
 from edgecron.words.phrases import is_overdue, moved_words
 from edgecron.words.times import distance, near_time
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from edgecron.api import Scheduler
 from edgecron.tui.heat import shade
-from edgecron.tui.lines import Span
 from edgecron.tui.spans import SpanLine
+from edgecron.tui.tables import Span
 
 if TYPE_CHECKING:
     from edgecron.busy.tally import WeekHeat
