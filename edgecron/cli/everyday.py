@@ -6,6 +6,7 @@ USAGE = "edgecron [--db PATH] [--json] [--color WHEN] [--config PATH] VERB ..."
 EVERYDAY = """\
 edgecron add backup --cron "0 2 * * *" -- tar czf /backup/home.tgz /home/me
 edgecron daemon                 run what is due, in the foreground
+edgecron                        the dashboard, on a terminal
 edgecron list                   all schedules, what comes next, how they do
 edgecron show backup            all about one, and why it runs or does not
 edgecron run backup --wait      run it now, and see what it prints
