@@ -175,7 +175,7 @@ class Dashboard(EngineRunning):
         self.screen.go_to(name)
 
     async def action_quit(self) -> None:
-        self.exit()
+        self.leave()
 
 
 def _collect_from_here_on() -> None:

@@ -280,7 +280,7 @@ class ScheduleForm(AskingScreen[str | None]):
         self._leave(lambda: self.dismiss(None))
 
     async def action_quit(self) -> None:
-        self._leave(self.app.exit)
+        self._leave(self.app.leave)
 
     def _leave(self, leave: Callable[[], object]) -> None:
         if not self.is_changed:

@@ -88,6 +88,11 @@ class Host(TypingAhead):
         return self._read_trouble or self._write_trouble
 
     @property
+    def writes_wait(self) -> EdgecronError | None:
+        """What keeps that from being written which was asked for; None where nothing does."""
+        return self._write_trouble
+
+    @property
     def is_absent(self) -> bool:
         """Whether there is no database yet."""
         return isinstance(self._read_trouble, NotFound) and not self._reader.was_open

@@ -25,6 +25,7 @@ class Telling(Host):
     labels: Mapping[str, tuple[str, ...]] = DEFAULT_LABELS
     progress: reactive[str] = reactive("")
     defaults: Callable[[], Mapping[str, object]] = dict
+    _is_leaving = False
 
     @property
     def engine_pid(self) -> int | None:
@@ -50,6 +51,23 @@ class Telling(Host):
     def label(self, action: str) -> str:
         """The key of an action as people read it; empty where it has none."""
         return next(iter(self.labels[action]), "")
+
+    def leave(self) -> None:
+        """End, but ask before what was asked for is left half done; whoever insists is let go."""
+        going_on = self.progress or ("" if self.writes_wait is None else self.writes_wait.message)
+        if not going_on or self._is_leaving:
+            self.exit()
+            return
+        from edgecron.tui.dialogs import YesNo
+
+        def answered(is_agreed: bool | None) -> None:
+            self._is_leaving = False
+            if is_agreed:
+                self.exit()
+
+        self._is_leaving = True
+        words = (clean(going_on), "What is not done yet may be left undone.")
+        self.push_screen(YesNo("Leave now?", words, yes="leave", is_danger=True), answered)
 
     def show_progress(self, words: str) -> None:
         """Say how far something is, in the place of the keys; empty: it has ended."""

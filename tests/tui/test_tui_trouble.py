@@ -85,6 +85,27 @@ def test_what_is_to_be_written_waits_for_another_program_and_a_banner_tells_it(
 
 
 @pytest.mark.failure(74)
+def test_it_is_asked_before_what_waits_to_be_written_is_left(
+    database: Path, holder: apsw.Connection
+) -> None:
+    async def story(seen: Seen) -> None:
+        home = seen.app.screen
+        holder.execute("BEGIN IMMEDIATE")
+        await seen.pilot.press("r")
+        await seen.until(lambda: "another program is writing to the database" in seen.text())
+        await seen.pilot.press("q")
+        await seen.until(lambda: "Leave now?" in seen.text())
+        await seen.pilot.press("n")
+        await seen.until(lambda: seen.app.screen is home)
+        holder.execute("ROLLBACK")
+        await seen.until(lambda: is_well(seen))
+        await seen.pilot.press("q")
+        await seen.until(lambda: not seen.app.is_running)
+
+    see(database, story)
+
+
+@pytest.mark.failure(74)
 def test_a_database_that_nobody_else_may_read_is_told_until_it_may_be_read_again(
     database: Path,
 ) -> None:
