@@ -179,6 +179,11 @@ class HomeScreen(EditingScreen[None]):
         for view in self.query(LineView):
             if view.region:
                 pace_s = min(pace_s, view.tick())
+        if self.upcoming.is_outdated:
+            self.upcoming.read()
+        week = self.query_one(WeekView)
+        if week.is_outdated:
+            week.read()
         if self._timer is not None:
             self._timer.stop()
         self._timer = self.set_timer(pace_s, self._tick)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence, Set
 from contextlib import suppress
-from datetime import datetime, tzinfo
+from datetime import datetime, timedelta, tzinfo
 from heapq import merge
 from itertools import islice
 from math import inf
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 _TOPIC = "upcoming"
 _MOST = 1500
 _MOST_LOOKED_AT = 5000
+_READ_AGAIN = timedelta(minutes=1)
 _MOST_NAMED = 500  # schedules whose fires are looked at one by one
 
 COLUMNS = (
@@ -54,6 +55,8 @@ class UpcomingSource:
         self._zone = zone
         self._changed = changed
         self.coming = Coming()
+        self._read_at = now()
+        self._first_to_come: datetime | None = None
         self._filter: Filter | None = None
 
     @property
@@ -80,6 +83,14 @@ class UpcomingSource:
         is_all = self._filter is None
         return keys - set(map(_key, self.coming.fires)) if keys and is_all else frozenset()
 
+    @property
+    def is_outdated(self) -> bool:
+        """Whether a time has passed that was to come, and nobody has taken it: with no engine
+        alive nothing is committed by which this would be noticed."""
+        now, first = self._now(), self._first_to_come
+        is_time = now - self._read_at >= _READ_AGAIN
+        return is_time and first is not None and is_overdue(first, now)
+
     def read(self) -> None:
         """Read the next fires anew."""
         wanted = self._filter
@@ -87,6 +98,10 @@ class UpcomingSource:
         def show(coming: Coming) -> None:
             if wanted is self._filter:  # else another one was asked for meanwhile
                 self.coming = coming
+                self._first_to_come = next(
+                    (fire.due_at for fire in coming.fires if fire.due_at > self._now()), None
+                )
+                self._read_at = self._now()
                 self._changed()
 
         self._paced.ask(lambda scheduler: _find_next(scheduler, wanted), show)

@@ -21,6 +21,7 @@ _WHILE_COUNTING = 0.3  # of the time, while it does: a key must not wait for it
 _CELLS = ("·", "░", "▒", "▓", "█")  # the shades are told by their letters too
 _LOOKS = ("faint", "heat1", "heat2", "heat3", "heat4")
 _HOURS = 24
+_HOUR_MS = 3_600_000
 _DAY_WIDTH = 6
 
 
@@ -53,12 +54,18 @@ class WeekView(SpanLine):
         self._heat: WeekHeat | None = None
         self._is_counting = False
         self._next_ms = 0
+        self._hour = 0  # since 1970, when it was counted
 
     def read(self) -> None:
         """Count it anew, where it is time to."""
         if not self._is_counting and self._asking.app.clock.monotonic_ms() >= self._next_ms:
             self._is_counting = True
             self._go_on(_Count())
+
+    @property
+    def is_outdated(self) -> bool:
+        """Whether another hour has begun since it was counted."""
+        return self._heat is not None and self._hour != self._hour_now()
 
     def _go_on(self, count: _Count) -> None:
         clock, spent_before_ms = self._asking.app.clock, count.spent_ms
@@ -89,7 +96,11 @@ class WeekView(SpanLine):
         pause_ms = max(_LEAST_S * 1000, spent_ms / _MOST_BUSY)
         self._next_ms = self._asking.app.clock.monotonic_ms() + round(pause_ms)
         self._heat = found
+        self._hour = self._hour_now()
         self._draw()
+
+    def _hour_now(self) -> int:
+        return self._asking.app.clock.now_ms() // _HOUR_MS
 
     def on_resize(self) -> None:
         self._draw()

@@ -122,3 +122,25 @@ def test_a_key_that_is_pressed_twice_opens_one_screen(scene: Scene, action: str)
         assert seen.app.screen is home
 
     look_at(scene, story)
+
+
+def test_with_no_engine_what_was_to_come_becomes_overdue_once_and_the_rest_moves_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    with make_scene(tmp_path / "edgecron.db", has_engine=False) as scene:
+
+        async def story(seen: Seen) -> None:
+            scene.clock.advance_ms(10 * 60_000)
+            seen.app.screen._tick()  # as its timer does, up to a minute later
+            await seen.settle()
+            overdue = [line for line in seen.lines() if line.startswith(" overdue")]
+            assert [line.split()[2] for line in overdue].count("poll-inverter") == 1
+            assert any("in 1.8 min" in line or "in 50 s" in line for line in seen.lines())
+
+        look_at(scene, lambda seen: _upcoming(seen, story), size=(80, 40))
+
+
+async def _upcoming(seen: Seen, story: Callable[[Seen], Awaitable[None]]) -> None:
+    await seen.press("2")
+    await story(seen)
