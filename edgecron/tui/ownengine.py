@@ -20,6 +20,7 @@ from edgecron.errors import EdgecronError
 
 _PACKAGE_PARENT = Path(__file__).resolve().parents[2]
 _MOST_LINES = 200
+_SAID = "edgecron: "  # what is not a line of its log
 _END_S = 5.0  # so long its end is waited for
 
 
@@ -61,7 +62,7 @@ class OwnEngine:
         ended: Callable[[str | None], object],
     ) -> None:
         """Start it. `ended` is called once, on a thread of the engine's own, when it has ended:
-        with the last that it said, or None where it was told to end."""
+        with why, or None where it was told to end."""
         self._command = tuple(command)
         self._environment = environment
         self._ended = ended
@@ -105,9 +106,16 @@ class OwnEngine:
         except OSError as error:
             last = f"no engine can be started: {error.strerror or error}"
         else:
-            last = self._lines[-1] if self._lines else f"the engine ended with code {code}"
+            last = self._last_words(code)
         finally:
             self._ended(None if self._is_stopping.is_set() else last)
+
+    def _last_words(self, code: int) -> str:
+        """Why it ended: what it said of that itself, and not whatever it wrote down last."""
+        if code < 0:
+            return f"it was ended by signal {-code}"
+        said = (line for line in reversed(self._lines) if line.startswith(_SAID))
+        return next(said, f"exit code {code}")
 
     def _follow(self) -> int:
         """Read what it says until it ends; its exit code."""
