@@ -26,6 +26,7 @@ from edgecron.cli.session import Session
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from edgecron.config import Config
     from edgecron.config.settings import Setting
 
 USAGE = "[show [SECTION|KEY] [--changed]] | path | check [FILE] | init [FILE]"
@@ -164,6 +165,7 @@ def _check(cli: Session, args: Namespace) -> None:
     for key in SETTINGS:
         config.get(key)
     option_defaults(config)
+    _check_dashboard(config)
     checked = [{"path": str(file.path), "settings": len(file.values)} for file in config.files]
     if cli.is_json:
         cli.put_json(checked)
@@ -176,6 +178,18 @@ def _check(cli: Session, args: Namespace) -> None:
         for file, each in zip(config.files, checked, strict=True):
             words = count_words(len(file.values), "setting")
             cli.put(clean(f"{each['path']}: all right, {words}"))
+
+
+def _check_dashboard(config: Config) -> None:
+    """Look for what the dashboard would refuse; InvalidInput tells it."""
+    from edgecron.tui.keys import keys_of
+
+    keys_of(config)
+    if config.find("dashboard.theme") is not None:
+        # Themes are those of the library that draws them, which takes a while to load.
+        from edgecron.tui.themes import theme_of
+
+        theme_of(config, {}, is_colored=True)
 
 
 def _init(cli: Session, args: Namespace) -> None:

@@ -186,6 +186,21 @@ def test_check_reads_one_file_or_all_that_is_looked_at(
     assert "EDGECRON_LIMITS_OUTPUT is 'much', expected a size" in of_a_variable.err
 
 
+def test_check_refuses_what_the_dashboard_would_refuse(
+    edgecron: Edgecron, settings: Settings
+) -> None:
+    settings.write_user('[dashboard.keys]\nquit = "x"\n')
+    one_key_for_two = edgecron("config", "check")
+    settings.write_user('[dashboard]\ntheme = "nosuch"\n')
+    no_theme = edgecron("config", "check")
+    settings.write_user('[dashboard]\ntheme = "edgecron-light"\n')
+    good = edgecron("config", "check")
+
+    assert (one_key_for_two.code, no_theme.code, good.code) == (2, 2, 0)
+    assert "key x stands for two actions" in one_key_for_two.err
+    assert "there is no such theme" in no_theme.err
+
+
 def test_init_writes_a_file_to_start_from_and_never_over_another(
     edgecron: Edgecron, settings: Settings
 ) -> None:
