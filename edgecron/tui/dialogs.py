@@ -16,10 +16,12 @@ from edgecron.tui.inputs import LineInput
 from edgecron.tui.overlay import Overlay
 from edgecron.tui.spans import SpanLine
 from edgecron.tui.tables import Span
-from edgecron.words.letters import folded
+from edgecron.words.letters import fit, folded
 
 _WIDTH = 64  # of the text within
 _MOST_LINES = 12  # of words that explain
+_LOW = 16  # lines of a screen below which there is room for no gaps
+_CHECK_LINES = 2
 
 T = TypeVar("T")
 
@@ -62,6 +64,8 @@ class Dialog(Overlay[T]):
     Dialog #choices { height: 1; margin-bottom: 1; }
     Dialog .field { height: 1; margin-bottom: 1; }
     Dialog .label { width: 12; }
+    Dialog.-low #box { padding: 0 2; max-height: 100%; }
+    Dialog.-low #words, Dialog.-low #choices, Dialog.-low .field { margin-bottom: 0; }
     """
 
     def __init__(self, title: str, words: Sequence[str] = (), *, is_danger: bool = False) -> None:
@@ -87,9 +91,25 @@ class Dialog(Overlay[T]):
     def on_resize(self) -> None:
         self._show_words()
 
+    @property
+    def text_width(self) -> int:
+        """How many columns there are for text."""
+        return max(10, min(_WIDTH, self.size.width * 96 // 100 - 6))
+
+    @property
+    def answer_lines(self) -> int:
+        """How many lines there are below the words, without gaps."""
+        return 1
+
     def _show_words(self) -> None:
-        width = max(10, min(_WIDTH, self.size.width * 96 // 100 - 6))
-        lines = [part for text in self._words for part in folded(text, width)][:_MOST_LINES]
+        is_low = self.size.height < _LOW
+        self.set_class(is_low, "-low")
+        if is_low:
+            self.app.clear_notifications()  # They would cover the keys that answer.
+        # What is to be filled in, and the keys that answer, come before what explains them.
+        most = max(0, self.size.height - 2 - self.answer_lines) if is_low else _MOST_LINES
+        width = self.text_width
+        lines = _cut([part for text in self._words for part in folded(text, width)], most, width)
         shown = self.query_one("#words", SpanLine)
         shown.display = bool(lines)
         shown.styles.height = len(lines)
@@ -148,6 +168,10 @@ class Lines(Dialog[T]):
         self._yes = yes
         self._found: Checked[T] | None = None
 
+    @property
+    def answer_lines(self) -> int:
+        return len(self._fields) + _CHECK_LINES + super().answer_lines
+
     def compose_fields(self) -> ComposeResult:
         for number, field in enumerate(self._fields):
             with Horizontal(classes="field"):
@@ -194,7 +218,8 @@ class Lines(Dialog[T]):
     def _tell(self, found: Checked[T]) -> None:
         look = "bad" if found.value is None else "good"
         mark = "✗ " if found.value is None else "→ "
-        first, *more = folded(clean(found.words), _WIDTH - 2)
+        width = self.text_width - 2
+        first, *more = _cut([*folded(clean(found.words), width)], _CHECK_LINES, width)
         lines: list[list[Span]] = [[(mark, look), (first, "")]]
         lines += [[("  ", ""), (line, "")] for line in more]
         self.query_one("#check", SpanLine).show(*(lines if found.words else ()))
@@ -210,6 +235,13 @@ class Lines(Dialog[T]):
     def action_agree(self) -> None:
         if self._found is not None and self._found.value is not None:
             self.dismiss(self._found.value)
+
+
+def _cut(lines: list[str], most: int, width: int) -> list[str]:
+    """As many lines as there is room for; the last one says so where there are more."""
+    if len(lines) <= most:
+        return lines
+    return [*lines[: most - 1], fit(f"{lines[most - 1]} …", width)] if most else []
 
 
 def choice(key: str, name: str, action: str) -> list[Span]:

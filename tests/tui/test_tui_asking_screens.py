@@ -63,6 +63,28 @@ def test_what_is_asked_is_seen_as_a_whole(scene: Scene, name: str, size: tuple[i
     watch(story, scene.path, scene.clock, size=size)
 
 
+@pytest.mark.parametrize(
+    ("key", "parts"),
+    [
+        ("p", ("until", "without end", "⏎ pause", "esc leave it")),
+        ("m", ("next", "to  ", "⏎ move")),
+        ("b", ("from", "to  ", "⏎ queue them")),
+        ("d", ("Remove", "y remove")),
+    ],
+)
+def test_the_smallest_screen_has_room_for_all_that_is_to_be_answered(
+    scene: Scene, key: str, parts: tuple[str, ...]
+) -> None:
+    async def story(seen: Seen) -> None:
+        seen.app.tell("said before", severity="warning")
+        await seen.press(key)
+        await seen.settle()
+
+        assert [part for part in parts if part not in seen.text()] == []
+
+    watch(story, scene.path, scene.clock, size=(40, 10))
+
+
 def test_before_a_running_run_is_ended_it_is_asked(scene: Scene) -> None:
     async def story(seen: Seen) -> None:
         await seen.press("3", "slash")
