@@ -29,7 +29,7 @@ _THERE = "; in output: "
 _GO_TO = "go to schedule "
 _COLUMNS = (
     Column("ACTION", 14, 14),
-    Column("", 12, 60, share=1),
+    Column("", 12, 60, share=1, drop=1),
     Column("KEYS", 6, 10, is_right=True),
 )
 # Whoever opens the palette wants something done; to move there are better ways.

@@ -70,6 +70,7 @@ def test_what_is_asked_is_seen_as_a_whole(scene: Scene, name: str, size: tuple[i
         ("m", ("next", "to  ", "⏎ move")),
         ("b", ("from", "to  ", "⏎ queue them")),
         ("d", ("Remove", "y remove")),
+        ("colon", ("ACTION", "KEYS")),
     ],
 )
 def test_the_smallest_screen_has_room_for_all_that_is_to_be_answered(
