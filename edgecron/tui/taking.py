@@ -120,14 +120,20 @@ class TakingScreen(ActingScreen[None]):
     # To a pager.
 
     def action_pager(self) -> None:
+        refused = None
         try:
             command = pager_command(os.environ)
             with self.app.suspend():
-                page(command, whole_text(self.view.printed))
+                try:
+                    page(command, whole_text(self.view.printed))
+                except EdgecronError as error:
+                    refused = error  # Raised in here it would leave the terminal lent for ever.
         except SuspendNotSupported:
             self.app.tell("a pager needs a terminal of its own", severity="error")
         except EdgecronError as error:
-            self.app.tell_error(error)
+            refused = error
+        if refused is not None:
+            self.app.tell_error(refused)
 
 
 def _place_words(given: str) -> str:

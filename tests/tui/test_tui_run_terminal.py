@@ -80,3 +80,23 @@ def test_a_pager_has_the_terminal_until_it_is_left(
     text = (tmp_path / "got").read_text(encoding="utf-8")
     assert "begin[red]end" in text
     assert text.replace("\n", "").isprintable()
+
+
+def test_a_pager_that_can_t_be_started_gives_the_terminal_back(
+    environment: dict[str, str], tmp_path: Path
+) -> None:
+    missing = tmp_path / "missing"
+
+    with on_terminal({**environment, "PAGER": str(missing)}, "tui") as outer:
+        read_until(outer, "noisy")
+        os.write(outer, b"3")
+        read_until(outer, "STARTED")
+        os.write(outer, b"\r")
+        read_until(outer, "begin[red]end")
+        os.write(outer, b"v")
+        read_until(outer, _LEFT)
+        back = read_until(outer, "can't be started")
+        os.write(outer, b"q")
+        read_until(outer, None)
+
+    assert _ENTERED in back
