@@ -66,17 +66,18 @@ def run(argv: Sequence[str]) -> int:
         return session.error_exit
     finally:
         session.close()
-        _settle_stdout()
+        _settle_streams()
 
 
-def _settle_stdout() -> None:
+def _settle_streams() -> None:
     """See that nothing is left which the interpreter would fail to write when it exits."""
-    try:
-        sys.stdout.flush()
-    except OSError:
-        from edgecron.cli.streams import drop
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except OSError:
+            from edgecron.cli.streams import drop
 
-        drop(sys.stdout)
+            drop(stream)
 
 
 def _run(session: Session, argv: list[str]) -> int:

@@ -135,7 +135,7 @@ def goes_on(words: list[str]) -> bool:
     except (EdgecronError, SystemExit):
         return False
     waits = ("wait", "follow", "result")
-    is_long = module.__name__.rpartition(".")[2] in ("daemon", "demo")
+    is_long = module.__name__.rpartition(".")[2] in ("daemon", "demo", "tui")
     return is_long or any(getattr(args, name, False) for name in waits)
 
 

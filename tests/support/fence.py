@@ -6,6 +6,7 @@ import io
 import os
 import sys
 import tempfile
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from pathlib import Path
@@ -20,10 +21,11 @@ _WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT
 _fenced_in: list[Path] = []  # an audit hook can't be taken back
 _broken: list[str] = []
 _has_hook = False
+_thread = 0  # whose doings are looked at: what other tests have left behind is not its business
 
 
 def _look(event: str, args: tuple[object, ...]) -> None:
-    if not _fenced_in:
+    if not _fenced_in or threading.get_ident() != _thread:
         return
     if event in _STARTS:
         raise FileNotFoundError(2, "nobody is started here", str(args[0]))
@@ -42,7 +44,7 @@ def fenced(folder: Path) -> Iterator[tuple[io.BytesIO, io.BytesIO]]:
 
     Gives what is written to stdout and stderr. Raises AssertionError for a write elsewhere.
     """
-    global _has_hook
+    global _has_hook, _thread
     if not _has_hook:
         sys.addaudithook(_look)
         _has_hook = True
@@ -60,6 +62,7 @@ def fenced(folder: Path) -> Iterator[tuple[io.BytesIO, io.BytesIO]]:
         patch.setattr(tempfile, "tempdir", str(folder))
         patch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO()))
         _broken.clear()
+        _thread = threading.get_ident()
         _fenced_in.append(folder)
         try:
             with (
