@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     _Found = tuple[list[Execution], RunBounds]
     _Ask = Callable[[Callable[[Scheduler], _Found], Callable[[_Found], None]], None]
 
-_PAGE = 200
-_BESIDE = 60  # lines read beside those that are seen
+_PAGE = 120
+_BESIDE = 30  # lines read beside those that are seen
 _MOST_KEPT = 1600
 _TOPIC, _OLDER, _NEWER = "runs", "older runs", "newer runs"
 MOST_MARKED = 5000  # at once, of those that match

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 _TOPIC = "schedule order"
 _BESIDE = 40  # lines read beside those that are seen
+_NEAR = 12  # how near to what is seen a line must come to be read
 _MOST_KEPT = 1000
 _SPARKS = 20
 _BAR_LOOKS = {OK: "good", FAILED: "bad", OTHER: "dim"}
@@ -176,9 +177,11 @@ class ScheduleSource:
 
     def want(self, first: int, last: int) -> None:
         self._seen = range(max(0, first - _BESIDE), last + _BESIDE)
-        missing = [key for key in self._slice(self._seen) if key not in self._lines]
-        if missing:
-            self._ask_lines(list(self._slice(self._seen)))
+        near = range(max(0, first - _NEAR), last + _NEAR)
+        # Not for each line that one goes on: what is read then lasts for many.
+        if any(key not in self._lines for key in self._slice(near)):
+            missing = (key for key in self._slice(self._seen) if key not in self._lines)
+            self._ask_lines(list(missing))
 
     def _slice(self, seen: range) -> array[int]:
         return self._order[seen.start : seen.stop]
@@ -191,7 +194,8 @@ class ScheduleSource:
 
     def _take(self, lines: list[ScheduleLine]) -> None:
         if len(self._lines) > _MOST_KEPT:
-            self._lines.clear()
+            seen = self._slice(self._seen)
+            self._lines = {key: self._lines[key] for key in seen if key in self._lines}
         self._lines.update((line.id, line) for line in lines)
         self._changed()
 

@@ -79,8 +79,8 @@ def walk(source: RunSource, indexes: Iterator[int] | range) -> list[int | None]:
 
 def test_the_newest_comes_first_and_only_a_page_is_read(source: RunSource) -> None:
     assert id_at(source, 0) == COUNT
-    assert id_at(source, 199) == COUNT - 199
-    assert id_at(source, 200) is None
+    assert id_at(source, 119) == COUNT - 119
+    assert id_at(source, 120) is None
     assert source.count == COUNT  # by the ids, of which some were removed
 
 
@@ -180,7 +180,7 @@ def test_a_page_that_comes_after_the_window_was_read_anew_leaves_no_gap(database
             screen,  # type: ignore[arg-type]
             now=clock.now,
             zone=ZoneInfo("UTC"),
-            changed=lambda: source.want(380, 400),
+            changed=lambda: source.want(220, 240),
         )
         source.read()
         screen.answer_next()
@@ -189,7 +189,7 @@ def test_a_page_that_comes_after_the_window_was_read_anew_leaves_no_gap(database
         while screen.waiting:
             screen.answer_next()
 
-        assert [id_at(source, index) for index in range(400)] == list(range(COUNT, COUNT - 400, -1))
+        assert [id_at(source, index) for index in range(240)] == list(range(COUNT, COUNT - 240, -1))
 
 
 def test_a_page_is_read_while_what_was_changed_must_wait(database: Path) -> None:
@@ -207,10 +207,10 @@ def test_a_page_is_read_while_what_was_changed_must_wait(database: Path) -> None
         source.read()
         screen.waiting.clear()  # as if it had to wait, or were refused
 
-        source.want(180, 200)
+        source.want(100, 120)
         screen.answer_next()
 
-        assert id_at(source, 399) == COUNT - 399
+        assert id_at(source, 239) == COUNT - 239
 
 
 def test_what_is_to_be_marked_is_not_where_the_filter_is_another_one_by_then(
