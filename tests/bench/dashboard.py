@@ -125,7 +125,10 @@ def _keys(
         for one in (bare, screen):
             one.show(NAME)
             one.rest(1.5)
+        screen.press(b"2")  # A key that changes nothing draws nothing.
         for number, name in enumerate(("schedules", "upcoming", "runs"), 1):
+            if name == "upcoming":
+                screen.press(b"3")
             screen.press(str(number).encode())
             screen.rest()
             for what, keys in _PRESSED[name].items():
