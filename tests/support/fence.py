@@ -60,6 +60,8 @@ def fenced(folder: Path) -> Iterator[tuple[io.BytesIO, io.BytesIO]]:
         patch.setenv("EDGECRON_CONFIG", str(config) if config.exists() else "none")
         patch.setenv("TZ", "UTC")
         patch.setattr(tempfile, "tempdir", str(folder))
+        # What a module compiles to lies beside it, and is not edgecron's doing.
+        patch.setattr(sys, "dont_write_bytecode", True)
         patch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO()))
         _broken.clear()
         _thread = threading.get_ident()
@@ -74,4 +76,4 @@ def fenced(folder: Path) -> Iterator[tuple[io.BytesIO, io.BytesIO]]:
                 e.detach()
         finally:
             _fenced_in.clear()
-    assert not _broken, _broken
+    assert not _broken, str(_broken)
