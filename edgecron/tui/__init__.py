@@ -19,6 +19,7 @@
     enginekey.py ownengine.py     an engine that is run from here
     terminal.py guard.py          the terminal, and who puts it right; web.py: a browser instead
     clipboard.py saving.py pager.py   where an output is taken to
+    banner.py     what keeps the database from being read
     toosmall.py   in place of everything, where there is no room
     telling.py    notices and progress; fronts.py: what words ask of the dashboard
     lines.py      lists of any length; spans.py: single lines of text in looks

@@ -12,10 +12,10 @@ from textual.timer import Timer
 
 from edgecron.api import Scheduler
 from edgecron.browsing import ScheduleLine, SortBy
-from edgecron.errors import EdgecronError, NotFound
-from edgecron.safetext import clean
+from edgecron.errors import NotFound
 from edgecron.tui import runs, schedules, upcoming
 from edgecron.tui.about import run_spans
+from edgecron.tui.banner import Banner
 from edgecron.tui.bindings import bindings
 from edgecron.tui.chosen import Chosen
 from edgecron.tui.closer import About, CloserLine
@@ -35,11 +35,8 @@ from edgecron.tui.panefoot import PaneFoot
 from edgecron.tui.spans import SpanLine, whole_parts
 from edgecron.tui.tables import Span
 from edgecron.tui.week import WeekView
-from edgecron.words.letters import folded
-from edgecron.words.phrases import error_words
 
 FIRST_LINES = 60  # as many as most terminals have room for
-_MOST_BANNER = 3  # lines
 _ENGINES_S = 10.0  # an engine that died commits nothing: it is looked for
 _LONGEST_S = 60.0
 _NARROW = 50  # columns, in which the name of the program gives way to those of the views
@@ -74,7 +71,7 @@ class HomeScreen(EditingScreen[None]):
             self, now=app.now, zone=app.zone, changed=lambda: self._show("runs")
         )
         yield SpanLine(id="top")
-        yield SpanLine(id="banner")
+        yield Banner(id="banner")
         with Container(id="panes"):
             for name, source, columns, empty in (
                 ("schedules", self.schedules, schedules.COLUMNS, "no schedules yet: a makes one"),
@@ -99,7 +96,7 @@ class HomeScreen(EditingScreen[None]):
             self.query_one(f"#{name}-pane").border_title = name.capitalize()
         self._show_order()
         self._turn_to("schedules")
-        self._show_trouble(self.app.trouble)
+        self.query_one(Banner).tell()
         self._tick()
         self.set_interval(_ENGINES_S, self._read_engines)
         if self._first_lines:
@@ -127,20 +124,8 @@ class HomeScreen(EditingScreen[None]):
             self._show_overview(self._overview._replace(engines=found))
 
     def on_changed(self) -> None:
-        self._show_trouble(self.app.trouble)
+        self.query_one(Banner).tell()
         self._read_all()
-
-    def _show_trouble(self, error: EdgecronError | None) -> None:
-        banner = self.query_one("#banner", SpanLine)
-        banner.display = error is not None
-        banner.set_class(self.app.is_absent, "-calm")
-        if error is not None:
-            key = self.app.label("add")
-            absent = f"{error.message} yet: {key} makes it, with a first schedule"
-            words = absent if self.app.is_absent else f"! {error_words(error)}"
-            lines = list(folded(clean(words), max(1, self.size.width - 2)))[:_MOST_BANNER]
-            banner.styles.height = len(lines)
-            banner.show(*([(f" {line}", "bold")] for line in lines))
 
     def _show(self, name: str) -> None:
         view = self.query_one(f"#{name}", LineView)
@@ -234,7 +219,7 @@ class HomeScreen(EditingScreen[None]):
         name = next((name for name in _PANES if self.has_class(f"-{name}")), None)
         if name is not None:
             self._show_tabs(name)
-        self._show_trouble(self.app.trouble)
+        self.query_one(Banner).tell()
         self._tick()
 
     def _show_tabs(self, current: str) -> None:

@@ -16,6 +16,7 @@ from edgecron.api import Scheduler
 from edgecron.errors import EdgecronError, NotFound
 from edgecron.model import ACTIVE, Status
 from edgecron.safetext import clean
+from edgecron.tui.banner import Banner
 from edgecron.tui.bindings import bindings
 from edgecron.tui.chosen import Chosen
 from edgecron.tui.facts import Facts
@@ -113,7 +114,7 @@ class RunScreen(TakingScreen):
 
     def compose(self) -> ComposeResult:
         yield SpanLine(id="top")
-        yield SpanLine(id="banner")
+        yield Banner(id="banner")
         with Container(id="run"):
             yield SpanLine(id="short")
             with FactsPane(id="facts-pane"):
@@ -130,7 +131,7 @@ class RunScreen(TakingScreen):
         self._read_again = Paced[RunFacts | NotFound](self, "run")
         self.set_class(self._is_full, "-full")
         self.query_one("#search-label", SpanLine).show([(" /", "accent")])
-        self._show_trouble(self.app.trouble)
+        self.query_one(Banner).tell()
         self.set_focus(self.view)
         self._read_run()
         self._feed = OutputFeed(
@@ -170,7 +171,7 @@ class RunScreen(TakingScreen):
         self._tick()
 
     def on_changed(self) -> None:
-        self._show_trouble(self.app.trouble)
+        self.query_one(Banner).tell()
         if self._is_live:
             self._read_run()
 
@@ -196,21 +197,10 @@ class RunScreen(TakingScreen):
         names = () if self.found is None else (self.found.run.schedule,)
         return Chosen(names=names, run_ids=(self.execution_id,))
 
-    def default_name(self) -> str:
-        name = "run" if self.found is None else self.found.run.schedule
-        # A planted one could be anything.
-        return f"{clean(name).replace('/', '-')}-{self.execution_id}.log"
-
     # What is shown.
 
-    def _show_trouble(self, error: EdgecronError | None) -> None:
-        banner = self.query_one("#banner", SpanLine)
-        banner.display = error is not None
-        if error is not None:
-            hint = f" ({clean(error.hint)})" if error.hint else ""
-            banner.show([(f" ! {clean(error.message)}{hint}", "bold")])
-
     def on_resize(self) -> None:
+        self.query_one(Banner).tell()
         self._tick()
 
     def _tick(self) -> None:

@@ -11,9 +11,9 @@ from textual.containers import Vertical, VerticalScroll
 from textual.strip import Strip
 from textual.timer import Timer
 
-from edgecron.errors import EdgecronError
 from edgecron.safetext import clean
 from edgecron.tui import runs
+from edgecron.tui.banner import Banner
 from edgecron.tui.bindings import bindings
 from edgecron.tui.chosen import Chosen
 from edgecron.tui.editing import EditingScreen
@@ -100,7 +100,7 @@ class ScheduleScreen(EditingScreen[None]):
 
     def compose(self) -> ComposeResult:
         yield SpanLine(id="top")
-        yield SpanLine(id="banner")
+        yield Banner(id="banner")
         with VerticalScroll(id="detail", can_focus=False):
             with VerticalScroll(id="facts", can_focus=False):
                 yield Facts(id="ahead")
@@ -115,7 +115,7 @@ class ScheduleScreen(EditingScreen[None]):
         self.query_one("#keys", KeyLine).turn_to("schedule")
         self.query_one("#history-title", Facts).show_rows([Title("Runs")])
         self._show_top()
-        self._show_trouble(self.app.trouble)
+        self.query_one(Banner).tell()
         self._read_detail()
 
     def chosen(self) -> Chosen | None:
@@ -130,17 +130,13 @@ class ScheduleScreen(EditingScreen[None]):
         )
 
     def on_changed(self) -> None:
-        self._show_trouble(self.app.trouble)
+        self.query_one(Banner).tell()
         self._read_detail()
         if self.history is not None:
             self.history.read()
 
-    def _show_trouble(self, error: EdgecronError | None) -> None:
-        banner = self.query_one("#banner", SpanLine)
-        banner.display = error is not None
-        if error is not None:
-            hint = f" ({clean(error.hint)})" if error.hint else ""
-            banner.show([(f" ! {clean(error.message)}{hint}", "bold")])
+    def on_resize(self) -> None:
+        self.query_one(Banner).tell()
 
     def _take(self, found: ScheduleDetail | None) -> None:
         self._is_gone = found is None

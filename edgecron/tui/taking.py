@@ -14,6 +14,7 @@ from edgecron.tui.clipboard import clipboard_command, copy_with, fits_sequence
 from edgecron.tui.dialogs import Checked, Field, Lines, Told, YesNo
 from edgecron.tui.output import OutputView
 from edgecron.tui.pager import page, pager_command
+from edgecron.tui.runfacts import RunFacts
 from edgecron.tui.saving import save_output
 from edgecron.tui.selection import whole_text
 from edgecron.words.phrases import count_words
@@ -23,6 +24,7 @@ class TakingScreen(ActingScreen[None]):
     """A screen of a run's output, which can be copied, saved and paged."""
 
     execution_id: int
+    found: RunFacts | None  # None until it was read
 
     @property
     def view(self) -> OutputView:
@@ -30,7 +32,9 @@ class TakingScreen(ActingScreen[None]):
 
     def default_name(self) -> str:
         """What a file is called that nobody has named."""
-        raise NotImplementedError
+        # The name of a schedule that somebody planted could be anything.
+        name = "run" if self.found is None else clean(self.found.run.schedule).replace("/", "-")
+        return f"{name}-{self.execution_id}.log"
 
     # To the clipboard.
 
