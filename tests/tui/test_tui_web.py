@@ -23,12 +23,9 @@ from edgecron.errors import UsageError
 from edgecron.tui.web import WebPlace, may_ask, read_place, session_command
 from support.terminal import BOUND_S, PROGRAM
 
-_SERVE = importlib.util.find_spec("textual_serve") is not None
-needs_serve = pytest.mark.skipif(not _SERVE, reason="textual-serve is not installed")
 needs_browser = pytest.mark.skipif(
     not (
-        _SERVE
-        and shutil.which("chromium")
+        shutil.which("chromium")
         and shutil.which("chromedriver")
         and importlib.util.find_spec("selenium")
     ),
@@ -85,10 +82,12 @@ def test_no_word_of_the_session_s_command_is_read_by_the_shell() -> None:
     assert line.startswith("exec ")
 
 
-@pytest.mark.skipif(_SERVE, reason="textual-serve is installed")
 def test_a_missing_package_is_told_with_how_to_install_it(tmp_path: Path) -> None:
+    (tmp_path / "textual_serve.py").write_text("raise ImportError('as where it is not')")
+    path = os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])
     ended = subprocess.run(
         [*PROGRAM, "--db", str(tmp_path / "x.db"), "tui", "--web"],
+        env=os.environ | {"PYTHONPATH": path},
         capture_output=True,
         text=True,
         check=False,
@@ -153,7 +152,6 @@ async def page(place: str, until: bytes) -> Any:
     return shown, None
 
 
-@needs_serve
 def test_a_page_shows_the_dashboard_in_colours(tmp_path: Path) -> None:
     with served(tmp_path) as (place, process):
         shown, _ = asyncio.run(asyncio.wait_for(page(place, b"backup"), BOUND_S))
@@ -165,7 +163,6 @@ def test_a_page_shows_the_dashboard_in_colours(tmp_path: Path) -> None:
     assert code == 0
 
 
-@needs_serve
 def test_no_session_outlives_its_server(tmp_path: Path) -> None:
     def sessions() -> list[str]:
         database = str(tmp_path / "edgecron.db")
