@@ -37,7 +37,7 @@ in this list, never from below; `tests/test_house.py` holds it.
     documents             schedules as TOML text, and the texts of their options
     copies                backups, and a backup in the place of the database
     config                settings: flag, variable, files, default
-    api                   Scheduler: the embedding face, and the only wiring
+    api                   Client: a database as programs see it, and the only wiring
     checkup               what is wrong with a database and around it; the end of what stalls
     crontab               crontabs in and out
     words                 values in plain words, for the command line and the dashboard
@@ -56,14 +56,12 @@ __version__ = "0.1.0"
 __built__ = "2026-05-01"
 
 if TYPE_CHECKING:
-    from edgecron.api import Scheduler
     from edgecron.errors import EdgecronError, InvalidTrigger, UnknownTimezone
     from edgecron.triggers import Trigger, at, cron, every, parse_trigger
 
 _HOME = {
     "EdgecronError": "edgecron.errors",
     "InvalidTrigger": "edgecron.errors",
-    "Scheduler": "edgecron.api",
     "Trigger": "edgecron.triggers",
     "UnknownTimezone": "edgecron.errors",
     "at": "edgecron.triggers",
@@ -75,7 +73,6 @@ _HOME = {
 __all__ = [
     "EdgecronError",
     "InvalidTrigger",
-    "Scheduler",
     "Trigger",
     "UnknownTimezone",
     "__version__",

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from edgecron.api import Scheduler
+from edgecron.api import Client
 from edgecron.engine.health import EngineHealth
 from edgecron.model import Cause, Execution, Reason, Status, WaitsFor
 from edgecron.standing import Idle, find_idle
@@ -26,8 +26,8 @@ def scene(tmp_path: Path) -> Iterator[Scene]:
 
 
 def all_runs(scene: Scene) -> list[Execution]:
-    with scene.scheduler() as scheduler:
-        return scheduler.history(limit=100_000)
+    with scene.client() as client:
+        return client.history(limit=100_000)
 
 
 def test_the_past_holds_every_kind_of_end(scene: Scene) -> None:
@@ -50,11 +50,11 @@ def test_the_past_holds_every_kind_of_end(scene: Scene) -> None:
 
 
 def test_now_one_runs_one_is_queued_behind_it_and_one_is_owed(scene: Scene) -> None:
-    with scene.scheduler() as scheduler:
-        [running] = scheduler.history(statuses=(Status.RUNNING,))
-        [owed] = scheduler.waiting_runs()
-        outlook = scheduler.outlook("prune-snapshots")
-        printed = scheduler.output_so_far(running)
+    with scene.client() as client:
+        [running] = client.history(statuses=(Status.RUNNING,))
+        [owed] = client.waiting_runs()
+        outlook = client.outlook("prune-snapshots")
+        printed = client.output_so_far(running)
 
     assert (running.schedule, running.cause) == ("backup-photos", Cause.MANUAL)
     assert (NOW - running.due_at).total_seconds() == 240
@@ -64,8 +64,8 @@ def test_now_one_runs_one_is_queued_behind_it_and_one_is_owed(scene: Scene) -> N
 
 
 def test_schedules_stand_in_every_way(scene: Scene) -> None:
-    with scene.scheduler() as scheduler:
-        standings = scheduler.standings()
+    with scene.client() as client:
+        standings = client.standings()
 
     idle = {one.name: find_idle(one, now=NOW) for one in standings}
     assert len(standings) >= 16
@@ -75,23 +75,23 @@ def test_schedules_stand_in_every_way(scene: Scene) -> None:
 
 
 def test_the_engine_is_alive_and_hears_its_doorbell(scene: Scene) -> None:
-    with scene.scheduler() as scheduler:
-        scheduler.run_now("weather")
-        [engine] = scheduler.engines()
-        [running] = scheduler.history(statuses=(Status.RUNNING,))
+    with scene.client() as client:
+        client.run_now("weather")
+        [engine] = client.engines()
+        [running] = client.history(statuses=(Status.RUNNING,))
 
         assert engine.health is EngineHealth.ALIVE
-        assert scheduler.is_supervised(running)
+        assert client.is_supervised(running)
 
 
 def test_a_scene_without_engine_has_none_and_what_runs_goes_on(tmp_path: Path) -> None:
     alone = make_scene(tmp_path / "edgecron.db", has_engine=False)
 
-    with alone as scene, scene.scheduler() as scheduler:
-        scheduler.take_over()
+    with alone as scene, scene.client() as client:
+        client.take_over()
 
-        assert scheduler.engines() == []
-        assert len(scheduler.history(statuses=(Status.RUNNING,))) == 1
+        assert client.engines() == []
+        assert len(client.history(statuses=(Status.RUNNING,))) == 1
 
 
 def test_it_is_the_same_each_time(tmp_path: Path) -> None:
@@ -112,8 +112,8 @@ def test_a_trial_of_another_hour_and_zone_stands_likewise(tmp_path: Path) -> Non
     with local_zone("Pacific/Auckland"):
         Teller(path, end=end, is_harmless=True).tell()
 
-    with Scheduler(path, clock=FakeClock(end)) as scheduler:
-        active = scheduler.history(statuses=(Status.RUNNING, Status.QUEUED))
-        jobs = [schedule.spec.job for schedule in scheduler.schedules()]
+    with Client(path, clock=FakeClock(end)) as client:
+        active = client.history(statuses=(Status.RUNNING, Status.QUEUED))
+        jobs = [schedule.spec.job for schedule in client.schedules()]
     assert {"backup-photos", "prune-snapshots", "copy-offsite"} <= {run.schedule for run in active}
     assert all(re.match(r"sleep [0-9.]+; echo ", job.argv[0]) for job in jobs)

@@ -1,4 +1,4 @@
-"""Scheduler: the embedding face, and the only wiring of store, clock and engine.
+"""Client: a database as programs see it, and the only wiring of store, clock and engine.
 
 The command line and the dashboard see a database through this and nothing else. Its parts:
 `opening`, `reading`, `prospects`, `busy`, `writing` (schedules), `applying` (several of them at
@@ -19,10 +19,10 @@ from edgecron.api.prospects import LookingAhead
 from edgecron.api.retaining import Retaining
 from edgecron.api.tallying import Tallying
 
-__all__ = ["Scheduler"]
+__all__ = ["Client"]
 
 
-class Scheduler(
+class Client(
     Applying,
     Acting,
     Backfilling,

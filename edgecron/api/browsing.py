@@ -22,7 +22,7 @@ class Browsing(Reading):
     def change_mark(self) -> int:
         """A number that is another one when somebody else has committed since.
 
-        Changes made through this Scheduler do not count. Raises DatabaseGone where another file
+        Changes made through this Client do not count. Raises DatabaseGone where another file
         has taken the place of the one that is open.
         """
         self.store.database.check_file()

@@ -76,7 +76,7 @@ class Opened:
         return self._open_store
 
     def now(self) -> datetime:
-        """Wall time of this scheduler's clock, aware, in UTC."""
+        """Wall time of this client's clock, aware, in UTC."""
         return from_ms(self._clock.now_ms())
 
     def _ring(self) -> None:

@@ -35,7 +35,7 @@ class Retaining(Reading):
         dry_run: bool = False,
         on_progress: Callable[[Removed], object] = lambda removed: None,
     ) -> Pruned:
-        """Remove what is beyond `retention`, the scheduler's own where it is None.
+        """Remove what is beyond `retention`, the client's own where it is None.
 
         Of one schedule with `name`, also of one that was removed: then by age and count, and
         `output_bytes` are its own. `database_bytes` has no meaning then. Engines go on meanwhile.

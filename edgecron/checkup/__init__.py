@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 
-from edgecron.api import Scheduler
+from edgecron.api import Client
 from edgecron.checkup import clocks, contents, engines, others, places
 from edgecron.checkup.finding import CheckStatus, Finding, problem
 from edgecron.errors import DatabaseUnusable, EdgecronError, NotFound, Unreadable
@@ -34,25 +34,23 @@ class Checkup:
     error: EdgecronError | None = None
 
 
-def check_all(
-    scheduler: Scheduler, *, command: Callable[[str], str], is_deep: bool = False
-) -> Checkup:
+def check_all(client: Client, *, command: Callable[[str], str], is_deep: bool = False) -> Checkup:
     """Make every check that can be made; nothing is changed, and no database is made.
 
-    The scheduler must be one that makes none either (`must_exist`). `command` turns the words of
+    The client must be one that makes none either (`must_exist`). `command` turns the words of
     a command line into one that a person can copy. `is_deep` holds each index against its table,
     too, which takes several times as long.
     """
     found: list[Finding] = []
     error: EdgecronError | None = None
     try:
-        is_there(scheduler.path)
+        is_there(client.path)
     except DatabaseUnusable as unreachable:
         # Then nothing beside it can be looked at either.
         finding = problem("database", unreachable.message, hint=unreachable.hint)
         return Checkup(findings=(finding,), error=unreachable)
     try:
-        for check in _checks(scheduler, command=command, is_deep=is_deep):
+        for check in _checks(client, command=command, is_deep=is_deep):
             try:
                 found += check()
             except Unreadable as unreadable:
@@ -65,26 +63,26 @@ def check_all(
     except DatabaseUnusable as unusable:
         found.append(problem("database", unusable.message, hint=unusable.hint))
         error = unusable
-    folder = state_dir(scheduler.path)
-    found += places.check_files(scheduler.path, folder)
-    found += places.check_space(scheduler.path, folder)
+    folder = state_dir(client.path)
+    found += places.check_files(client.path, folder)
+    found += places.check_space(client.path, folder)
     found += places.check_crashes(folder)
     found.sort(key=lambda finding: _ORDER.index(finding.check))
     return Checkup(findings=tuple(found), error=error)
 
 
 def _checks(
-    scheduler: Scheduler, *, command: Callable[[str], str], is_deep: bool
+    client: Client, *, command: Callable[[str], str], is_deep: bool
 ) -> tuple[Callable[[], list[Finding]], ...]:
     """The checks that read the database."""
-    states = cache(scheduler.engines)
+    states = cache(client.engines)
     return (
-        lambda: contents.check_integrity(scheduler, is_deep=is_deep),
-        lambda: contents.check_schedules(scheduler, command=command),
-        lambda: clocks.check_clock(scheduler, command=command),
-        lambda: engines.check_engines(scheduler, states(), command=command),
-        lambda: engines.check_runs(scheduler, states(), command=command),
-        lambda: engines.check_supervisors(scheduler),
-        lambda: others.check_others(scheduler, states()),
-        lambda: contents.check_access(scheduler),
+        lambda: contents.check_integrity(client, is_deep=is_deep),
+        lambda: contents.check_schedules(client, command=command),
+        lambda: clocks.check_clock(client, command=command),
+        lambda: engines.check_engines(client, states(), command=command),
+        lambda: engines.check_runs(client, states(), command=command),
+        lambda: engines.check_supervisors(client),
+        lambda: others.check_others(client, states()),
+        lambda: contents.check_access(client),
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from edgecron.api import Scheduler
+from edgecron.api import Client
 from edgecron.checkup.finding import Finding, problem, warning, well
 from edgecron.timetext import format_ms
 from edgecron.trust import resolve_margin_ms
@@ -14,9 +14,9 @@ _DAY_MS = 86_400_000
 _FEW_DAYS = 60
 
 
-def check_clock(scheduler: Scheduler, *, command: Callable[[str], str]) -> list[Finding]:
+def check_clock(client: Client, *, command: Callable[[str], str]) -> list[Finding]:
     """Whether engines believe the clock, and if not what they go by."""
-    state = scheduler.clock_state()
+    state = client.clock_state()
     if state.is_synchronised:
         return [well("clock", "kept right, as the kernel says")]
     margin_days = resolve_margin_ms(state.now_ms, mark_ms=state.mark_ms) // _DAY_MS

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from edgecron.api import Scheduler
+from edgecron.api import Client
 from edgecron.checkup.finding import Finding, problem, warning, well
 from edgecron.errors import DatabaseUnusable
 
@@ -13,12 +13,12 @@ _MIB = 1 << 20
 LONG_LOG_BYTES = 64 * _MIB  # an engine moves its log into the database long before
 
 
-def check_integrity(scheduler: Scheduler, *, is_deep: bool) -> list[Finding]:
+def check_integrity(client: Client, *, is_deep: bool) -> list[Finding]:
     """Read the whole file; `is_deep`: and hold each index against its table.
 
     Raises NotFound or DatabaseUnusable where it can't be opened.
     """
-    store = scheduler.store
+    store = client.store
     try:
         damage = store.find_damage(is_deep=is_deep)
     except DatabaseUnusable as error:
@@ -29,11 +29,11 @@ def check_integrity(scheduler: Scheduler, *, is_deep: bool) -> list[Finding]:
     return found or [well("integrity", "no damage found")]
 
 
-def check_access(scheduler: Scheduler) -> list[Finding]:
+def check_access(client: Client) -> list[Finding]:
     """Whether whoever has something to write gets the chance to, and nobody reads without end."""
-    path = scheduler.path
+    path = client.path
     found = []
-    if scheduler.store.is_write_locked(wait_s=_LOCK_WAIT_S):
+    if client.store.is_write_locked(wait_s=_LOCK_WAIT_S):
         found.append(
             warning(
                 "database",
@@ -42,7 +42,7 @@ def check_access(scheduler: Scheduler) -> list[Finding]:
                 hint=f"it is a stalled engine or another program; who has it open: fuser {path}",
             )
         )
-    unmoved_bytes = scheduler.store.find_unmoved_bytes()
+    unmoved_bytes = client.store.find_unmoved_bytes()
     if unmoved_bytes > LONG_LOG_BYTES:
         found.append(
             warning(
@@ -55,9 +55,9 @@ def check_access(scheduler: Scheduler) -> list[Finding]:
     return found or [well("database", str(path))]
 
 
-def check_schedules(scheduler: Scheduler, *, command: Callable[[str], str]) -> list[Finding]:
+def check_schedules(client: Client, *, command: Callable[[str], str]) -> list[Finding]:
     """The schedules that can't be read, or do not fire because their triggers can't be."""
-    schedules, unreadable = scheduler.store.find_each_schedule()
+    schedules, unreadable = client.store.find_each_schedule()
     broken = [
         problem(
             "schedules",

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from edgecron.api import Scheduler
+from edgecron.api import Client
 from edgecron.checkup.finding import Finding, problem, warning, well
 from edgecron.engine.health import EngineHealth, find_holder
 from edgecron.engine.liveness import KernelLiveness
@@ -24,13 +24,13 @@ _ANSWER_S = 2.0  # one that is alive answers within milliseconds
 
 
 def check_engines(
-    scheduler: Scheduler, states: Sequence[EngineState], *, command: Command
+    client: Client, states: Sequence[EngineState], *, command: Command
 ) -> list[Finding]:
     """How each engine does, and whether there is one for what is to be run."""
     found = [_judge(state, states, command=command) for state in states]
     waiting = Counter(
         schedule.spec.queue
-        for schedule in scheduler.store.find_each_schedule()[0]
+        for schedule in client.store.find_each_schedule()[0]
         if schedule.next_run_at is not None
         or (schedule.enabled and "on boot" in schedule.spec.triggers)
     )
@@ -79,14 +79,12 @@ def _who_clears_up(states: Sequence[EngineState], *, command: Command) -> str:
     return f"the next engine sees to it; start one: {command('daemon')}"
 
 
-def check_runs(
-    scheduler: Scheduler, states: Sequence[EngineState], *, command: Command
-) -> list[Finding]:
+def check_runs(client: Client, states: Sequence[EngineState], *, command: Command) -> list[Finding]:
     """The runs that nobody looks after any more."""
-    liveness = _liveness(scheduler)
+    liveness = _liveness(client)
     lost = [
         row
-        for row in _orphans(scheduler, liveness)
+        for row in _orphans(client, liveness)
         if not liveness.supervisor_is_alive(row.supervisor_id)
     ]
     if lost:
@@ -99,26 +97,26 @@ def check_runs(
                 hint=_who_clears_up(states, command=command),
             )
         ]
-    counts = scheduler.active_counts()
+    counts = client.active_counts()
     running, queued = counts.get(Status.RUNNING, 0), counts.get(Status.QUEUED, 0)
     return [well("runs", f"{running} running, {queued} queued")]
 
 
-def check_supervisors(scheduler: Scheduler) -> list[Finding]:
+def check_supervisors(client: Client) -> list[Finding]:
     """The supervisors that answer nobody, and those that go on without their engine.
 
     The latter is as it should be.
     """
-    liveness = _liveness(scheduler)
-    counts = Counter(row.supervisor_id for row in scheduler.store.find_running())
-    alone = {row.supervisor_id for row in _orphans(scheduler, liveness)}
+    liveness = _liveness(client)
+    counts = Counter(row.supervisor_id for row in client.store.find_running())
+    alone = {row.supervisor_id for row in _orphans(client, liveness)}
     found = []
     for supervisor_id, count in sorted(counts.items()):
         try:
-            is_ours = _is_of_our_version(state_dir(scheduler.path), supervisor_id)
+            is_ours = _is_of_our_version(state_dir(client.path), supervisor_id)
         except SupervisorUnavailable as error:
             if liveness.supervisor_is_alive(supervisor_id):  # Else its runs are told of.
-                found.append(_silent(state_dir(scheduler.path), supervisor_id, error.message))
+                found.append(_silent(state_dir(client.path), supervisor_id, error.message))
             continue
         if supervisor_id in alone:
             words = f"{supervisor_id} goes on without an engine, with {_runs(count)}"
@@ -141,17 +139,17 @@ def _silent(folder: Path, supervisor_id: str, why: str) -> Finding:
     return problem("supervisors", words, hint=hint)
 
 
-def _orphans(scheduler: Scheduler, liveness: KernelLiveness) -> list[RunningRow]:
+def _orphans(client: Client, liveness: KernelLiveness) -> list[RunningRow]:
     """The running rows whose engine's lock is free."""
     return [
         row
-        for row in scheduler.store.find_running()
+        for row in client.store.find_running()
         if row.engine_key is None or not liveness.engine_is_alive(row.engine_key)
     ]
 
 
-def _liveness(scheduler: Scheduler) -> KernelLiveness:
-    return KernelLiveness(state_dir(scheduler.path), boot_id=scheduler.clock.boot_id())
+def _liveness(client: Client) -> KernelLiveness:
+    return KernelLiveness(state_dir(client.path), boot_id=client.clock.boot_id())
 
 
 def _runs(count: int) -> str:

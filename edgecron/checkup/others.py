@@ -7,7 +7,7 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from edgecron.api import Scheduler
+from edgecron.api import Client
 from edgecron.checkup.finding import Finding, problem, warning, well
 from edgecron.engine.health import holds_open
 from edgecron.engine.liveness import engine_lock_path
@@ -20,7 +20,7 @@ _STANDARD = re.compile(rb"/_sqlite3\.[^/\n]*so", re.ASCII)
 _APSW = re.compile(rb"/apsw/[^\n]*so", re.ASCII)
 
 
-def check_others(scheduler: Scheduler, states: Sequence[EngineState]) -> list[Finding]:
+def check_others(client: Client, states: Sequence[EngineState]) -> list[Finding]:
     """Whether a copy of the database is run as well, and whether the engines have their locks."""
     found = [
         problem(
@@ -30,13 +30,13 @@ def check_others(scheduler: Scheduler, states: Sequence[EngineState]) -> list[Fi
             hint="stop one; a copy that is to live on is made by: edgecron backup FILE, and"
             " edgecron --db NEW restore FILE",
         )
-        for twin in scheduler.twins()
+        for twin in client.twins()
     ]
-    folder = state_dir(scheduler.path)
+    folder = state_dir(client.path)
     for state in states:
         pid = state.info.pid
         if state.is_alive and holds_open(pid, engine_lock_path(folder, state.info.key)):
-            found += check_host(scheduler.path, pid)
+            found += check_host(client.path, pid)
     return found or [well("others", "no copy of it is run, and no program gets in its way")]
 
 

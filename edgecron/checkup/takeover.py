@@ -14,7 +14,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from edgecron.api import Scheduler
+from edgecron.api import Client
 from edgecron.engine.health import find_holder, holds_open
 from edgecron.engine.liveness import KernelLiveness, engine_lock_path
 from edgecron.engine.owner import refuse_foreign
@@ -44,7 +44,7 @@ class TakenOver:
     engine_pids: tuple[int, ...]
 
 
-def get_stalled(scheduler: Scheduler, pid: int) -> EngineState:
+def get_stalled(client: Client, pid: int) -> EngineState:
     """The stalled engine of a process id.
 
     Raises NotFound where no engine of this database has it, Conflict where that one is not
@@ -52,11 +52,11 @@ def get_stalled(scheduler: Scheduler, pid: int) -> EngineState:
     the database is another user's.
     """
     _refuse_unable(pid)
-    refuse_foreign(scheduler.path)
-    states = scheduler.engines()
+    refuse_foreign(client.path)
+    states = client.engines()
     found = [state for state in states if state.info.pid == pid and state.is_alive]
     if not found:
-        raise NotFound(f"pid {pid} is no engine of database {scheduler.path}", hint=_listed(states))
+        raise NotFound(f"pid {pid} is no engine of database {client.path}", hint=_listed(states))
     _refuse_foreign(pid)
     for state in found:
         if not state.is_stalled:
@@ -68,25 +68,25 @@ def get_stalled(scheduler: Scheduler, pid: int) -> EngineState:
     return found[0]
 
 
-def running_of(scheduler: Scheduler, engine: EngineInfo) -> tuple[int, ...]:
+def running_of(client: Client, engine: EngineInfo) -> tuple[int, ...]:
     """The executions that an engine has claimed and whose end is not on record."""
-    rows = scheduler.store.find_running()
+    rows = client.store.find_running()
     return tuple(row.execution_id for row in rows if row.engine_id == engine.id)
 
 
-def end_engine(scheduler: Scheduler, engine: EngineInfo) -> None:
+def end_engine(client: Client, engine: EngineInfo) -> None:
     """End a stalled engine's process with KILL, and wait until its lock is free.
 
     Raises Conflict where it is not stalled any more, EdgecronError where it does not end.
     """
-    lock = engine_lock_path(state_dir(scheduler.path), engine.key)
+    lock = engine_lock_path(state_dir(client.path), engine.key)
     try:
         process = os.pidfd_open(engine.pid)
     except ProcessLookupError:
         process = None  # It ended by itself.
     if process is not None:
         try:
-            _kill(process, engine, scheduler=scheduler, lock=lock)
+            _kill(process, engine, client=client, lock=lock)
         finally:
             os.close(process)
     for _ in range(_LOOKS):
@@ -101,26 +101,24 @@ def end_engine(scheduler: Scheduler, engine: EngineInfo) -> None:
     )
 
 
-def take_over_runs(scheduler: Scheduler, engine: EngineInfo, *, runs: tuple[int, ...]) -> TakenOver:
+def take_over_runs(client: Client, engine: EngineInfo, *, runs: tuple[int, ...]) -> TakenOver:
     """Write the ends on record of an engine that was ended, and wake the other engines.
 
     `runs` are those that it ran.
     """
-    folder = state_dir(scheduler.path)
-    take_over_ends(scheduler.store, folder, clock=scheduler.clock)
+    folder = state_dir(client.path)
+    take_over_ends(client.store, folder, clock=client.clock)
     # As the next engine would, so that it is not shown as a dead one until then.
-    scheduler.store.retire_engine(engine.id, now_ms=scheduler.clock.now_ms())
+    client.store.retire_engine(engine.id, now_ms=client.clock.now_ms())
     KernelLiveness(folder, boot_id=engine.boot_id).forget_engine(engine.key)
     ring_engines(folder)
-    now = {run: scheduler.execution(run).status for run in runs}
+    now = {run: client.execution(run).status for run in runs}
     return TakenOver(
         going_on=tuple(run for run in runs if now[run] is Status.RUNNING),
         queued_again=tuple(run for run in runs if now[run] is Status.QUEUED),
         settled=tuple(run for run in runs if now[run] not in ACTIVE),
         engine_pids=tuple(
-            other.info.pid
-            for other in scheduler.engines()
-            if other.is_working and other.info.queues
+            other.info.pid for other in client.engines() if other.is_working and other.info.queues
         ),
     )
 
@@ -151,15 +149,15 @@ def _listed(states: list[EngineState]) -> str:
     return f"its engines: {', '.join(alive)}" if alive else "none of its engines is alive"
 
 
-def _kill(process: int, engine: EngineInfo, *, scheduler: Scheduler, lock: Path) -> None:
+def _kill(process: int, engine: EngineInfo, *, client: Client, lock: Path) -> None:
     # Only now is the number that of one process for good: look again at what it is.
     if not holds_open(engine.pid, lock):
         raise Conflict(f"pid {engine.pid} is no longer the engine, and was left alone")
     state = find_state(
         engine,
-        scheduler.store,
+        client.store,
         state_dir=lock.parent,
-        clock=scheduler.clock,
+        clock=client.clock,
         patience_s=_PATIENCE_S,
     )
     if not state.is_stalled:

@@ -61,19 +61,19 @@ def run(cli: Session, args: Namespace) -> int:
     )
     spec = wanted.apply_rest(spec, args, now=at)
     limit = wanted.read_group_limit(args)
-    scheduler = cli.scheduler()
-    schedule = scheduler.add(spec, origin="cli")
+    client = cli.client()
+    schedule = client.add(spec, origin="cli")
     if limit is not None:
-        scheduler.limit_group(*limit)
-        schedule = scheduler.schedule(schedule.name)
+        client.limit_group(*limit)
+        schedule = client.schedule(schedule.name)
     if cli.is_json:
         from edgecron.cli.objects import schedule_object
 
         cli.put_json([schedule_object(schedule)])
     else:
-        when = next_sentence(schedule, zone=cli.zone(), now=scheduler.now())
+        when = next_sentence(schedule, zone=cli.zone(), now=client.now())
         # As they are kept: the database's seed has its part in H.
-        words = describe_all(scheduler.triggers(schedule))
+        words = describe_all(client.triggers(schedule))
         cli.put(f"added {schedule.name}: {words}; {when}")
     if cli.is_advised():
         name = schedule.name
@@ -82,7 +82,7 @@ def run(cli: Session, args: Namespace) -> int:
         cli.say(f"see it: {see}\nrun it now: {fire}\nremove it: {cli.command(f'rm {name}')}")
     warn_of(cli, args, triggers, spec.job)
     warn_of_zone(cli, schedule)
-    cli.warn_without_engine(scheduler)
+    cli.warn_without_engine(client)
     return 0
 
 
@@ -116,10 +116,10 @@ def warn_of_zone(cli: Session, schedule: Schedule) -> None:
     from edgecron.triggers import CronTrigger
     from edgecron.triggers.zones import LOCAL, local_zone_mark, local_zone_name
 
-    triggers = cli.scheduler().triggers(schedule)
+    triggers = cli.client().triggers(schedule)
     if schedule.spec.timezone != LOCAL or not any(isinstance(t, CronTrigger) for t in triggers):
         return
-    theirs, ours = cli.scheduler().local_zone(), local_zone_mark()
+    theirs, ours = cli.client().local_zone(), local_zone_mark()
     if theirs is not None and theirs != ours and {theirs, ours} != {"UTC", "Etc/UTC"}:
         cli.warn(
             f"local time is that of {local_zone_name()} here, and that of"

@@ -29,7 +29,7 @@ from edgecron.errors import InvalidDocument, InvalidInput, NotFound, UsageError
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
-    from edgecron.api import Scheduler
+    from edgecron.api import Client
     from edgecron.documents.comparing import Step
     from edgecron.documents.document import Document
 
@@ -66,13 +66,13 @@ def run(cli: Session, args: Namespace) -> int:
     removed = [step for step in steps if step.action is Action.REMOVE]
     if removed and not document.wanted:
         _need_consent(cli, removed)
-    scheduler = cli.scheduler()
-    changed = scheduler.apply(steps, origin=origin)
+    client = cli.client()
+    changed = client.apply(steps, origin=origin)
     if changed or removed:
         if not cli.is_json:
             cli.say("done")
             _warn_of_secrets(cli, document)
-        cli.warn_without_engine(scheduler)
+        cli.warn_without_engine(client)
     return 0
 
 
@@ -96,16 +96,16 @@ def read_file(file: str) -> bytes:
 
 
 @contextmanager
-def _planner(cli: Session, *, is_dry: bool) -> Iterator[Scheduler]:
+def _planner(cli: Session, *, is_dry: bool) -> Iterator[Client]:
     """The database to plan with: for a dry run where there is none, one that is thrown away."""
-    if not is_dry or cli.find_scheduler() is not None:
-        yield cli.scheduler()
+    if not is_dry or cli.find_client() is not None:
+        yield cli.client()
         return
     from tempfile import TemporaryDirectory
 
-    from edgecron.api import Scheduler
+    from edgecron.api import Client
 
-    with TemporaryDirectory() as folder, Scheduler(f"{folder}/dry-run.db") as empty:
+    with TemporaryDirectory() as folder, Client(f"{folder}/dry-run.db") as empty:
         yield empty
 
 

@@ -41,26 +41,24 @@ def add_arguments(parser: ArgumentParser) -> None:
 def run(cli: Session, args: Namespace) -> int:
     from edgecron.documents.values import read_priority, read_time
 
-    scheduler = cli.scheduler(must_exist=True)
+    client = cli.client(must_exist=True)
     priority = None if args.priority is None else read_priority(args.priority, "--priority")
-    now = scheduler.now()
+    now = client.now()
     first, last = (
         read_time(text, what=what, timezone="local", now=now, is_past_ok=True)
         for text, what in ((args.from_at, "FROM"), (args.to_at, "TO"))
     )
-    plan = scheduler.plan_backfill(args.name, first, last)
+    plan = client.plan_backfill(args.name, first, last)
     if args.dry_run:
         _put_plan(cli, plan)
         return 0
     if len(plan.wanted) > _MOST_UNASKED and not args.yes and not _agrees(cli, plan):
         cli.say("nothing was done")
         return 1
-    ids = scheduler.backfill(
-        args.name, first, last, priority=priority, on_progress=_progress_of(cli)
-    )
+    ids = client.backfill(args.name, first, last, priority=priority, on_progress=_progress_of(cli))
     _put_done(cli, plan, ids)
     if ids:
-        cli.warn_without_engine(scheduler, queue=plan.schedule.spec.queue)
+        cli.warn_without_engine(client, queue=plan.schedule.spec.queue)
     return 0
 
 
@@ -131,11 +129,11 @@ def _fire_object(
 
 
 def _put_done(cli: Session, plan: Backfill, ids: list[int]) -> None:
-    scheduler = cli.scheduler()
+    client = cli.client()
     if cli.is_json:
         from edgecron.cli.objects import execution_object
 
-        cli.put_json(execution_object(scheduler.execution(id_)) for id_ in ids)
+        cli.put_json(execution_object(client.execution(id_)) for id_ in ids)
         return
     from edgecron.words.acts import left_lines, queued_words
 

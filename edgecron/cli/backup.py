@@ -38,7 +38,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 def run(cli: Session, args: Namespace) -> int:
     from edgecron.cli.copywords import progress_of
 
-    scheduler = cli.scheduler(must_exist=True)
+    client = cli.client(must_exist=True)
     progress = progress_of(cli, "copied")
     if args.file == "-":
         _refuse_stdout(cli, args)
@@ -46,13 +46,13 @@ def run(cli: Session, args: Namespace) -> int:
             # Of our own: that of a Python which is told not to buffer may write a part, and say so
             # to nobody.
             with open(sys.stdout.fileno(), "wb", closefd=False) as stdout:
-                done = scheduler.write_backup(stdout.write, on_progress=progress)
+                done = client.write_backup(stdout.write, on_progress=progress)
         except BrokenPipeError:
             # For other verbs this is an end like any other; here somebody lacks a backup.
             raise EdgecronError("whoever read the backup has gone before its end") from None
         cli.say(_words(done))
         return 0
-    done = scheduler.backup(args.file, replace=args.force, on_progress=progress)
+    done = client.backup(args.file, replace=args.force, on_progress=progress)
     if cli.is_json:
         cli.put_json([_object(done)])
     else:

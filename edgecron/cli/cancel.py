@@ -31,15 +31,15 @@ def run(cli: Session, args: Namespace) -> int:
     from edgecron.errors import Conflict, SupervisorUnavailable
     from edgecron.words.acts import cancelled_words
 
-    scheduler = cli.scheduler(must_exist=True)
+    client = cli.client(must_exist=True)
     numbers = [_number(cli, word) for word in args.runs]
     for number in numbers:
-        scheduler.execution(number)
+        client.execution(number)
     cancelled: list[Execution] = []
     refused: list[EdgecronError] = []
     for number in numbers:
         try:
-            cancelled.append(scheduler.cancel(number))
+            cancelled.append(client.cancel(number))
         except (Conflict, SupervisorUnavailable) as error:
             refused.append(error)  # The others are still to be ended.
     if cli.is_json and cancelled:
@@ -67,7 +67,7 @@ def _number(cli: Session, word: str) -> int:
         return read_count(word, what="RUN", most=_MOST_ID)
     except UsageError as error:
         try:
-            active = cli.scheduler().history(word, statuses=(Status.RUNNING, Status.QUEUED))
+            active = cli.client().history(word, statuses=(Status.RUNNING, Status.QUEUED))
         except NotFound:
             raise error from None
     ids = " ".join(str(run.id) for run in active)

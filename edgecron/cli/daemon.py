@@ -291,9 +291,9 @@ def _say_start(cli: Session, database: Path, *, is_new: bool) -> None:
     """One line on stderr: what is fired from here, and what comes first."""
     from edgecron.cli.transitions import logfmt_pairs
 
-    scheduler = cli.scheduler()
-    count, _ = scheduler.count_schedules()
-    first = next(iter(scheduler.next_fires()), None)
+    client = cli.client()
+    count, _ = client.count_schedules()
+    first = next(iter(client.next_fires()), None)
     if sys.stderr.isatty():
         _say_start_in_words(cli, database, is_new=is_new, count=count, first=first)
     else:
@@ -315,7 +315,7 @@ def _say_start_in_words(
 
     coming = "nothing to come"
     if first is not None:
-        now = cli.scheduler().now()
+        now = cli.client().now()
         time = near_time(first.due_at, zone=cli.zone(), now=now)
         word = "since" if is_overdue(first.due_at, now) else "at"
         what = "overdue" if word == "since" else "next"

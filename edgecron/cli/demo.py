@@ -24,7 +24,7 @@ from edgecron.cli.session import Session
 if TYPE_CHECKING:
     from types import FrameType
 
-    from edgecron.api import Scheduler
+    from edgecron.api import Client
     from edgecron.cli.transitions import Line
     from edgecron.engine.events import Event
     from edgecron.engine.host import EngineHost
@@ -63,7 +63,7 @@ def run(cli: Session, args: Namespace) -> int:
 
 
 def _play(cli: Session, database: Path, seconds: int) -> None:
-    from edgecron.api import Scheduler
+    from edgecron.api import Client
     from edgecron.cli.daemon import open_host
     from edgecron.cli.transitions import readable
     from edgecron.model import OnShutdown
@@ -79,12 +79,12 @@ def _play(cli: Session, database: Path, seconds: int) -> None:
     )
     supervisor_id = host.engine.supervisor_id
     try:
-        with Scheduler(database) as scheduler:
-            schedules = scheduler.add_all([_spec(*part[:4]) for part in _STORY], origin="demo")
+        with Client(database) as client:
+            schedules = client.add_all([_spec(*part[:4]) for part in _STORY], origin="demo")
             _introduce(cli, schedules, seconds)
             with _stopped_after(host, seconds):
                 host.loop.run()
-            _sum_up(cli, scheduler)
+            _sum_up(cli, client)
     finally:
         host.engine.stop_runs()
         host.close()
@@ -137,14 +137,14 @@ def _report(event: Event, line: Line) -> None:
         print(line(event), flush=True)
 
 
-def _sum_up(cli: Session, scheduler: Scheduler) -> None:
+def _sum_up(cli: Session, client: Client) -> None:
     from edgecron.cli.screen import table
     from edgecron.model import Status
     from edgecron.words.phrases import count_words
 
     rows, styles = [], []
     total = 0
-    for schedule in scheduler.schedules():
+    for schedule in client.schedules():
         counts = schedule.counts
         # With the engine's end; a summary of some seconds need not tell them apart.
         failed = counts.get(Status.FAILED, 0) + counts.get(Status.INTERRUPTED, 0)
@@ -154,7 +154,7 @@ def _sum_up(cli: Session, scheduler: Scheduler) -> None:
         total += runs
         rows.append(
             (schedule.name, *map(str, (runs, good, failed, cancelled, skipped)),
-             _sample(scheduler, schedule.name))
+             _sample(client, schedule.name))
         )  # fmt: skip
         styles.append(
             ("bold", None, "green" if good else "dim", "red" if failed else "dim",
@@ -189,10 +189,10 @@ def _sum_up(cli: Session, scheduler: Scheduler) -> None:
         cli.put(f"  {command:<48} {meaning}".rstrip())
 
 
-def _sample(scheduler: Scheduler, name: str) -> str:
+def _sample(client: Client, name: str) -> str:
     """The last line that the newest run of a schedule with output printed."""
-    for execution in scheduler.history(name, limit=10):
-        output = scheduler.output(execution.id)
+    for execution in client.history(name, limit=10):
+        output = client.output(execution.id)
         if output is not None:
             printed = b"".join(chunk.content for chunk in output.chunks)
             lines = printed.decode("utf-8", "replace").strip().splitlines()

@@ -42,7 +42,7 @@ def run(cli: Session, args: Namespace) -> int:
     from edgecron.documents.comparing import find_changes
     from edgecron.documents.keys import schedule_table
 
-    scheduler = cli.scheduler(must_exist=True)
+    client = cli.client(must_exist=True)
     if not wanted.is_anything_given(args):
         from edgecron.cli.edittext import edit_text
 
@@ -51,7 +51,7 @@ def run(cli: Session, args: Namespace) -> int:
 
     def change(spec: ScheduleSpec) -> ScheduleSpec:
         nonlocal triggers
-        now = scheduler.now()
+        now = client.now()
         timezone = _timezone(args, spec)
         triggers = wanted.read_triggers(args, name=spec.name, timezone=timezone, now=now)
         changed = replace(
@@ -65,11 +65,11 @@ def run(cli: Session, args: Namespace) -> int:
         return wanted.apply_rest(changed, args, now=now)
 
     limit = wanted.read_group_limit(args)
-    before = schedule_table(scheduler.schedule(args.name))
-    schedule = scheduler.edit(args.name, change, origin="cli")
+    before = schedule_table(client.schedule(args.name))
+    schedule = client.edit(args.name, change, origin="cli")
     if limit is not None:
-        scheduler.limit_group(*limit)
-        schedule = scheduler.schedule(schedule.name)
+        client.limit_group(*limit)
+        schedule = client.schedule(schedule.name)
     put_changed(cli, schedule, find_changes(before, schedule_table(schedule)))
     warn_of(cli, args, triggers, schedule.spec.job)
     if triggers or args.tz is not None:

@@ -23,8 +23,8 @@ def edit_text(cli: Session, name: str) -> int:
     from edgecron.documents.comparing import ChangedByOthers
     from edgecron.documents.writing import write_for_editing
 
-    scheduler = cli.scheduler(must_exist=True)
-    schedule = scheduler.schedule(name)
+    client = cli.client(must_exist=True)
+    schedule = client.schedule(name)
     if not _is_on_terminal() and not is_editor_set():
         raise UsageError(
             f"nothing to change in schedule {name!r} is given, and an editor needs a terminal",
@@ -43,7 +43,7 @@ def edit_text(cli: Session, name: str) -> int:
                 if not step.changes:
                     draft.settle()
                     return _put_unchanged(cli, name)
-                [changed] = scheduler.apply((step,), origin="cli")
+                [changed] = client.apply((step,), origin="cli")
             except EdgecronError as error:
                 if not _is_on_terminal():
                     _say_wrong(cli, error, is_last=True)
@@ -53,7 +53,7 @@ def edit_text(cli: Session, name: str) -> int:
                 if not _wants_again(draft):
                     return error.exit_code
                 if isinstance(error, ChangedByOthers):
-                    schedule = scheduler.schedule(name)
+                    schedule = client.schedule(name)
                 continue
             draft.settle()
             _put_changed(cli, changed, step.changes)
@@ -71,15 +71,15 @@ def _plan(cli: Session, opened: Schedule, content: bytes) -> Step:
     from edgecron.documents.comparing import compare_one, need_unchanged
     from edgecron.documents.reading import read_document
 
-    scheduler = cli.scheduler()
-    document = read_document(content, now=scheduler.now(), known=opened.spec.triggers)
+    client = cli.client()
+    document = read_document(content, now=client.now(), known=opened.spec.triggers)
     if len(document.wanted) != 1:
         raise UsageError(
             f"the text holds {len(document.wanted)} schedules, expected one",
             hint="make another one with: edgecron add, or edgecron apply",
         )
     [wanted] = document.wanted
-    current = scheduler.schedule(opened.name)
+    current = client.schedule(opened.name)
     need_unchanged(opened, current)
     if wanted.enabled is None and not current.enabled:
         # The text had said it: what it no longer says has its default, as everything else.
@@ -153,5 +153,5 @@ def _put_changed(cli: Session, schedule: Schedule, changes: tuple[FieldChange, .
         else None,
         argv=list(job.argv) if "command" in keys and job.kind is JobKind.COMMAND else None,
     )
-    triggers = cli.scheduler().triggers(schedule) if keys & set(TRIGGERS) else []
+    triggers = cli.client().triggers(schedule) if keys & set(TRIGGERS) else []
     warn_of(cli, told, triggers, job)

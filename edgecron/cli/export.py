@@ -74,13 +74,13 @@ def _crontab(schedules: list[Schedule]) -> str:
 
 
 def _find(cli: Session, names: list[str]) -> list[Schedule]:
-    scheduler = cli.scheduler(must_exist=True)
+    client = cli.client(must_exist=True)
     if names:
-        return [scheduler.schedule(name) for name in dict.fromkeys(names)]
-    found = cli.find_scheduler()
+        return [client.schedule(name) for name in dict.fromkeys(names)]
+    found = cli.find_client()
     schedules = [] if found is None else found.schedules()
     if not schedules:
-        cli.say(f"edgecron: no schedules in {scheduler.path}: nothing is exported")
+        cli.say(f"edgecron: no schedules in {client.path}: nothing is exported")
     return schedules
 
 

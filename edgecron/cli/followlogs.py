@@ -45,7 +45,7 @@ class LogFollower:
         printer = Printer(zone=self._zone)
         has_printed = self._print(execution, printer)
         printer.end()
-        ended = self._cli.scheduler().execution(execution.id)
+        ended = self._cli.client().execution(execution.id)
         if had_ended and not has_printed:
             words = f" {state_words(self._cli, ended, zone=self._cli.zone())}"
         else:
@@ -54,32 +54,32 @@ class LogFollower:
 
     def follow_schedule(self, name: str) -> int:
         """Follow its runs, those that go on now or else its last one first, until it is removed."""
-        scheduler = self._cli.scheduler()
+        client = self._cli.client()
         first = self._find_first(name)
-        later = scheduler.later_runs(name, known=first)
+        later = client.later_runs(name, known=first)
         if first is None:
             self._cli.say(f"schedule {name} has not run yet; waiting for its first run")
         else:
             self._follow_next(first)
         # What there was is shown: of the runs that come, all is new.
         self._lines = None
-        if scheduler.removed_at(name) is not None:
+        if client.removed_at(name) is not None:
             return self._say_removed(name)
-        queue = scheduler.schedule(name).spec.queue
-        self._cli.warn_without_engine(scheduler, queue=queue)
+        queue = client.schedule(name).spec.queue
+        self._cli.warn_without_engine(client, queue=queue)
         while (execution := self._wait_next(later, name)) is not None:
             self._follow_next(execution)
         return self._say_removed(name)
 
     def _find_first(self, name: str) -> Execution | None:
-        scheduler = self._cli.scheduler()
-        running = scheduler.history(name, statuses=(Status.RUNNING,), limit=1000)
+        client = self._cli.client()
+        running = client.history(name, statuses=(Status.RUNNING,), limit=1000)
         if running:
             return running[-1]
         try:
-            return scheduler.last_run(name)
+            return client.last_run(name)
         except NotFound:
-            if scheduler.removed_at(name) is not None:
+            if client.removed_at(name) is not None:
                 raise
             return None
 
@@ -87,7 +87,7 @@ class LogFollower:
         from edgecron.words.times import near_time
 
         started = execution.started_at or execution.claimed_at or execution.due_at
-        time = near_time(started, zone=self._cli.zone(), now=self._cli.scheduler().now())
+        time = near_time(started, zone=self._cli.zone(), now=self._cli.client().now())
         attempt = f", attempt {execution.attempt}" if execution.attempt > 1 else ""
         scope = f", {execution.scope_kind}:{execution.scope_id}" if execution.scope_id else ""
         self._cli.say(f"==> run {execution.id} of {execution.schedule}{attempt}{scope}, {time} <==")
@@ -97,7 +97,7 @@ class LogFollower:
         """The next run that begins; None where the schedule was removed, and nothing of it runs."""
         looks = 0
         while (execution := later.find_next()) is None:
-            if looks % _LOOKS_PER_CHECK == 0 and self._cli.scheduler().removed_at(name) is not None:
+            if looks % _LOOKS_PER_CHECK == 0 and self._cli.client().removed_at(name) is not None:
                 return later.find_next()
             looks += 1
             time.sleep(_LOOK_S)
@@ -105,7 +105,7 @@ class LogFollower:
 
     def _print(self, execution: Execution, printer: Printer) -> bool:
         """Print what there is and what comes until it has ended; whether there was anything."""
-        scheduler = self._cli.scheduler()
+        client = self._cli.client()
         has_printed = False
 
         def put(pieces: list[Piece], *, lines: int | None = None) -> None:
@@ -114,19 +114,19 @@ class LogFollower:
             put_pieces(self._cli, chosen, printer, of=OF_BOTH if self._stream else "")
             has_printed |= bool(pieces)
 
-        output = scheduler.output(execution.id)
+        output = client.output(execution.id)
         if output is not None and output.removed_at is None:
             pieces = pieces_of(output, self._stream)
             put_pieces(self._cli, last_lines(pieces, self._lines), printer)
             return bool(output.chunks)
-        with scheduler.follower(execution.id) as follower:
+        with client.follower(execution.id) as follower:
             put(follower.read_kept(execution), lines=self._lines)
             while execution.status in ACTIVE:
                 if execution.status is Status.RUNNING and follower.is_due_for_check:
-                    scheduler.take_over()
-                due_s = (execution.due_at - scheduler.now()).total_seconds()
+                    client.take_over()
+                due_s = (execution.due_at - client.now()).total_seconds()
                 follower.wait(until_s=due_s if execution.status is Status.QUEUED else 0)
-                execution = scheduler.execution(execution.id)
+                execution = client.execution(execution.id)
                 put(follower.read(execution))
             put(list(follower.read_stored()))
         return has_printed

@@ -17,7 +17,7 @@ from edgecron.cli.session import Session
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from edgecron.api import Scheduler
+    from edgecron.api import Client
     from edgecron.model import Execution, Status
 
 USAGE = "[NAME] [--status STATUS] [-n N] [--before RUN] [--json]"
@@ -45,27 +45,25 @@ def run(cli: Session, args: Namespace) -> int:
         None if args.before is None else read_count(args.before, what="--before", most=_MOST_ID)
     )
     if args.name is not None:
-        scheduler: Scheduler | None = cli.scheduler(must_exist=True)
+        client: Client | None = cli.client(must_exist=True)
     else:
-        scheduler = cli.find_scheduler()
+        client = cli.find_client()
     executions: list[Execution] = []
-    if scheduler is not None:
-        executions = scheduler.history(
-            args.name, statuses=statuses, before_id=before_id, limit=limit
-        )
+    if client is not None:
+        executions = client.history(args.name, statuses=statuses, before_id=before_id, limit=limit)
         if args.name is not None:
-            say_removed(cli, scheduler, args.name)
+            say_removed(cli, client, args.name)
     if cli.is_json:
         from edgecron.cli.objects import execution_object
 
         cli.put_json(execution_object(execution) for execution in executions)
-    elif scheduler is not None and executions:
-        put_executions(cli, scheduler, executions)
+    elif client is not None and executions:
+        put_executions(cli, client, executions)
         if len(executions) == limit:
             cli.say(f"older ones: --before {executions[-1].id}")
         elif args.name is not None and not statuses:
-            _say_pruned(cli, scheduler, args.name)
-    elif scheduler is not None and (args.name is not None or scheduler.count_schedules()[0]):
+            _say_pruned(cli, client, args.name)
+    elif client is not None and (args.name is not None or client.count_schedules()[0]):
         cli.say("no runs yet" if not statuses and before_id is None else "no such runs")
     else:
         from edgecron.cli.list_ import say_empty
@@ -74,21 +72,21 @@ def run(cli: Session, args: Namespace) -> int:
     return 0
 
 
-def say_removed(cli: Session, scheduler: Scheduler, name: str) -> None:
+def say_removed(cli: Session, client: Client, name: str) -> None:
     """Say of a schedule that it was removed, where that is so."""
     from edgecron.words.times import near_time
 
-    removed_at = scheduler.removed_at(name)
+    removed_at = client.removed_at(name)
     if removed_at is not None and not cli.is_json:
-        when = near_time(removed_at, zone=cli.zone(), now=scheduler.now())
+        when = near_time(removed_at, zone=cli.zone(), now=client.now())
         cli.say(f"schedule {name} was removed at {when}; this is what it left")
 
 
-def _say_pruned(cli: Session, scheduler: Scheduler, name: str) -> None:
+def _say_pruned(cli: Session, client: Client, name: str) -> None:
     """Say of a schedule that its older runs are not there any more, where that is so."""
-    if scheduler.removed_at(name) is not None:
+    if client.removed_at(name) is not None:
         return
-    pruned_until = scheduler.schedule(name).pruned_until
+    pruned_until = client.schedule(name).pruned_until
     if pruned_until is not None:
         from edgecron.words.times import local_time
 
@@ -96,13 +94,13 @@ def _say_pruned(cli: Session, scheduler: Scheduler, name: str) -> None:
         cli.say(f"retention has removed runs of times up to {until}")
 
 
-def put_executions(cli: Session, scheduler: Scheduler, executions: list[Execution]) -> None:
+def put_executions(cli: Session, client: Client, executions: list[Execution]) -> None:
     """Runs as a table on stdout."""
     from edgecron.cli.screen import STATUS_STYLES, table
     from edgecron.words.phrases import note_words, status_words
     from edgecron.words.times import near_time, short_duration
 
-    now, zone = scheduler.now(), cli.zone()
+    now, zone = client.now(), cli.zone()
     rows, styles = [], []
     for execution in executions:
         rows.append(

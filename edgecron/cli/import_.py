@@ -70,7 +70,7 @@ def run(cli: Session, args: Namespace) -> int:
     if crontab.entries:
         _part_from_cron(cli, args, content, crontab.entries)
     if added:
-        cli.warn_without_engine(cli.scheduler())
+        cli.warn_without_engine(cli.client())
     return 0
 
 
@@ -144,13 +144,13 @@ def _import(cli: Session, crontab: Crontab) -> tuple[Comparison, list[Schedule]]
     from edgecron.config.defaults import default_policies, option_defaults
     from edgecron.crontab import find_new
 
-    scheduler = cli.scheduler()
+    client = cli.client()
     policies = default_policies(option_defaults(cli.config()))
-    comparison = find_new(crontab.entries, [schedule.spec for schedule in scheduler.schedules()])
+    comparison = find_new(crontab.entries, [schedule.spec for schedule in client.schedules()])
     if not comparison.new:
         return comparison, []
     specs = [_with_policies(entry.spec, policies) for entry in comparison.new]
-    return comparison, scheduler.add_all(specs, origin="crontab")
+    return comparison, client.add_all(specs, origin="crontab")
 
 
 def _with_policies(spec: ScheduleSpec, policies: Policies) -> ScheduleSpec:
@@ -170,7 +170,7 @@ def _put(cli: Session, added: list[Schedule], comparison: Comparison) -> None:
     from edgecron.standing import standing_of
     from edgecron.words.phrases import count_words, job_words, next_words, trigger_words
 
-    now, zone = cli.scheduler().now(), cli.zone()
+    now, zone = cli.client().now(), cli.zone()
     if added:
         rows = [
             (

@@ -15,7 +15,7 @@ from edgecron.cli.session import Session
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from edgecron.api import Scheduler
+    from edgecron.api import Client
     from edgecron.standing import Standing
 
 USAGE = "[--json]"
@@ -27,16 +27,16 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def run(cli: Session, args: Namespace) -> int:
-    scheduler = cli.find_scheduler()
+    client = cli.find_client()
     if cli.is_json:
         from edgecron.cli.objects import schedule_object
 
-        schedules = [] if scheduler is None else scheduler.schedules()
+        schedules = [] if client is None else client.schedules()
         cli.put_json(schedule_object(schedule) for schedule in schedules)
         return 0
-    standings = [] if scheduler is None else scheduler.standings()
-    if scheduler is not None and standings:
-        _put_table(cli, scheduler, standings)
+    standings = [] if client is None else client.standings()
+    if client is not None and standings:
+        _put_table(cli, client, standings)
         if any(standing.trigger_error is not None for standing in standings):
             cli.say(f"what is broken, and how to mend it: {cli.command('doctor')}")
     else:
@@ -46,16 +46,16 @@ def run(cli: Session, args: Namespace) -> int:
 
 def say_empty(cli: Session) -> None:
     """Tell somebody who has no schedule yet how to make one."""
-    scheduler = cli.scheduler()
-    cli.say(f"no schedules yet in {scheduler.path}")
+    client = cli.client()
+    cli.say(f"no schedules yet in {client.path}")
     cli.say(f"make one: {cli.command(_EXAMPLE)}")
 
 
-def _put_table(cli: Session, scheduler: Scheduler, standings: list[Standing]) -> None:
+def _put_table(cli: Session, client: Client, standings: list[Standing]) -> None:
     from edgecron.cli.screen import STATUS_STYLES, table
     from edgecron.words.phrases import last_words, next_words, trigger_words
 
-    now, zone = scheduler.now(), cli.zone()
+    now, zone = client.now(), cli.zone()
     rows, styles = [], []
     for standing in standings:
         state, style = _state(standing, now)

@@ -22,7 +22,7 @@ from edgecron.cli.session import Session
 from edgecron.errors import NotFound
 
 if TYPE_CHECKING:
-    from edgecron.api import Scheduler
+    from edgecron.api import Client
     from edgecron.cli.printing import Piece
     from edgecron.model import Execution
 
@@ -58,7 +58,7 @@ def run(cli: Session, args: Namespace) -> int:
     if args.follow and cli.is_json:
         raise UsageError("logs -f gives no JSON", hint="leave out -f or --json")
     lines = None if args.lines is None else read_count(args.lines, what="-n", least=0)
-    scheduler = cli.scheduler(must_exist=True)
+    client = cli.client(must_exist=True)
     if args.follow:
         from edgecron.cli.followlogs import LogFollower
 
@@ -67,9 +67,9 @@ def run(cli: Session, args: Namespace) -> int:
         )
         if not _is_number(args.run):
             return follower.follow_schedule(args.run)
-        follower.follow_run(_refreshed(scheduler, _find_run(cli, scheduler, args.run)))
+        follower.follow_run(_refreshed(client, _find_run(cli, client, args.run)))
         return 0
-    execution = _refreshed(scheduler, _find_run(cli, scheduler, args.run))
+    execution = _refreshed(client, _find_run(cli, client, args.run))
     if args.result:
         put_result(cli, execution)
     else:
@@ -83,7 +83,7 @@ def _show(cli: Session, execution: Execution, args: Namespace, *, lines: int | N
     from edgecron.model import ACTIVE, Status
     from edgecron.words.runs import state_words
 
-    pieces = _pieces_of_run(cli.scheduler(), execution, args.stream)
+    pieces = _pieces_of_run(cli.client(), execution, args.stream)
     shown = last_lines(pieces or (), lines)
     if cli.is_json:
         cli.put_json(chunk_objects(execution.id, shown))
@@ -100,19 +100,17 @@ def _show(cli: Session, execution: Execution, args: Namespace, *, lines: int | N
         _say_queued(cli, execution)
 
 
-def _pieces_of_run(
-    scheduler: Scheduler, execution: Execution, stream: str | None
-) -> list[Piece] | None:
+def _pieces_of_run(client: Client, execution: Execution, stream: str | None) -> list[Piece] | None:
     """What a run has printed on a stream, or on both; None where nothing of it is there."""
     from edgecron.cli.printing import only, pieces_of
     from edgecron.model import Status
 
-    output = scheduler.output(execution.id)
+    output = client.output(execution.id)
     if output is not None and output.removed_at is None:
         return pieces_of(output, stream)
     if execution.status is not Status.RUNNING:
         return None
-    with scheduler.follower(execution.id) as follower:
+    with client.follower(execution.id) as follower:
         return only(follower.read_kept(execution), stream)
 
 
@@ -122,9 +120,9 @@ def _say_queued(cli: Session, execution: Execution) -> None:
     from edgecron.words.phrases import count_words
     from edgecron.words.runs import queued_words
 
-    found = cli.scheduler().history(execution.schedule, statuses=(Status.QUEUED,), limit=1000)
+    found = cli.client().history(execution.schedule, statuses=(Status.QUEUED,), limit=1000)
     newer = [one for one in found[::-1] if one.id > execution.id]
-    if newer and cli.scheduler().removed_at(execution.schedule) is None:
+    if newer and cli.client().removed_at(execution.schedule) is None:
         more = f"; {count_words(len(newer) - 1, 'more run')} after it" if len(newer) > 1 else ""
         words = queued_words(cli, newer[0], zone=cli.zone())
         cli.say(f"run {newer[0].id}, which is newer, {words}{more}")
@@ -168,28 +166,28 @@ def _refuse_beside_result(args: Namespace) -> None:
         )
 
 
-def _refreshed(scheduler: Scheduler, execution: Execution) -> Execution:
+def _refreshed(client: Client, execution: Execution) -> Execution:
     """A run as it is now: it may have ended with no engine there to write it down."""
     from edgecron.model import Status
 
     if execution.status is not Status.RUNNING:
         return execution
-    scheduler.take_over()
-    return scheduler.execution(execution.id)
+    client.take_over()
+    return client.execution(execution.id)
 
 
 def _is_number(word: str) -> bool:
     return word.isascii() and word.isdigit()
 
 
-def _find_run(cli: Session, scheduler: Scheduler, word: str) -> Execution:
+def _find_run(cli: Session, client: Client, word: str) -> Execution:
     """The run of this number, or the newest of the schedule of this name. Raises NotFound."""
     if not _is_number(word):
         from edgecron.cli.history import say_removed
 
-        execution = scheduler.last_run(word)
-        say_removed(cli, scheduler, word)
+        execution = client.last_run(word)
+        say_removed(cli, client, word)
         return execution
     from edgecron.cli.options import read_count
 
-    return scheduler.execution(read_count(word, what="RUN", most=_MOST_ID))
+    return client.execution(read_count(word, what="RUN", most=_MOST_ID))

@@ -10,7 +10,7 @@ from edgecron.model import ACTIVE, Execution, Status
 from edgecron.words.times import near_time, short_duration
 
 if TYPE_CHECKING:
-    from edgecron.api import Scheduler
+    from edgecron.api import Client
 
 _MOST_ACTIVE = 1000  # that are watched; of others the end alone is not told
 _PAGE = 500
@@ -20,16 +20,16 @@ _MOST_TOLD = 10  # at once
 class NewsReader:
     """Reads what is new of a database, as lines for people; what there is at first is known."""
 
-    def __init__(self, scheduler: Scheduler, *, zone: tzinfo) -> None:
-        self._scheduler = scheduler
+    def __init__(self, client: Client, *, zone: tzinfo) -> None:
+        self._client = client
         self._zone = zone
-        self._mark: int | None = scheduler.change_mark()
-        self._last_id = scheduler.run_bounds().last_id
+        self._mark: int | None = client.change_mark()
+        self._last_id = client.run_bounds().last_id
         self._active = self._find_active()
 
     def read(self) -> list[str]:
         """The lines since the last time; none where nobody has changed anything."""
-        mark = self._scheduler.change_mark()
+        mark = self._client.change_mark()
         if mark == self._mark:
             return []
         self._mark = mark
@@ -39,29 +39,29 @@ class NewsReader:
         fresh = self._find_fresh()
         runs = {run.id: run for run in (*gone, *self._active.values(), *fresh) if run is not None}
         return news_lines(
-            find_news(before, list(runs.values())), zone=self._zone, now=self._scheduler.now()
+            find_news(before, list(runs.values())), zone=self._zone, now=self._client.now()
         )
 
     def let_go(self) -> None:
         """Close the database; the next `read` opens it anew, and has what was changed meanwhile."""
-        self._scheduler.close()
+        self._client.close()
         self._mark = None  # A new connection counts anew.
 
     def _find_active(self) -> dict[int, Execution]:
-        found = self._scheduler.history(statuses=tuple(ACTIVE), limit=_MOST_ACTIVE)
+        found = self._client.history(statuses=tuple(ACTIVE), limit=_MOST_ACTIVE)
         return {run.id: run for run in found}
 
     def _find_fresh(self) -> list[Execution]:
         """Runs that have begun since, those that have ended already among them."""
-        found = self._scheduler.run_page(after_id=self._last_id, limit=_PAGE)
-        self._last_id = max(self._last_id, self._scheduler.run_bounds().last_id)
+        found = self._client.run_page(after_id=self._last_id, limit=_PAGE)
+        self._last_id = max(self._last_id, self._client.run_bounds().last_id)
         return found
 
     def _find(self, execution_id: int) -> Execution | None:
         from edgecron.errors import NotFound
 
         try:
-            return self._scheduler.execution(execution_id)
+            return self._client.execution(execution_id)
         except NotFound:
             return None  # Retention has removed it: its end is not news any more.
 

@@ -16,7 +16,7 @@ from edgecron.cli.session import Session
 if TYPE_CHECKING:
     from datetime import datetime, tzinfo
 
-    from edgecron.api import Scheduler
+    from edgecron.api import Client
     from edgecron.upcoming import UpcomingFire
 
 USAGE = "[NAME] [-n N] [--json]"
@@ -33,18 +33,18 @@ def run(cli: Session, args: Namespace) -> int:
 
     limit = read_count(args.limit, what="-n", most=_MOST)
     if args.name is not None:
-        scheduler: Scheduler | None = cli.scheduler(must_exist=True)
+        client: Client | None = cli.client(must_exist=True)
     else:
-        scheduler = cli.find_scheduler()
-    fires = [] if scheduler is None else list(islice(scheduler.next_fires(args.name), limit))
+        client = cli.find_client()
+    fires = [] if client is None else list(islice(client.next_fires(args.name), limit))
     if cli.is_json:
         from edgecron.cli.objects import fire_object
 
         cli.put_json(fire_object(fire) for fire in fires)
-    elif scheduler is not None and fires:
-        _put_table(cli, scheduler, fires)
-    elif scheduler is not None and scheduler.count_schedules()[0]:
-        _say_nothing_to_come(cli, scheduler, args.name)
+    elif client is not None and fires:
+        _put_table(cli, client, fires)
+    elif client is not None and client.count_schedules()[0]:
+        _say_nothing_to_come(cli, client, args.name)
     else:
         from edgecron.cli.list_ import say_empty
 
@@ -52,11 +52,11 @@ def run(cli: Session, args: Namespace) -> int:
     return 0
 
 
-def _put_table(cli: Session, scheduler: Scheduler, fires: list[UpcomingFire]) -> None:
+def _put_table(cli: Session, client: Client, fires: list[UpcomingFire]) -> None:
     from edgecron.cli.screen import table
     from edgecron.words.times import distance, local_time
 
-    now, zone = scheduler.now(), cli.zone()
+    now, zone = client.now(), cli.zone()
     rows = [
         (
             local_time(fire.due_at, zone=zone),
@@ -90,7 +90,7 @@ def _note(fire: UpcomingFire, *, zone: tzinfo, now: datetime) -> str:
     return f"{short_duration(round(moved.total_seconds() * 1000))} of jitter"
 
 
-def _say_nothing_to_come(cli: Session, scheduler: Scheduler, name: str | None) -> None:
+def _say_nothing_to_come(cli: Session, client: Client, name: str | None) -> None:
     if name is None:
         cli.say(
             "nothing to come whose time is known: see what each schedule waits for in:"
@@ -99,5 +99,5 @@ def _say_nothing_to_come(cli: Session, scheduler: Scheduler, name: str | None) -
         return
     from edgecron.words.phrases import next_sentence
 
-    schedule = scheduler.schedule(name)
-    cli.say(f"{name}: {next_sentence(schedule, zone=cli.zone(), now=scheduler.now())}")
+    schedule = client.schedule(name)
+    cli.say(f"{name}: {next_sentence(schedule, zone=cli.zone(), now=client.now())}")

@@ -28,13 +28,13 @@ def run(cli: Session, args: Namespace) -> int:
     from edgecron.documents.values import read_time
     from edgecron.words.acts import paused_words
 
-    scheduler = cli.scheduler(must_exist=True)
+    client = cli.client(must_exist=True)
     need_all(cli, args.names)
     until = None
     if args.until is not None:
-        until = read_time(args.until, what="--until", timezone="local", now=scheduler.now())
-    paused = [scheduler.pause(name, until=until) for name in args.names]
-    zone, now = cli.zone(), scheduler.now()
+        until = read_time(args.until, what="--until", timezone="local", now=client.now())
+    paused = [client.pause(name, until=until) for name in args.names]
+    zone, now = cli.zone(), client.now()
     put_changed(
         cli,
         [(one, paused_words(one, until=until, zone=zone, now=now)) for one in paused],
@@ -45,7 +45,7 @@ def run(cli: Session, args: Namespace) -> int:
 def need_all(cli: Session, names: list[str]) -> None:
     """Raise NotFound for the first name that no schedule has, before any is changed."""
     for name in names:
-        cli.scheduler().schedule(name)
+        cli.client().schedule(name)
 
 
 def put_changed(cli: Session, changed: list[tuple[Schedule, str]]) -> None:

@@ -194,14 +194,14 @@ class PlainDashboard:
 
     def _find_news(self) -> list[str]:
         if self._reader is None:
-            if self._cli.find_scheduler() is None:
+            if self._cli.find_client() is None:
                 return []  # There is none yet, which was told at the beginning.
-            from edgecron.api import Scheduler
+            from edgecron.api import Client
             from edgecron.cli.news import NewsReader
 
             self._cli.close()
-            scheduler = Scheduler(self._cli.database_path(), must_exist=True)
-            self._reader = NewsReader(scheduler, zone=self._cli.zone())
+            client = Client(self._cli.database_path(), must_exist=True)
+            self._reader = NewsReader(client, zone=self._cli.zone())
         found = self._reader.read()
         if self._trouble is not None:
             self._trouble = None
@@ -220,12 +220,12 @@ class PlainDashboard:
         from edgecron.words.times import distance
 
         try:
-            scheduler = self._cli.find_scheduler()
-            if scheduler is None:
+            client = self._cli.find_client()
+            if client is None:
                 return
             statuses = (Status.FAILED, Status.INTERRUPTED)
-            for run in scheduler.history(statuses=statuses, limit=_MOST_FAILURES)[1:]:
-                when = distance(run.finished_at or run.plan_at, scheduler.now())
+            for run in client.history(statuses=statuses, limit=_MOST_FAILURES)[1:]:
+                when = distance(run.finished_at or run.plan_at, client.now())
                 why = f": {run.error_msg}" if run.error_msg else ""
                 words = f"{run.schedule}, run {run.id}, {when}, {status_words(run)}{why}"
                 self._cli.put(f"before that  {words}".replace("\n", " "))

@@ -63,7 +63,7 @@ def put_changed(cli: Session, schedule: Schedule, changes: Iterable[FieldChange]
         return
     from edgecron.words.phrases import next_sentence
 
-    when = next_sentence(schedule, zone=cli.zone(), now=cli.scheduler().now())
+    when = next_sentence(schedule, zone=cli.zone(), now=cli.client().now())
     cli.put(f"changed {schedule.name}; {when}")
     put_changes(cli, changes)
 

@@ -65,15 +65,15 @@ def run(cli: Session, args: Namespace) -> int:
         )
     if args.dry_run and args.compact:
         raise UsageError("--compact writes, and --dry-run does not", hint="leave out one of them")
-    scheduler = cli.scheduler(must_exist=True)
+    client = cli.client(must_exist=True)
     retention = _retention(args, Retention(**retention_values(cli.config())))
     progress = _Progress(cli)
-    pruned = scheduler.prune(
+    pruned = client.prune(
         args.name, retention=retention, dry_run=args.dry_run, on_progress=progress.show
     )
     progress.end()
     if args.compact:
-        scheduler.compact()
+        client.compact()
     _put(cli, pruned, retention, args)
     return 0
 
@@ -169,7 +169,7 @@ def _put(cli: Session, pruned: Pruned, retention: Retention, args: Namespace) ->
     if args.dry_run:
         cli.put("nothing was removed")
         return
-    after = cli.scheduler().store.find_size() if args.compact else pruned.after
+    after = cli.client().store.find_size() if args.compact else pruned.after
     used_bytes, free_bytes = after
     text = f"the database holds {size_words(used_bytes)}"
     if pruned.removed:

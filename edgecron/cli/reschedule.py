@@ -27,10 +27,10 @@ def add_arguments(parser: ArgumentParser) -> None:
 def run(cli: Session, args: Namespace) -> int:
     from edgecron.documents.values import read_time
 
-    scheduler = cli.scheduler(must_exist=True)
-    before = scheduler.schedule(args.name)
-    instant = read_time(args.time, what="TIME", timezone="local", now=scheduler.now())
-    schedule = scheduler.reschedule(args.name, instant)
+    client = cli.client(must_exist=True)
+    before = client.schedule(args.name)
+    instant = read_time(args.time, what="TIME", timezone="local", now=client.now())
+    schedule = client.reschedule(args.name, instant)
     if cli.is_json:
         from edgecron.cli.objects import schedule_object
 
@@ -38,7 +38,7 @@ def run(cli: Session, args: Namespace) -> int:
     else:
         from edgecron.words.acts import rescheduled_words
 
-        zone, now = cli.zone(), scheduler.now()
+        zone, now = cli.zone(), client.now()
         cli.put(rescheduled_words(before, schedule, zone=zone, now=now))
-    cli.warn_without_engine(scheduler, queue=schedule.spec.queue)
+    cli.warn_without_engine(client, queue=schedule.spec.queue)
     return 0

@@ -42,8 +42,8 @@ def add_arguments(parser: ArgumentParser) -> None:
 def run(cli: Session, args: Namespace) -> int:
     from edgecron.cli.copywords import progress_of
 
-    scheduler = cli.scheduler(must_exist=True)
-    with scheduler.restoring(args.file, on_progress=progress_of(cli, "read")) as restoration:
+    client = cli.client(must_exist=True)
+    with client.restoring(args.file, on_progress=progress_of(cli, "read")) as restoration:
         if restoration.has_present and not args.yes and not _agrees(cli, restoration):
             cli.say("nothing was done")
             return 1

@@ -29,13 +29,13 @@ def add_arguments(parser: ArgumentParser) -> None:
 def run(cli: Session, args: Namespace) -> int:
     from edgecron.words.acts import is_held, resumed_words
 
-    scheduler = cli.scheduler(must_exist=True)
+    client = cli.client(must_exist=True)
     need_all(cli, args.names)
     changed = []
     for name in dict.fromkeys(args.names):
-        now = scheduler.now()
-        was_held = is_held(scheduler.schedule(name), now)
-        schedule = scheduler.resume(name)
+        now = client.now()
+        was_held = is_held(client.schedule(name), now)
+        schedule = client.resume(name)
         words = resumed_words(schedule, was_held=was_held, zone=cli.zone(), now=now)
         changed.append((schedule, words))
     if not args.now:

@@ -23,18 +23,18 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def run(cli: Session, args: Namespace) -> int:
-    scheduler = cli.scheduler(must_exist=True)
+    client = cli.client(must_exist=True)
     _need_all(cli, args.names)
     removed = []
     for name in dict.fromkeys(args.names):
         try:
-            removed.append(scheduler.remove(name))
+            removed.append(client.remove(name))
         except Unreadable as error:
-            if not scheduler.remove_unreadable(name):
+            if not client.remove_unreadable(name):
                 raise
             cli.warn(f"removed {name} unread: {error.message}")
     for schedule in removed:
-        left = ", ".join(scheduler.find_dependents(schedule.name))
+        left = ", ".join(client.find_dependents(schedule.name))
         if left:
             cli.warn(f"what comes after {schedule.name} or needs it waits in vain now: {left}")
     if cli.is_json:
@@ -54,7 +54,7 @@ def _need_all(cli: Session, names: list[str]) -> None:
     """Raise NotFound for the first name that no schedule has, before any is removed."""
     for name in names:
         try:
-            cli.scheduler().schedule(name)
+            cli.client().schedule(name)
         except Unreadable:
             continue  # It is there.
 

@@ -46,7 +46,7 @@ def run(cli: Session, args: Namespace) -> int:
         from edgecron.cli.options import UsageError
 
         raise UsageError("--result is there when the run has ended", hint="add --wait")
-    cli.scheduler(must_exist=True)
+    cli.client(must_exist=True)
     if args.wait:
         return _run_and_wait(cli, args.name, result=args.result)
     executions = fire_now(cli, args.name)
@@ -60,7 +60,7 @@ def _run_and_wait(cli: Session, name: str, *, result: bool) -> int:
     from edgecron.cli.waiting import Waiter, refuse_absent_program
     from edgecron.errors import EdgecronError
 
-    queue = cli.scheduler().schedule(name).spec.queue
+    queue = cli.client().schedule(name).spec.queue
     refuse_absent_program(cli, queue)
     printer = StreamPrinter(cli, is_silent=cli.is_json or result)
     waiter = Waiter(cli, queue=queue, put=printer.put, end_line=printer.end)
@@ -89,8 +89,8 @@ def _run_and_wait(cli: Session, name: str, *, result: bool) -> int:
 def fire_now(cli: Session, name: str) -> list[Execution]:
     """Queue a fire of a schedule, in each of its scopes."""
     # What ended while no engine was alive must not look like a run that this one overlaps.
-    cli.scheduler().take_over()
-    return cli.scheduler().run_now(name)
+    cli.client().take_over()
+    return cli.client().run_now(name)
 
 
 def tell_fired(cli: Session, executions: list[Execution]) -> int:
@@ -102,8 +102,8 @@ def tell_fired(cli: Session, executions: list[Execution]) -> int:
         if execution.status is Status.SKIPPED and words is not None:
             cli.say(f"edgecron: run {execution.id} was skipped: {words}")
     if any(execution.status is Status.QUEUED for execution in executions):
-        queue = cli.scheduler().schedule(executions[0].schedule).spec.queue
-        cli.warn_without_engine(cli.scheduler(), queue=queue)
+        queue = cli.client().schedule(executions[0].schedule).spec.queue
+        cli.warn_without_engine(cli.client(), queue=queue)
     return 1 if all(execution.status is Status.SKIPPED for execution in executions) else 0
 
 
@@ -159,7 +159,7 @@ def _show_end(cli: Session, execution: Execution, *, result: bool) -> int:
 def _put_on_stderr(cli: Session, execution: Execution) -> None:
     from edgecron.cli.printing import Printer, pieces_of, put_pieces
 
-    output = cli.scheduler().output(execution.id)
+    output = cli.client().output(execution.id)
     if output is not None:
         printer = Printer(to=sys.stderr)
         put_pieces(cli, pieces_of(output), printer)

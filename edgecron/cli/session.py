@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from datetime import tzinfo
     from pathlib import Path
 
-    from edgecron.api import Scheduler
+    from edgecron.api import Client
     from edgecron.config import Config
     from edgecron.errors import EdgecronError
 
@@ -33,7 +33,7 @@ class Session:
         self.config_path: str | None = None
         self.error_exit: int | None = None
         self._config: Config | None = None
-        self._scheduler: Scheduler | None = None
+        self._client: Client | None = None
         self._zone: tzinfo | None = None
         for stream in (sys.stdout, sys.stderr):
             # A locale that can't show a letter shows its code, and is no reason to fail.
@@ -64,27 +64,27 @@ class Session:
         given = self.config().find("database")
         return database_path(None if given is None else str(given.text))
 
-    def scheduler(self, *, must_exist: bool = False) -> Scheduler:
+    def client(self, *, must_exist: bool = False) -> Client:
         """The database that --db, EDGECRON_DB or a file names, else this user's own."""
-        if self._scheduler is None:
+        if self._client is None:
             path = self.database_path()
-            from edgecron.api import Scheduler
+            from edgecron.api import Client
 
-            self._scheduler = Scheduler(path, must_exist=must_exist)
-        return self._scheduler
+            self._client = Client(path, must_exist=must_exist)
+        return self._client
 
-    def find_scheduler(self) -> Scheduler | None:
+    def find_client(self) -> Client | None:
         """The same, or None where there is no such file: verbs that only read make none."""
         from edgecron.paths import is_there
 
-        scheduler = self.scheduler(must_exist=True)
-        return scheduler if is_there(scheduler.path) else None
+        client = self.client(must_exist=True)
+        return client if is_there(client.path) else None
 
     def close(self) -> None:
-        """Close the database; the next `scheduler()` opens it anew."""
-        if self._scheduler is not None:
-            self._scheduler.close()
-            self._scheduler = None
+        """Close the database; the next `client()` opens it anew."""
+        if self._client is not None:
+            self._client.close()
+            self._client = None
 
     def zone(self) -> tzinfo:
         """The zone of the times on screens: the machine's own."""
@@ -223,11 +223,11 @@ class Session:
         except KeyError:
             return f"'#{uid}'"
 
-    def warn_without_engine(self, scheduler: Scheduler, *, queue: str = "command") -> None:
+    def warn_without_engine(self, client: Client, *, queue: str = "command") -> None:
         """Say that nothing will fire, and what to do, where no engine is alive and at work."""
         from edgecron.words.engines import find_living, stalled_words
 
-        states = find_living(scheduler, queue)
+        states = find_living(client, queue)
         if not states:
             self.warn(
                 "no engine is running, so nothing will be run yet;"

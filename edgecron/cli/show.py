@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from edgecron.cli.session import Session
 
 if TYPE_CHECKING:
-    from edgecron.api import Scheduler
+    from edgecron.api import Client
     from edgecron.outlook import Outlook
 
 USAGE = "NAME [--json]"
@@ -28,23 +28,23 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def run(cli: Session, args: Namespace) -> int:
-    scheduler = cli.scheduler(must_exist=True)
+    client = cli.client(must_exist=True)
     # What ended while no engine was alive must not look like a run that goes on.
-    scheduler.take_over()
-    outlook = scheduler.outlook(args.name, upcoming=_UPCOMING)
+    client.take_over()
+    outlook = client.outlook(args.name, upcoming=_UPCOMING)
     schedule = outlook.schedule
     if cli.is_json:
         from edgecron.cli.objects import outlook_object, schedule_details
 
         details = schedule_details(schedule, outlook.upcoming)
-        cli.put_json([details | {"outlook": outlook_object(outlook, now=scheduler.now())}])
+        cli.put_json([details | {"outlook": outlook_object(outlook, now=client.now())}])
         return 0
     from edgecron.cli.screen import paint
     from edgecron.safetext import clean
 
     is_colored = cli.use_color(sys.stdout)
     cli.put(paint(schedule.name, "bold", is_on=is_colored))
-    for label, text in _lines(cli, scheduler, outlook):
+    for label, text in _lines(cli, client, outlook):
         shown = clean(text, keep="\n").replace("\n", "\n" + " " * 15)
         cli.put(f"  {paint(f'{label:<11}', 'dim', is_on=is_colored)}  {shown}")
     if schedule.trigger_error is not None:
@@ -52,7 +52,7 @@ def run(cli: Session, args: Namespace) -> int:
     return 0
 
 
-def _lines(cli: Session, scheduler: Scheduler, outlook: Outlook) -> list[tuple[str, str]]:
+def _lines(cli: Session, client: Client, outlook: Outlook) -> list[tuple[str, str]]:
     from edgecron.words.prospects import prospect_lines
     from edgecron.words.schedules import (
         bound_lines,
@@ -62,10 +62,10 @@ def _lines(cli: Session, scheduler: Scheduler, outlook: Outlook) -> list[tuple[s
         trigger_lines,
     )
 
-    now, zone, schedule = scheduler.now(), cli.zone(), outlook.schedule
+    now, zone, schedule = client.now(), cli.zone(), outlook.schedule
     spec = schedule.spec
     lines = [("description", spec.description)] if spec.description else []
-    for text, words in trigger_lines(scheduler, schedule):
+    for text, words in trigger_lines(client, schedule):
         lines.append(("when", f"{text}   {words}"))
     lines += job_lines(schedule)
     lines += bound_lines(schedule, zone=zone)

@@ -22,7 +22,7 @@ from edgecron.cli.session import Session
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from edgecron.api import Scheduler
+    from edgecron.api import Client
     from edgecron.model import Schedule
     from edgecron.tallies import Spread, Tallied, Tally
 
@@ -36,10 +36,10 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def run(cli: Session, args: Namespace) -> int:
     if args.name is not None:
-        scheduler: Scheduler | None = cli.scheduler(must_exist=True)
+        client: Client | None = cli.client(must_exist=True)
     else:
-        scheduler = cli.find_scheduler()
-    if scheduler is None:
+        client = cli.find_client()
+    if client is None:
         if cli.is_json:
             cli.put_json([])
         else:
@@ -47,9 +47,9 @@ def run(cli: Session, args: Namespace) -> int:
 
             say_empty(cli)
         return 0
-    scheduler.take_over()
-    found = scheduler.tallies(args.name, since=_read_since(args.since, now=scheduler.now()))
-    schedules = {schedule.name: schedule for schedule in scheduler.schedules()}
+    client.take_over()
+    found = client.tallies(args.name, since=_read_since(args.since, now=client.now()))
+    schedules = {schedule.name: schedule for schedule in client.schedules()}
     if cli.is_json:
         objects = [
             _object(found, name, tally, schedules.get(name))
@@ -61,7 +61,7 @@ def run(cli: Session, args: Namespace) -> int:
             objects = [_object(found, args.name, found.total, schedules.get(args.name))]
         cli.put_json(objects)
     elif args.name is not None:
-        _put_one(cli, scheduler, found, schedules.get(args.name))
+        _put_one(cli, client, found, schedules.get(args.name))
     else:
         _put_table(cli, found)
     if found.cut_at is not None and not cli.is_json:
@@ -143,7 +143,7 @@ def _put_table(cli: Session, found: Tallied) -> None:
         cli.put(line)
 
 
-def _put_one(cli: Session, scheduler: Scheduler, found: Tallied, schedule: Schedule | None) -> None:
+def _put_one(cli: Session, client: Client, found: Tallied, schedule: Schedule | None) -> None:
     from edgecron.cli.screen import paint
     from edgecron.model import Status
     from edgecron.words.phrases import size_words

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from edgecron.cli.session import Session
 
 if TYPE_CHECKING:
-    from edgecron.api import Scheduler
+    from edgecron.api import Client
     from edgecron.engine.peers import EngineState
     from edgecron.model import Execution
     from edgecron.upcoming import UpcomingFire
@@ -28,9 +28,9 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def run(cli: Session, args: Namespace) -> int:
-    scheduler = cli.find_scheduler()
-    if scheduler is None:
-        path = cli.scheduler().path
+    client = cli.find_client()
+    if client is None:
+        path = cli.client().path
         if cli.is_json:
             cli.put_json([_absent_object(path)])
             return 0
@@ -38,20 +38,20 @@ def run(cli: Session, args: Namespace) -> int:
         cli.say("edgecron add makes it; to see it work: edgecron demo")
         return 0
     if cli.is_json:
-        cli.put_json([_object(scheduler)])
+        cli.put_json([_object(client)])
         return 0
-    _put(cli, scheduler)
+    _put(cli, client)
     return 0
 
 
-def _put(cli: Session, scheduler: Scheduler) -> None:
+def _put(cli: Session, client: Client) -> None:
     from edgecron.cli.screen import paint
     from edgecron.model import Status
     from edgecron.timetext import from_ms
     from edgecron.words.phrases import count_words, is_overdue, note_words, size_words, status_words
     from edgecron.words.times import distance, near_time
 
-    now, zone = scheduler.now(), cli.zone()
+    now, zone = client.now(), cli.zone()
     is_colored = cli.use_color(sys.stdout)
     lines: list[str] = []  # all of it, or nothing where the database can't be read
 
@@ -59,8 +59,8 @@ def _put(cli: Session, scheduler: Scheduler) -> None:
         shown = paint(text, style, is_on=is_colored)
         lines.append(f"{paint(f'{label:<13}', 'dim', is_on=is_colored)}{shown}")
 
-    line("database", f"{scheduler.path}, {size_words(_size_bytes(scheduler.path))}")
-    states = scheduler.engines()
+    line("database", f"{client.path}, {size_words(_size_bytes(client.path))}")
+    states = client.engines()
     alive = [state for state in states if state.is_alive and state.info.queues]
     if not alive:
         has_ending = any(state.is_alive for state in states)
@@ -70,7 +70,7 @@ def _put(cli: Session, scheduler: Scheduler) -> None:
         since = f"since {near_time(state.info.started_at, zone=zone, now=now)}"
         text, style = _engine_words(cli, state, since=since)
         line("engines" if alive and number == 0 else "", text, style)
-    for twin in scheduler.twins():
+    for twin in client.twins():
         where = twin.path or "which is not seen here"
         line(
             "copies",
@@ -78,7 +78,7 @@ def _put(cli: Session, scheduler: Scheduler) -> None:
             f" see {cli.command('doctor')}",
             "red",
         )
-    clock = scheduler.clock_state()
+    clock = client.clock_state()
     if not clock.is_trusted:
         known = near_time(from_ms(clock.mark_ms), zone=zone, now=now)
         line(
@@ -87,27 +87,27 @@ def _put(cli: Session, scheduler: Scheduler) -> None:
             f" see {cli.command('doctor')}",
             "red",
         )
-    count, broken = scheduler.count_schedules()
+    count, broken = client.count_schedules()
     more = f", {broken} broken: see {cli.command('doctor')}" if broken else ""
     line("schedules", count_words(count, "schedule") + more, "red" if broken else None)
-    counts = scheduler.active_counts()
+    counts = client.active_counts()
     running, queued = counts.get(Status.RUNNING, 0), counts.get(Status.QUEUED, 0)
     line("runs", f"{running} running, {queued} queued", "cyan" if running else None)
-    for execution in _running(scheduler):
+    for execution in _running(client):
         start = near_time(execution.started_at or execution.plan_at, zone=zone, now=now)
-        left = _left_words(scheduler, execution, states)
+        left = _left_words(client, execution, states)
         line("", f"{execution.schedule}, run {execution.id}, since {start}{left}")
-    for execution in scheduler.waiting_runs(limit=_MOST_RUNS):
+    for execution in client.waiting_runs(limit=_MOST_RUNS):
         words = note_words(execution, zone=zone, now=now)
         line("", f"{execution.schedule}, run {execution.id}, {words}")
-    fire = _next_fire(scheduler)
+    fire = _next_fire(client)
     coming = "nothing to come"
     if fire is not None:
         time = near_time(fire.due_at, zone=zone, now=now)
         word = "overdue since" if is_overdue(fire.due_at, now) else "at"
         coming = f"{fire.schedule} {word} {time}, {distance(fire.due_at, now)}"
     line("next", coming)
-    failure = _last_failure(scheduler)
+    failure = _last_failure(client)
     if failure is not None:
         when = distance(failure.finished_at or failure.plan_at, now)
         more = f": {failure.error_msg}" if failure.error_msg else ""
@@ -139,13 +139,13 @@ def _engine_words(cli: Session, state: EngineState, *, since: str) -> tuple[str,
     return f"pid {info.pid}, version {info.version}, {since}{more}", "green"
 
 
-def _left_words(scheduler: Scheduler, execution: Execution, states: list[EngineState]) -> str:
+def _left_words(client: Client, execution: Execution, states: list[EngineState]) -> str:
     """What is to be said of a run whose engine does not look after it now."""
     if any(state.is_stalled and state.info.id == execution.engine_id for state in states):
         return "; its engine is stalled"
     if any(state.is_alive for state in states):
         return ""
-    if scheduler.is_supervised(execution):
+    if client.is_supervised(execution):
         return "; its engine has gone, and the next one adopts it"
     return (
         "; its engine and supervisor have gone:"
@@ -153,29 +153,29 @@ def _left_words(scheduler: Scheduler, execution: Execution, states: list[EngineS
     )
 
 
-def _object(scheduler: Scheduler) -> dict[str, Any]:
+def _object(client: Client) -> dict[str, Any]:
     from edgecron.cli.objects import execution_object, fire_object
     from edgecron.model import Status
 
-    counts = scheduler.active_counts()
-    fire, failure = _next_fire(scheduler), _last_failure(scheduler)
-    count, broken = scheduler.count_schedules()
+    counts = client.active_counts()
+    fire, failure = _next_fire(client), _last_failure(client)
+    count, broken = client.count_schedules()
     return {
-        "database": str(scheduler.path),
+        "database": str(client.path),
         "exists": True,
-        "size_bytes": _size_bytes(scheduler.path),
-        "engines": [_engine_object(state) for state in scheduler.engines()],
+        "size_bytes": _size_bytes(client.path),
+        "engines": [_engine_object(state) for state in client.engines()],
         "copies": [
             {"pid": twin.pid, "database": None if twin.path is None else str(twin.path)}
-            for twin in scheduler.twins()
+            for twin in client.twins()
         ],
-        "clock_trusted": scheduler.clock_state().is_trusted,
+        "clock_trusted": client.clock_state().is_trusted,
         "schedules": count,
         "broken": broken,
         "running": counts.get(Status.RUNNING, 0),
         "queued": counts.get(Status.QUEUED, 0),
-        "runs": [execution_object(execution) for execution in _running(scheduler)],
-        "waiting": [execution_object(run) for run in scheduler.waiting_runs(limit=_MOST_RUNS)],
+        "runs": [execution_object(execution) for execution in _running(client)],
+        "waiting": [execution_object(run) for run in client.waiting_runs(limit=_MOST_RUNS)],
         "next": None if fire is None else fire_object(fire),
         "last_failure": None if failure is None else execution_object(failure),
     }
@@ -214,20 +214,20 @@ def _engine_object(state: EngineState) -> dict[str, Any]:
     }
 
 
-def _running(scheduler: Scheduler) -> list[Execution]:
+def _running(client: Client) -> list[Execution]:
     from edgecron.model import Status
 
-    return scheduler.history(statuses=(Status.RUNNING,), limit=_MOST_RUNS)
+    return client.history(statuses=(Status.RUNNING,), limit=_MOST_RUNS)
 
 
-def _next_fire(scheduler: Scheduler) -> UpcomingFire | None:
-    return next(iter(scheduler.next_fires()), None)
+def _next_fire(client: Client) -> UpcomingFire | None:
+    return next(iter(client.next_fires()), None)
 
 
-def _last_failure(scheduler: Scheduler) -> Execution | None:
+def _last_failure(client: Client) -> Execution | None:
     from edgecron.model import Status
 
-    found = scheduler.history(statuses=(Status.FAILED, Status.INTERRUPTED), limit=1)
+    found = client.history(statuses=(Status.FAILED, Status.INTERRUPTED), limit=1)
     return found[0] if found else None
 
 

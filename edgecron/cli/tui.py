@@ -126,7 +126,7 @@ def _while_somebody_looks(dashboard: Dashboard) -> Iterator[None]:
 def _dashboard(
     cli: Session, *, starts_engine: bool, is_colored: bool, is_elsewhere: bool
 ) -> Dashboard:
-    from edgecron.api import Scheduler
+    from edgecron.api import Client
     from edgecron.clock import SystemClock
     from edgecron.tui.app import Dashboard
     from edgecron.tui.enginekey import EngineCall
@@ -141,7 +141,7 @@ def _dashboard(
 
     config, path = cli.config(), cli.database_path()
     return Dashboard(
-        lambda: Scheduler(path, must_exist=True, busy_wait_s=_READ_WAIT_S),
+        lambda: Client(path, must_exist=True, busy_wait_s=_READ_WAIT_S),
         clock=SystemClock(),
         zone=cli.zone(),
         theme=theme_of(config, os.environ, is_colored=is_colored),
@@ -150,9 +150,7 @@ def _dashboard(
         defaults=defaults,
         is_colored=is_colored,
         driver_class=None if is_elsewhere else TerminalDriver,
-        writing=lambda must_exist: Scheduler(
-            path, must_exist=must_exist, busy_wait_s=_WRITE_WAIT_S
-        ),
+        writing=lambda must_exist: Client(path, must_exist=must_exist, busy_wait_s=_WRITE_WAIT_S),
         engine_call=EngineCall(path, cli.config_path),
         starts_engine=starts_engine,
     )

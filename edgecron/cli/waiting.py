@@ -50,7 +50,7 @@ class Waiter:
             self._checks, self._said_waits_for = 0, None
             ended = self._follow(execution.id)
             self._end_line()
-            following = self._cli.scheduler().next_attempt(ended)
+            following = self._cli.client().next_attempt(ended)
             if following is None:
                 return ended
             words = end_words(self._cli, ended, zone=self._cli.zone())
@@ -61,13 +61,13 @@ class Waiter:
         """Stop waiting for fires: what nobody is there to run is withdrawn, the rest goes on."""
         from edgecron.model import ACTIVE, Status
 
-        scheduler = self._cli.scheduler()
+        client = self._cli.client()
         for execution in executions:
-            last = scheduler.execution(execution.id)
-            while (following := scheduler.next_attempt(last)) is not None:
+            last = client.execution(execution.id)
+            while (following := client.next_attempt(last)) is not None:
                 last = following
-            if last.status is Status.QUEUED and not scheduler.has_engine(self._queue):
-                scheduler.cancel(last.id)
+            if last.status is Status.QUEUED and not client.has_engine(self._queue):
+                client.cancel(last.id)
                 self._cli.say(f"edgecron: run {last.id} was withdrawn")
             elif last.status in ACTIVE:
                 end = self._cli.command(f"cancel {last.id}")
@@ -87,11 +87,11 @@ class Waiter:
         """Follow it to its end; None where it is due and nobody is there to run it."""
         from edgecron.model import ACTIVE, Status
 
-        scheduler = self._cli.scheduler()
+        client = self._cli.client()
         was_due = False
-        with scheduler.follower(execution_id) as follower:
+        with client.follower(execution_id) as follower:
             while True:
-                execution = scheduler.execution(execution_id)
+                execution = client.execution(execution_id)
                 if execution.status not in ACTIVE:
                     self._put(follower.read_stored())
                     return execution
@@ -99,14 +99,14 @@ class Waiter:
                 if execution.status is Status.RUNNING:
                     self._check_running(execution, follower)
                 else:
-                    is_due = execution.due_at <= scheduler.now()
+                    is_due = execution.due_at <= client.now()
                     is_time = follower.is_due_for_check or (is_due and not was_due)
                     was_due = is_due
-                    if is_time and is_due and not scheduler.has_engine(self._queue):
+                    if is_time and is_due and not client.has_engine(self._queue):
                         return None
                     if follower.is_due_for_check:
                         self._check_queued(execution)
-                follower.wait(until_s=(execution.due_at - scheduler.now()).total_seconds())
+                follower.wait(until_s=(execution.due_at - client.now()).total_seconds())
 
     def _check_running(self, execution: Execution, follower: Follower) -> None:
         """Write its end where nobody else does; say once who does not look after it."""
@@ -116,8 +116,8 @@ class Waiter:
         if follower.is_due_for_check:
             # Its end may be on record with no engine there to take it over.
             with suppress(DatabaseBusy):  # Somebody writes for long: then with the next check.
-                self._cli.scheduler().take_over()
-            if self._cli.scheduler().execution(execution.id).status is not Status.RUNNING:
+                self._cli.client().take_over()
+            if self._cli.client().execution(execution.id).status is not Status.RUNNING:
                 return
         if follower.is_due_for_check or follower.is_silent:
             words = self._abandoned_words(execution)
@@ -127,7 +127,7 @@ class Waiter:
 
     def _abandoned_words(self, execution: Execution) -> str | None:
         """Who does not look after a running run, and what it waits for; None where all is well."""
-        states = [state for state in self._cli.scheduler().engines() if state.is_alive]
+        states = [state for state in self._cli.client().engines() if state.is_alive]
         has_own = any(state.info.id == execution.engine_id for state in states)
         if not has_own and not any(state.is_working and state.info.queues for state in states):
             return "its engine has gone, and it goes on without one; waiting for its end"
@@ -148,19 +148,19 @@ class Waiter:
             return self._drive_new_host(execution_id)
         except EdgecronError:
             with suppress(EdgecronError):  # The first error is the one to tell.
-                if self._cli.scheduler().execution(execution_id).status is Status.QUEUED:
-                    self._cli.scheduler().cancel(execution_id)
+                if self._cli.client().execution(execution_id).status is Status.QUEUED:
+                    self._cli.client().cancel(execution_id)
             raise
 
     def _drive_new_host(self, execution_id: int) -> Execution | None:
         from edgecron.cli.daemon import open_host, run_limits
 
-        path, limits = self._cli.scheduler().path, run_limits(self._cli)
+        path, limits = self._cli.client().path, run_limits(self._cli)
         # The supervisor is forked next, and must not inherit an open database.
         self._cli.close()
         host = open_host(path, report=lambda event: None, only=execution_id, **limits)
         try:
-            with self._cli.scheduler().follower(execution_id) as follower:
+            with self._cli.client().follower(execution_id) as follower:
                 try:
                     return self._drive(host, follower)
                 except KeyboardInterrupt:
@@ -174,13 +174,13 @@ class Waiter:
         """Step until the run has ended; None where another engine has taken it."""
         from edgecron.model import ACTIVE, Status
 
-        scheduler = self._cli.scheduler()
+        client = self._cli.client()
         must_step = True
         is_running = False
         while True:
             if must_step:
                 self._step(host, may_wait=is_running)
-            execution = scheduler.execution(follower.execution_id)
+            execution = client.execution(follower.execution_id)
             is_running = execution.status is Status.RUNNING
             if is_running and execution.engine_id != host.engine.engine_id:
                 return None
@@ -215,7 +215,7 @@ class Waiter:
             " Ctrl-C again leaves it to its supervisor"
         )
         try:
-            self._cli.scheduler().cancel(follower.execution_id)
+            self._cli.client().cancel(follower.execution_id)
         except EdgecronError:  # It has ended just now, or nothing can be written.
             host.engine.stop_runs()
         self._drive(host, follower)
@@ -227,7 +227,7 @@ class Waiter:
             return
         from edgecron.words.prospects import find_active
 
-        found = find_active(self._cli.scheduler(), execution)
+        found = find_active(self._cli.client(), execution)
         if found is None or found.waits_for is self._said_waits_for:
             return
         self._said_waits_for = found.waits_for
@@ -240,7 +240,7 @@ def refuse_absent_program(cli: Session, queue: str) -> None:
     from edgecron.errors import NotSupported
     from edgecron.model import COMMAND_QUEUE
 
-    if queue != COMMAND_QUEUE and not cli.scheduler().has_engine(queue):
+    if queue != COMMAND_QUEUE and not cli.client().has_engine(queue):
         raise NotSupported(
             f"it is run by the program of queue {queue!r}, which is not at work",
             hint="start that program, or leave out --wait: then it is run when that starts",

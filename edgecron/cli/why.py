@@ -21,7 +21,7 @@ from edgecron.cli.session import Session
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from edgecron.api import Scheduler
+    from edgecron.api import Client
     from edgecron.explaining import Explanation
     from edgecron.model import Execution
 
@@ -35,16 +35,16 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def run(cli: Session, args: Namespace) -> int:
-    scheduler = cli.scheduler(must_exist=True)
-    _refuse_removed(cli, scheduler, args.name)
+    client = cli.client(must_exist=True)
+    _refuse_removed(cli, client, args.name)
     # What ended while no engine was alive must not look like a run that goes on.
-    scheduler.take_over()
+    client.take_over()
     if args.time is None:
-        return _why_now(cli, scheduler, args.name)
+        return _why_now(cli, client, args.name)
     if args.time.isascii() and args.time.isdigit():
-        return _why_run(cli, scheduler, args)
-    found = scheduler.explain(args.name, _read_time(cli, args.time, now=scheduler.now()))
-    _put(cli, scheduler, found, _sentences(cli, scheduler, found))
+        return _why_run(cli, client, args)
+    found = client.explain(args.name, _read_time(cli, args.time, now=client.now()))
+    _put(cli, client, found, _sentences(cli, client, found))
     return 0
 
 
@@ -70,14 +70,14 @@ def _read_time(cli: Session, text: str, *, now: datetime) -> datetime:
         raise InvalidTime(shown, hint=error.hint) from None
 
 
-def _why_now(cli: Session, scheduler: Scheduler, name: str) -> int:
+def _why_now(cli: Session, client: Client, name: str) -> int:
     from edgecron.cli.objects import execution_object, outlook_object
     from edgecron.words.prospects import prospect_sentences
     from edgecron.words.reasons import run_sentence
 
-    now, zone = scheduler.now(), cli.zone()
-    outlook = scheduler.outlook(name, upcoming=1)
-    last = scheduler.history(name, limit=1)
+    now, zone = client.now(), cli.zone()
+    outlook = client.outlook(name, upcoming=1)
+    last = client.history(name, limit=1)
     sentences = [run_sentence(run, zone=zone, now=now) for run in last]
     if not last:
         sentences = ["It has not run yet, and nothing of it was left out."]
@@ -100,20 +100,20 @@ def _why_now(cli: Session, scheduler: Scheduler, name: str) -> int:
     return 0
 
 
-def _why_run(cli: Session, scheduler: Scheduler, args: Namespace) -> int:
+def _why_run(cli: Session, client: Client, args: Namespace) -> int:
     from edgecron.cli.objects import execution_object
     from edgecron.cli.options import read_count
     from edgecron.errors import NotFound
     from edgecron.words.reasons import run_sentence
 
     run_id = read_count(args.time, what="RUN", most=_MOST_ID)
-    run = scheduler.execution(run_id)
+    run = client.execution(run_id)
     if run.schedule != args.name:
         raise NotFound(
             f"run {run_id} is one of schedule {run.schedule!r}",
             hint=f"edgecron why {run.schedule} {run_id}",
         )
-    sentence = run_sentence(run, zone=cli.zone(), now=scheduler.now())
+    sentence = run_sentence(run, zone=cli.zone(), now=client.now())
     if cli.is_json:
         cli.put_json(
             [
@@ -132,7 +132,7 @@ def _why_run(cli: Session, scheduler: Scheduler, args: Namespace) -> int:
     return 0
 
 
-def _put(cli: Session, scheduler: Scheduler, found: Explanation, sentences: list[str]) -> None:
+def _put(cli: Session, client: Client, found: Explanation, sentences: list[str]) -> None:
     if not cli.is_json:
         _put_sentences(cli, sentences)
         return
@@ -161,11 +161,11 @@ def _put_sentences(cli: Session, sentences: list[str]) -> None:
         cli.put(wrapped(sentence))
 
 
-def _sentences(cli: Session, scheduler: Scheduler, found: Explanation) -> list[str]:
+def _sentences(cli: Session, client: Client, found: Explanation) -> list[str]:
     from edgecron.explaining import Verdict
     from edgecron.words.reasons import MOST_RUNS, run_sentence, verdict_sentences
 
-    now, zone = scheduler.now(), cli.zone()
+    now, zone = client.now(), cli.zone()
     if found.verdict is Verdict.RECORDED:
         shown: tuple[Execution, ...] = found.runs[-MOST_RUNS:]
         lines = [run_sentence(run, zone=zone, now=now) for run in shown]
@@ -175,10 +175,10 @@ def _sentences(cli: Session, scheduler: Scheduler, found: Explanation) -> list[s
             lines.insert(0, f"Of {len(found.runs)} runs these are the last; see {history}.")
         return lines
     lines = verdict_sentences(cli, found, zone=zone, now=now)
-    return lines + _change_notes(scheduler, found)
+    return lines + _change_notes(client, found)
 
 
-def _change_notes(scheduler: Scheduler, found: Explanation) -> list[str]:
+def _change_notes(client: Client, found: Explanation) -> list[str]:
     """What a clock change within a day of it does to such a time."""
     from datetime import timedelta
 
@@ -188,17 +188,17 @@ def _change_notes(scheduler: Scheduler, found: Explanation) -> list[str]:
     day = timedelta(days=1)
     since, until = to_ms(found.at - day), to_ms(found.at + day)
     notes: dict[str, None] = {}
-    for trigger in scheduler.triggers_at(found.schedule.name, found.at):
+    for trigger in client.triggers_at(found.schedule.name, found.at):
         for change in clock_change_notes(trigger, since, until):
             notes[f"On {change.date} {change.text}."] = None
     return list(notes)
 
 
-def _refuse_removed(cli: Session, scheduler: Scheduler, name: str) -> None:
+def _refuse_removed(cli: Session, client: Client, name: str) -> None:
     from edgecron.errors import NotFound
     from edgecron.words.times import local_time
 
-    removed_at: datetime | None = scheduler.removed_at(name)
+    removed_at: datetime | None = client.removed_at(name)
     if removed_at is not None:
         when = local_time(removed_at, zone=cli.zone())
         raise NotFound(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime, tzinfo
 from typing import TYPE_CHECKING
 
-from edgecron.api import Scheduler
+from edgecron.api import Client
 from edgecron.errors import InvalidInput, NotFound
 from edgecron.safetext import clean
 from edgecron.tui.tables import Span
@@ -16,18 +16,18 @@ if TYPE_CHECKING:
     from edgecron.model import Execution
 
 
-def schedule_spans(scheduler: Scheduler, name: str) -> tuple[Span, ...]:
+def schedule_spans(client: Client, name: str) -> tuple[Span, ...]:
     """When a schedule runs, and what; nothing of one that has gone meanwhile."""
     from edgecron.triggers import describe
 
     try:
-        schedule = scheduler.schedule(name)
+        schedule = client.schedule(name)
     except NotFound:
         return ()
     if schedule.trigger_error is not None:
         return ((f"broken: {clean(schedule.trigger_error)}", "bad"),)
     try:
-        words = ", and ".join(describe(trigger) for trigger in scheduler.triggers(schedule))
+        words = ", and ".join(describe(trigger) for trigger in client.triggers(schedule))
     except InvalidInput as error:
         return ((clean(error.message), "bad"),)
     return (

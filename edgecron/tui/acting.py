@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, ClassVar, NamedTuple, TypeVar
 from textual.binding import BindingType
 from textual.screen import ScreenResultType
 
-from edgecron.api import Scheduler
+from edgecron.api import Client
 from edgecron.errors import EdgecronError, NotFound
 from edgecron.tui.bindings import bindings
 from edgecron.tui.chosen import Chosen, Progress, Report
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from edgecron.tui.telling import Telling
 
 T = TypeVar("T")
-Deed = Callable[[Scheduler, Progress], Report]
+Deed = Callable[[Client, Progress], Report]
 
 _MANY = 20  # from so many on it is told how far it is
 _STEPS = 100
@@ -80,8 +80,8 @@ class ActingScreen(AskingScreen[ScreenResultType]):
 
         zone = self.app.zone
 
-        def let_go(scheduler: Scheduler, chosen: Chosen, progress: Progress) -> Report:
-            return deeds.resume(scheduler, chosen, progress, zone=zone)
+        def let_go(client: Client, chosen: Chosen, progress: Progress) -> Report:
+            return deeds.resume(client, chosen, progress, zone=zone)
 
         self._carry_out_chosen(_RESUME, let_go)
 
@@ -94,8 +94,8 @@ class ActingScreen(AskingScreen[ScreenResultType]):
             def hold(until: asking.Until) -> None:
                 self._carry_out(
                     _PAUSE,
-                    lambda scheduler, progress: deeds.pause(
-                        scheduler, Chosen(names), progress, until=until.at, zone=zone
+                    lambda client, progress: deeds.pause(
+                        client, Chosen(names), progress, until=until.at, zone=zone
                     ),
                 )
 
@@ -108,16 +108,16 @@ class ActingScreen(AskingScreen[ScreenResultType]):
 
         zone, now = self.app.zone, self.app.now
 
-        def read(scheduler: Scheduler, chosen: Chosen) -> asking.Coming:
-            return asking.read_coming(scheduler, chosen, zone=zone)
+        def read(client: Client, chosen: Chosen) -> asking.Coming:
+            return asking.read_coming(client, chosen, zone=zone)
 
         def ask(coming: asking.Coming) -> None:
             def move(at: datetime) -> None:
                 chosen = Chosen(coming.names)
                 self._carry_out(
                     _RESCHEDULE,
-                    lambda scheduler, progress: deeds.reschedule(
-                        scheduler, chosen, progress, at=at, zone=zone
+                    lambda client, progress: deeds.reschedule(
+                        client, chosen, progress, at=at, zone=zone
                     ),
                 )
 
@@ -135,7 +135,7 @@ class ActingScreen(AskingScreen[ScreenResultType]):
             def end(_: bool = True) -> None:
                 ids = [run.id for run in runs]
                 self._carry_out(
-                    _CANCEL, lambda scheduler, progress: deeds.cancel(scheduler, ids, progress)
+                    _CANCEL, lambda client, progress: deeds.cancel(client, ids, progress)
                 )
 
             if not runs:
@@ -160,7 +160,7 @@ class ActingScreen(AskingScreen[ScreenResultType]):
             def remove(_: bool) -> None:
                 self._carry_out(
                     _DELETE,
-                    lambda scheduler, progress: deeds.remove(scheduler, removal.names, progress),
+                    lambda client, progress: deeds.remove(client, removal.names, progress),
                 )
 
             self._put(asking.removal_dialog(removal), remove)
@@ -176,16 +176,14 @@ class ActingScreen(AskingScreen[ScreenResultType]):
             def plan(span: asking.Span, told: Told[asking.Span]) -> None:
                 self.app.ask(
                     "backfill plan",
-                    lambda scheduler: asking.check_backfill(scheduler, gap.names, span, zone=zone),
+                    lambda client: asking.check_backfill(client, gap.names, span, zone=zone),
                     told,
                 )
 
             def fill(span: asking.Span) -> None:
                 self._carry_out(
                     _BACKFILL,
-                    lambda scheduler, progress: deeds.backfill(
-                        scheduler, gap.names, progress, span=span
-                    ),
+                    lambda client, progress: deeds.backfill(client, gap.names, progress, span=span),
                 )
 
             self._put(asking.backfill_dialog(gap, zone=zone, now=now, plan=plan), fill)
@@ -203,7 +201,7 @@ class ActingScreen(AskingScreen[ScreenResultType]):
     def _read(
         self,
         naming: Naming,
-        question: Callable[[Scheduler, Chosen], T],
+        question: Callable[[Client, Chosen], T],
         then: Callable[[T], None],
     ) -> None:
         """Look at what is chosen, and go on where this screen is still in front."""
@@ -211,9 +209,9 @@ class ActingScreen(AskingScreen[ScreenResultType]):
         if chosen is None:
             return
 
-        def look(scheduler: Scheduler) -> tuple[T] | EdgecronError:
+        def look(client: Client) -> tuple[T] | EdgecronError:
             try:
-                return (question(scheduler, chosen),)
+                return (question(client, chosen),)
             except NotFound as error:
                 return error  # It has gone meanwhile; the others are told in the banner.
 
@@ -235,11 +233,11 @@ class ActingScreen(AskingScreen[ScreenResultType]):
         self.app.push_screen(dialog, answered)
 
     def _carry_out_chosen(
-        self, naming: Naming, deed: Callable[[Scheduler, Chosen, Progress], Report]
+        self, naming: Naming, deed: Callable[[Client, Chosen, Progress], Report]
     ) -> None:
         chosen = self._choose(naming)
         if chosen is not None:
-            self._carry_out(naming, lambda scheduler, progress: deed(scheduler, chosen, progress))
+            self._carry_out(naming, lambda client, progress: deed(client, chosen, progress))
 
     def _carry_out(self, naming: Naming, deed: Deed) -> None:
         """Do it beside all else, tell how far it is, and what became of it."""
@@ -267,7 +265,7 @@ class ActingScreen(AskingScreen[ScreenResultType]):
 
         # Each is done, whatever is asked for after it.
         topic = f"act {next(_numbers)}"
-        app.do(topic, lambda scheduler: deed(scheduler, progress), done=done, refused=refused)
+        app.do(topic, lambda client: deed(client, progress), done=done, refused=refused)
 
 
 def report_words(report: Report, naming: Naming, *, engine_key: str) -> str:

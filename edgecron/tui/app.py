@@ -13,7 +13,7 @@ from textual.color import Color
 from textual.driver import Driver
 from textual.geometry import Size
 
-from edgecron.api import Scheduler
+from edgecron.api import Client
 from edgecron.clock import Clock
 from edgecron.tui.bindings import bindings, keymap
 from edgecron.tui.enginekey import EngineCall, EngineRunning
@@ -37,7 +37,7 @@ _TERMINAL_COLORS = {
 class Dashboard(EngineRunning):
     """The dashboard of one database.
 
-    `opened` makes a Scheduler of it, on whichever thread asks; `keys` are those of the actions,
+    `opened` makes a Client of it, on whichever thread asks; `keys` are those of the actions,
     in Textual's names. `engine_call` is what an engine is run for from here; `starts_engine`: it
     is run at once. `defaults` are what a new schedule has unless it says otherwise, asked for on a
     desk's thread.
@@ -54,7 +54,7 @@ class Dashboard(EngineRunning):
 
     def __init__(
         self,
-        opened: Callable[[], Scheduler],
+        opened: Callable[[], Client],
         *,
         clock: Clock,
         zone: tzinfo,
@@ -63,7 +63,7 @@ class Dashboard(EngineRunning):
         labels: Mapping[str, tuple[str, ...]] = DEFAULT_LABELS,
         is_colored: bool = True,
         driver_class: type[Driver] | None = None,
-        writing: Callable[[bool], Scheduler] | None = None,
+        writing: Callable[[bool], Client] | None = None,
         engine_call: EngineCall | None = None,
         starts_engine: bool = False,
         defaults: Callable[[], Mapping[str, object]] = dict,
@@ -110,7 +110,7 @@ class Dashboard(EngineRunning):
         self.open_desks()
         self.ask(
             "first schedules",
-            lambda scheduler: scheduler.first_schedule_lines(FIRST_LINES),
+            lambda client: client.first_schedule_lines(FIRST_LINES),
             self._home.take_first,
         )
 
@@ -155,7 +155,7 @@ class Dashboard(EngineRunning):
         from edgecron.tui.palette import Item, Palette, find_names
 
         def find(text: str, told: Callable[[list[str]], None]) -> None:
-            self.ask("palette", lambda scheduler: find_names(scheduler, text), told)
+            self.ask("palette", lambda client: find_names(client, text), told)
 
         def chosen(item: Item | None) -> None:
             if item is None:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from datetime import datetime, tzinfo
 from typing import NamedTuple
 
-from edgecron.api import Scheduler
+from edgecron.api import Client
 from edgecron.documents.values import read_time
 from edgecron.errors import InvalidInput
 from edgecron.model import Execution, Status
@@ -70,61 +70,61 @@ def called(names: Sequence[str]) -> str:
 # Reading.
 
 
-def read_coming(scheduler: Scheduler, chosen: Chosen, *, zone: tzinfo) -> Coming:
+def read_coming(client: Client, chosen: Chosen, *, zone: tzinfo) -> Coming:
     """What is to be moved."""
-    names = names_of(scheduler, chosen)
+    names = names_of(client, chosen)
     if len(names) != 1:
         return Coming(names, "")
-    schedule = scheduler.schedule(names[0])
-    return Coming(names, next_sentence(schedule, zone=zone, now=scheduler.now()))
+    schedule = client.schedule(names[0])
+    return Coming(names, next_sentence(schedule, zone=zone, now=client.now()))
 
 
-def read_removal(scheduler: Scheduler, chosen: Chosen) -> Removal:
+def read_removal(client: Client, chosen: Chosen) -> Removal:
     """What is to be removed."""
-    names = names_of(scheduler, chosen)
+    names = names_of(client, chosen)
     if len(names) > _MOST_LOOKED_AT:
         return Removal(names, None)
-    dependents = {other for name in names for other in scheduler.find_dependents(name)}
+    dependents = {other for name in names for other in client.find_dependents(name)}
     return Removal(
         names,
-        active_runs_of(scheduler, Chosen(names=names)),
+        active_runs_of(client, Chosen(names=names)),
         tuple(sorted(dependents.difference(names))),
     )
 
 
-def read_ending(scheduler: Scheduler, chosen: Chosen) -> Ending:
+def read_ending(client: Client, chosen: Chosen) -> Ending:
     """What is to be ended."""
-    active = active_runs_of(scheduler, chosen)
+    active = active_runs_of(client, chosen)
     if active:
         return Ending(active, "")
     if len(chosen.run_ids) == 1:
-        run = scheduler.execution(chosen.run_ids[0])
+        run = client.execution(chosen.run_ids[0])
         return Ending((), f"run {run.id} of {run.schedule} has ended already: {status_words(run)}")
     if chosen.run_ids:
         return Ending((), f"all {len(chosen.run_ids):,} runs have ended already")
-    return Ending((), f"nothing of {called(names_of(scheduler, chosen))} is queued or runs")
+    return Ending((), f"nothing of {called(names_of(client, chosen))} is queued or runs")
 
 
-def read_gap(scheduler: Scheduler, chosen: Chosen) -> Gap:
+def read_gap(client: Client, chosen: Chosen) -> Gap:
     """What is to be backfilled."""
     missed = [
         (run.missed_from_at or run.plan_at, run.missed_to_at or run.plan_at)
-        for run in (scheduler.execution(id_) for id_ in chosen.run_ids)
+        for run in (client.execution(id_) for id_ in chosen.run_ids)
     ]
     span = (min(first for first, _ in missed), max(last for _, last in missed)) if missed else None
-    return Gap(names_of(scheduler, chosen), span)
+    return Gap(names_of(client, chosen), span)
 
 
 def check_backfill(
-    scheduler: Scheduler, names: Sequence[str], span: Span, *, zone: tzinfo
+    client: Client, names: Sequence[str], span: Span, *, zone: tzinfo
 ) -> Checked[Span]:
     """How many runs a backfill would queue, and what it would leave out."""
     try:
-        plans = [scheduler.plan_backfill(name, *span) for name in names]
+        plans = [client.plan_backfill(name, *span) for name in names]
     except InvalidInput as error:
         return Checked(error_words(error))
     count = sum(len(plan.wanted) for plan in plans)
-    lines = left_lines(Front(scheduler), plans[0], zone=zone) if len(plans) == 1 else []
+    lines = left_lines(Front(client), plans[0], zone=zone) if len(plans) == 1 else []
     left = "".join(f"; {line}" for line in lines)
     if not count:
         return Checked(f"nothing to backfill of {called(names)}{left}")

@@ -50,7 +50,7 @@ class CloserLine(SpanLine):
             if about is self._about:
                 self._show(spans)
 
-        self._asking.ask("about", lambda scheduler: schedule_spans(scheduler, name), told)
+        self._asking.ask("about", lambda client: schedule_spans(client, name), told)
 
     def _show(self, spans: Sequence[Span]) -> None:
         self.show([(" ", ""), *spans])

@@ -1,4 +1,4 @@
-"""What actions do to a database: functions of a Scheduler, for one schedule or run or for many.
+"""What actions do to a database: functions of a Client, for one schedule or run or for many.
 
 Nothing here knows of screens. What goes wrong with one of many keeps none of the others from it.
 """
@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime, tzinfo
 from typing import TypeVar
 
-from edgecron.api import Scheduler
+from edgecron.api import Client
 from edgecron.errors import (
     Conflict,
     DatabaseUnusable,
@@ -38,56 +38,56 @@ _MOST_ACTIVE = 1000
 _MOST_ERRORS = 3  # that are told; of the others the number is
 
 
-def names_of(scheduler: Scheduler, chosen: Chosen) -> tuple[str, ...]:
+def names_of(client: Client, chosen: Chosen) -> tuple[str, ...]:
     """The names of the schedules that were chosen, or whose runs were."""
     names = list(chosen.names)
     if chosen.schedule_ids:
         wanted = frozenset(chosen.schedule_ids)
-        names += (name for id_, name in scheduler.names_of_all() if id_ in wanted)
+        names += (name for id_, name in client.names_of_all() if id_ in wanted)
     if chosen.run_ids:
-        names += (scheduler.execution(id_).schedule for id_ in chosen.run_ids)
+        names += (client.execution(id_).schedule for id_ in chosen.run_ids)
     return tuple(dict.fromkeys(names))
 
 
-def active_runs_of(scheduler: Scheduler, chosen: Chosen) -> tuple[Execution, ...]:
+def active_runs_of(client: Client, chosen: Chosen) -> tuple[Execution, ...]:
     """The runs that were chosen and have not ended, or those of the schedules."""
     if chosen.run_ids:
-        runs = [scheduler.execution(id_) for id_ in chosen.run_ids]
+        runs = [client.execution(id_) for id_ in chosen.run_ids]
     else:
         runs = [
             run
-            for name in names_of(scheduler, chosen)
-            for run in scheduler.history(name, statuses=tuple(ACTIVE), limit=_MOST_ACTIVE)
+            for name in names_of(client, chosen)
+            for run in client.history(name, statuses=tuple(ACTIVE), limit=_MOST_ACTIVE)
         ]
     return tuple(run for run in runs if run.status in ACTIVE)
 
 
-def run_now(scheduler: Scheduler, chosen: Chosen, progress: Progress) -> Report:
+def run_now(client: Client, chosen: Chosen, progress: Progress) -> Report:
     """Fire schedules now."""
     # What ended while no engine was alive must not look like a run that this one overlaps.
-    scheduler.take_over()
+    client.take_over()
     queues = set()
 
     def fire(name: str) -> str:
-        runs = scheduler.run_now(name)
+        runs = client.run_now(name)
         if any(run.status is Status.QUEUED for run in runs):
-            queues.add(scheduler.schedule(name).spec.queue)
+            queues.add(client.schedule(name).spec.queue)
         elif runs:
-            why = blocking_words(Front(scheduler), runs[0])
+            why = blocking_words(Front(client), runs[0])
             raise Conflict(fired_words(runs[0]), hint=why)
         return "; ".join(fired_words(run) for run in runs)
 
-    report = _each(names_of(scheduler, chosen), fire, progress)
-    return report._replace(idle_queues=_idle(scheduler, queues))
+    report = _each(names_of(client, chosen), fire, progress)
+    return report._replace(idle_queues=_idle(client, queues))
 
 
-def _idle(scheduler: Scheduler, queues: Iterable[str]) -> tuple[str, ...]:
+def _idle(client: Client, queues: Iterable[str]) -> tuple[str, ...]:
     """The queues that no engine at work looks at."""
-    return tuple(sorted(queue for queue in queues if not scheduler.has_engine(queue)))
+    return tuple(sorted(queue for queue in queues if not client.has_engine(queue)))
 
 
 def pause(
-    scheduler: Scheduler,
+    client: Client,
     chosen: Chosen,
     progress: Progress,
     *,
@@ -97,50 +97,50 @@ def pause(
     """Hold schedules, without end or until an instant."""
 
     def hold(name: str) -> str:
-        held = scheduler.pause(name, until=until)
-        return paused_words(held, until=until, zone=zone, now=scheduler.now())
+        held = client.pause(name, until=until)
+        return paused_words(held, until=until, zone=zone, now=client.now())
 
-    return _each(names_of(scheduler, chosen), hold, progress)
+    return _each(names_of(client, chosen), hold, progress)
 
 
-def resume(scheduler: Scheduler, chosen: Chosen, progress: Progress, *, zone: tzinfo) -> Report:
+def resume(client: Client, chosen: Chosen, progress: Progress, *, zone: tzinfo) -> Report:
     """Let schedules fire again; one that is not held is refused, and says so."""
 
     def let_go(name: str) -> str:
-        now = scheduler.now()
-        if not is_held(scheduler.schedule(name), now):
+        now = client.now()
+        if not is_held(client.schedule(name), now):
             raise Conflict(f"{name} is not paused")
-        return resumed_words(scheduler.resume(name), was_held=True, zone=zone, now=now)
+        return resumed_words(client.resume(name), was_held=True, zone=zone, now=now)
 
-    return _each(names_of(scheduler, chosen), let_go, progress)
+    return _each(names_of(client, chosen), let_go, progress)
 
 
 def reschedule(
-    scheduler: Scheduler, chosen: Chosen, progress: Progress, *, at: datetime, zone: tzinfo
+    client: Client, chosen: Chosen, progress: Progress, *, at: datetime, zone: tzinfo
 ) -> Report:
     """Move the next runs of schedules to an instant."""
 
     def move(name: str) -> str:
-        before = scheduler.schedule(name)
-        after = scheduler.reschedule(name, at)
-        return rescheduled_words(before, after, zone=zone, now=scheduler.now())
+        before = client.schedule(name)
+        after = client.reschedule(name, at)
+        return rescheduled_words(before, after, zone=zone, now=client.now())
 
-    return _each(names_of(scheduler, chosen), move, progress)
+    return _each(names_of(client, chosen), move, progress)
 
 
-def cancel(scheduler: Scheduler, run_ids: Sequence[int], progress: Progress) -> Report:
+def cancel(client: Client, run_ids: Sequence[int], progress: Progress) -> Report:
     """End runs, or withdraw those that wait."""
-    return _each(run_ids, lambda id_: cancelled_words(scheduler.cancel(id_)), progress)
+    return _each(run_ids, lambda id_: cancelled_words(client.cancel(id_)), progress)
 
 
-def remove(scheduler: Scheduler, names: Sequence[str], progress: Progress) -> Report:
+def remove(client: Client, names: Sequence[str], progress: Progress) -> Report:
     """Remove schedules, those that can't be read too."""
 
     def take_away(name: str) -> str:
         try:
-            scheduler.remove(name)
+            client.remove(name)
         except Unreadable as error:
-            if not scheduler.remove_unreadable(name):
+            if not client.remove_unreadable(name):
                 raise
             return f"removed {name} unread: {error.message}"
         return f"removed {name}; its history stays"
@@ -149,7 +149,7 @@ def remove(scheduler: Scheduler, names: Sequence[str], progress: Progress) -> Re
 
 
 def backfill(
-    scheduler: Scheduler,
+    client: Client,
     names: Sequence[str],
     progress: Progress,
     *,
@@ -162,18 +162,18 @@ def backfill(
 
     def fill(name: str) -> str:
         nonlocal count
-        ids = scheduler.backfill(name, first, last)
+        ids = client.backfill(name, first, last)
         if not ids:
             raise Conflict(f"nothing to backfill of {name}")
         count += len(ids)
-        queues.add(scheduler.schedule(name).spec.queue)
+        queues.add(client.schedule(name).spec.queue)
         return queued_words(name, ids)
 
     report = _each(names, fill, progress)
     if report.done > 1:
         runs, schedules = count_words(count, "run"), count_words(report.done, "schedule")
         report = report._replace(said=f"queued {runs} of {schedules}", is_summed=True)
-    return report._replace(idle_queues=_idle(scheduler, queues))
+    return report._replace(idle_queues=_idle(client, queues))
 
 
 def _each(targets: Iterable[T], act: Callable[[T], str], progress: Progress) -> Report:

@@ -8,7 +8,7 @@ from contextlib import suppress
 from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
-from edgecron.api import Scheduler
+from edgecron.api import Client
 from edgecron.errors import DatabaseUnusable, EdgecronError, QueryInterrupted, Unreadable
 
 T = TypeVar("T")
@@ -22,7 +22,7 @@ _NUDGES = 250  # at the end of the thread, before it is left to itself
 
 
 class _Question(NamedTuple):
-    ask: Callable[[Scheduler], Any]
+    ask: Callable[[Client], Any]
     answer: Callable[[Any], None]
     refused: Callable[[EdgecronError], None]
 
@@ -34,13 +34,13 @@ class Desk:
     function on the screen's thread; `changed` is delivered when others have committed, and when
     the database is another one, or can be read again. `troubled` is delivered with what keeps the
     database from being used, when that changes: None, nothing does.
-    `opened` makes the Scheduler, on the desk's own thread. A defect of ours ends the thread, and
+    `opened` makes the Client, on the desk's own thread. A defect of ours ends the thread, and
     is raised on the screen's.
     """
 
     def __init__(
         self,
-        opened: Callable[[], Scheduler],
+        opened: Callable[[], Client],
         *,
         deliver: Deliver,
         name: str,
@@ -60,7 +60,7 @@ class Desk:
         self._questions: dict[str, _Question] = {}
         self._bell = threading.Condition()
         self._is_closed = False
-        self._scheduler: Scheduler | None = None
+        self._client: Client | None = None
         self._mark: int | None = None
         self._topic: str | None = None  # of what is being answered
         self._thread = threading.Thread(target=self._serve, name=name)
@@ -82,7 +82,7 @@ class Desk:
     def ask(
         self,
         topic: str,
-        question: Callable[[Scheduler], T],
+        question: Callable[[Client], T],
         *,
         answer: Callable[[T], None],
         refused: Callable[[EdgecronError], None],
@@ -96,8 +96,8 @@ class Desk:
         """End the answering of a question of this topic, as far as it can be ended: where it is,
         neither `answer` nor `refused` is called."""
         with self._bell:
-            if self._topic == topic and self._scheduler is not None:
-                self._scheduler.interrupt()
+            if self._topic == topic and self._client is not None:
+                self._client.interrupt()
 
     def close(self) -> None:
         """End the thread; a question that is being answered is broken off. Bounded."""
@@ -110,8 +110,8 @@ class Desk:
         for _ in range(_NUDGES):
             with self._bell:
                 # Again and again: one that comes between two statements ends nothing.
-                if self._scheduler is not None:
-                    self._scheduler.interrupt()
+                if self._client is not None:
+                    self._client.interrupt()
             self._thread.join(_NUDGE_S)
             if not self._thread.is_alive():
                 return
@@ -137,7 +137,7 @@ class Desk:
     def lock_waits(self) -> int:
         """How often another's lock was waited for: while it grows, it is."""
         with self._bell:
-            return 0 if self._scheduler is None else self._scheduler.lock_waits()
+            return 0 if self._client is None else self._client.lock_waits()
 
     def _next(self) -> _Question | None:
         """The next question; None when it is time to end."""
@@ -172,10 +172,10 @@ class Desk:
 
     def _look(self) -> None:
         """Notice that the database was changed by others, has become another one, or has gone."""
-        if self._scheduler is None:
+        if self._client is None:
             return
         try:
-            mark = self._scheduler.change_mark()
+            mark = self._client.change_mark()
         except EdgecronError:
             self._let_go()
             self._try_again()
@@ -204,23 +204,23 @@ class Desk:
             self._open()
             self._tell_changed()
 
-    def _open(self) -> Scheduler:
-        if self._scheduler is not None:
-            return self._scheduler
+    def _open(self) -> Client:
+        if self._client is not None:
+            return self._client
         try:
-            scheduler = self._opened()
-            mark = scheduler.change_mark()
+            client = self._opened()
+            mark = client.change_mark()
         except EdgecronError as error:
             self._is_shut = True
             self._failed_topic = None
             self._note(error)
             raise
         with self._bell:
-            self._scheduler, self._mark, self.was_open = scheduler, mark, True
+            self._client, self._mark, self.was_open = client, mark, True
         if self._is_shut:
             self._is_shut = False
             self._note(None)
-        return scheduler
+        return client
 
     def _note(self, error: EdgecronError | None) -> None:
         """Tell what keeps the database from being used, where that is something else now."""
@@ -247,9 +247,9 @@ class Desk:
 
     def _let_go(self) -> None:
         with self._bell:
-            scheduler, self._scheduler = self._scheduler, None
-        if scheduler is not None:
-            scheduler.close()
+            client, self._client = self._client, None
+        if client is not None:
+            client.close()
 
 
 def raise_here(error: Exception) -> None:

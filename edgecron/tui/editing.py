@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 from textual.binding import BindingType
 from textual.screen import ScreenResultType
 
-from edgecron.api import Scheduler
+from edgecron.api import Client
 from edgecron.errors import EdgecronError
 from edgecron.tui.acting import ActingScreen
 from edgecron.tui.bindings import bindings
@@ -44,14 +44,14 @@ class EditingScreen(ActingScreen[ScreenResultType]):
     def _open_form(self, name: str | None) -> None:
         defaults = self.app.defaults
 
-        def read(scheduler: Scheduler) -> _Opened | EdgecronError:
+        def read(client: Client) -> _Opened | EdgecronError:
             # What it is made of takes a while to load, and nobody waits for that here.
             import edgecron.tui.form  # noqa: F401
 
             try:
                 if name is None:
                     return None, defaults()
-                return scheduler.schedule(name), {}
+                return client.schedule(name), {}
             except EdgecronError as error:
                 return error
 

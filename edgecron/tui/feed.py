@@ -9,7 +9,7 @@ from datetime import datetime
 from functools import partial
 from typing import NamedTuple
 
-from edgecron.api import Scheduler
+from edgecron.api import Client
 from edgecron.errors import EdgecronError, NotFound
 from edgecron.following import Follower, Piece
 from edgecron.model import ACTIVE, Execution, Status
@@ -39,7 +39,7 @@ class OutputFeed:
 
     def __init__(
         self,
-        opened: Callable[[], Scheduler],
+        opened: Callable[[], Client],
         execution_id: int,
         *,
         deliver: Deliver,
@@ -91,10 +91,10 @@ class OutputFeed:
         a database that is busy, or has gone, may be there again."""
         is_open = False
         try:
-            with self._opened() as scheduler:
-                scheduler.change_mark()  # It opens the database.
+            with self._opened() as client:
+                client.change_mark()  # It opens the database.
                 is_open = True
-                self._follow(scheduler)
+                self._follow(client)
         except EdgecronError as error:
             if error.message != self._told:
                 self._told = error.message
@@ -102,16 +102,16 @@ class OutputFeed:
             return is_open and isinstance(error, NotFound)
         return True
 
-    def _follow(self, scheduler: Scheduler) -> None:
-        execution = scheduler.execution(self._execution_id)
-        with scheduler.follower(self._execution_id, position=self._position) as follower:
+    def _follow(self, client: Client) -> None:
+        execution = client.execution(self._execution_id)
+        with client.follower(self._execution_id, position=self._position) as follower:
             if execution.status in ACTIVE:
                 self._hand_over(follower.read_kept(execution))
             while execution.status in ACTIVE and not self._closing.is_set():
-                execution = self._wait(scheduler, follower, execution)
+                execution = self._wait(client, follower, execution)
                 self._hand_over(follower.read(execution))
             self._hand_over(follower.read_stored())
-        output = scheduler.output(self._execution_id)
+        output = client.output(self._execution_id)
         end = OutputEnd(
             execution,
             0 if output is None else output.stdout_bytes + output.stderr_bytes,
@@ -119,15 +119,15 @@ class OutputFeed:
         )
         self._tell(partial(self._ended, end))
 
-    def _wait(self, scheduler: Scheduler, follower: Follower, execution: Execution) -> Execution:
+    def _wait(self, client: Client, follower: Follower, execution: Execution) -> Execution:
         """The run as it is once there may be something new of it."""
         due_s = 0.0
         if execution.status is Status.QUEUED:
-            due_s = (execution.due_at - scheduler.now()).total_seconds()
+            due_s = (execution.due_at - client.now()).total_seconds()
         elif follower.is_due_for_check:
-            scheduler.take_over()  # Perhaps there is no engine, and the run has ended.
+            client.take_over()  # Perhaps there is no engine, and the run has ended.
         follower.wait((self._bell,), until_s=due_s)
-        return scheduler.execution(self._execution_id)
+        return client.execution(self._execution_id)
 
     def _hand_over(self, pieces: Iterable[Piece]) -> None:
         batch: list[Piece] = []

@@ -351,7 +351,7 @@ class ScheduleForm(AskingScreen[str | None]):
             return
         opened = self._opened
         if opened is not None:
-            self.ask("others", lambda scheduler: scheduler.schedule(opened.name), self._take_over)
+            self.ask("others", lambda client: client.schedule(opened.name), self._take_over)
 
     def _take_over(self, current: Schedule) -> None:
         self._over = current

@@ -8,7 +8,7 @@ from datetime import datetime
 from itertools import islice
 from typing import NamedTuple
 
-from edgecron.api import Scheduler
+from edgecron.api import Client
 from edgecron.documents import values
 from edgecron.documents.comparing import Action, Step, compare_one, find_changes, need_unchanged
 from edgecron.documents.document import Problem, Wanted
@@ -102,15 +102,15 @@ class Saved(NamedTuple):
     is_new: bool
 
 
-def check_draft(scheduler: Scheduler, draft: Draft) -> FormChecked:
+def check_draft(client: Client, draft: Draft) -> FormChecked:
     """Everything that is to be said of a draft, as `add` or `edit` would say it; writes nothing."""
-    now = scheduler.now()
+    now = client.now()
     table, found = table_of(draft.texts, base=draft.base, before=draft.before)
     wanted, wrong = read_table(draft.name, table, now=now, known=draft.known)
     problems = _by_field(draft, [*found, *wrong])
     if wanted is not None and not problems:
-        problems |= _find_beside(scheduler, _step(wanted, draft.opened))
-    ahead = _look_ahead(scheduler, draft, table, now=now)
+        problems |= _find_beside(client, _step(wanted, draft.opened))
+    ahead = _look_ahead(client, draft, table, now=now)
     job = None if wanted is None else wanted.spec.job
     return FormChecked(
         problems=problems,
@@ -119,20 +119,20 @@ def check_draft(scheduler: Scheduler, draft: Draft) -> FormChecked:
         timezone=ahead.timezone,
         fires=ahead.fires,
         notes=ahead.notes,
-        others=_others(scheduler, draft.opened),
+        others=_others(client, draft.opened),
     )
 
 
-def save_draft(scheduler: Scheduler, draft: Draft, *, over: Schedule | None) -> Saved:
+def save_draft(client: Client, draft: Draft, *, over: Schedule | None) -> Saved:
     """Write a draft. `over` is the schedule as it was last seen; what others changed of it since
     it was opened stays, but for the fields that the draft changes too.
 
     Raises ChangedByOthers where it has been changed since, and what `add` and `edit` raise.
     """
-    now = scheduler.now()
+    now = client.now()
     current, base = over, draft.base
     if over is not None:
-        current = scheduler.schedule(over.name)
+        current = client.schedule(over.name)
         need_unchanged(over, current)
         base = schedule_table(current)
     table, found = table_of(draft.texts, base=base, before=draft.before)
@@ -143,7 +143,7 @@ def save_draft(scheduler: Scheduler, draft: Draft, *, over: Schedule | None) -> 
     step = _step(wanted, current)
     if step.action is Action.KEEP and current is not None:
         return Saved(current, (), is_new=False)
-    [schedule] = scheduler.apply((step,), origin="dashboard")
+    [schedule] = client.apply((step,), origin="dashboard")
     return Saved(schedule, tuple(change.key for change in step.changes), is_new=current is None)
 
 
@@ -151,12 +151,12 @@ def _step(wanted: Wanted, opened: Schedule | None) -> Step:
     return compare_one(wanted, opened)
 
 
-def _others(scheduler: Scheduler, opened: Schedule | None) -> str:
+def _others(client: Client, opened: Schedule | None) -> str:
     """What others did to the schedule since it was opened; '' where nothing."""
     if opened is None:
         return ""
     try:
-        current = scheduler.schedule(opened.name)
+        current = client.schedule(opened.name)
     except EdgecronError as error:
         return error.message
     if (current.id, current.revision) == (opened.id, opened.revision):
@@ -192,10 +192,10 @@ def _field_without_key(draft: Draft, words: str) -> str:
     return "" if draft.texts["job"].strip() else "job"
 
 
-def _find_beside(scheduler: Scheduler, step: Step) -> dict[str, str]:
+def _find_beside(client: Client, step: Step) -> dict[str, str]:
     """What is wrong with a schedule beside the others that there are."""
     try:
-        scheduler.check(step)
+        client.check(step)
     except (AlreadyExists, Conflict) as error:
         return {"name": _words(error)}
     except InvalidTrigger as error:
@@ -218,7 +218,7 @@ class _Ahead:
     notes: tuple[str, ...] = ()
 
 
-def _look_ahead(scheduler: Scheduler, draft: Draft, table: Table, *, now: datetime) -> _Ahead:
+def _look_ahead(client: Client, draft: Draft, table: Table, *, now: datetime) -> _Ahead:
     """The lines of `when` in words, and the times that they and the bounds give."""
     lines = lines_of(draft.texts["when"])
     try:
@@ -235,7 +235,7 @@ def _look_ahead(scheduler: Scheduler, draft: Draft, table: Table, *, now: dateti
         else:
             read.append(trigger)
             shown.append(TimeLine(line, describe(trigger)))
-    compiled = _compile_times(scheduler, draft, table, read, timezone=timezone)
+    compiled = _compile_times(client, draft, table, read, timezone=timezone)
     if compiled is None:
         return _Ahead(lines=tuple(shown), triggers=tuple(read), timezone=timezone)
     triggers = load_triggers(compiled.compiled)
@@ -272,7 +272,7 @@ def _read_line(line: str, draft: Draft, *, timezone: str | None, now: datetime) 
 
 
 def _compile_times(
-    scheduler: Scheduler,
+    client: Client,
     draft: Draft,
     table: Table,
     triggers: list[Trigger],
@@ -284,7 +284,7 @@ def _compile_times(
         return None
     stand_in: Table = {key: table[key] for key in _BOUNDS if key in table}
     stand_in |= {"on_boot": True, "command": ["true"]}
-    bound, _ = read_table(_STAND_IN, stand_in, now=scheduler.now())
+    bound, _ = read_table(_STAND_IN, stand_in, now=client.now())
     texts = tuple(trigger.text for trigger in triggers)
     spec = ScheduleSpec(
         name=_name_of(draft),
@@ -296,8 +296,8 @@ def _compile_times(
         spec = replace(bound.spec, name=spec.name, triggers=texts, timezone=timezone)
     try:
         if draft.opened is None:
-            return scheduler.compile(spec)
-        return scheduler.compile_change(draft.opened, spec)
+            return client.compile(spec)
+        return client.compile_change(draft.opened, spec)
     except InvalidInput:
         return None  # It is told beside its field.
 

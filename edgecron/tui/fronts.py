@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from edgecron.api import Scheduler
+from edgecron.api import Client
 
 
 class Front(NamedTuple):
     """The dashboard, as words know it, on the desk of an open database."""
 
-    opened: Scheduler
+    opened: Client
 
-    def scheduler(self) -> Scheduler:
+    def client(self) -> Client:
         """The open database."""
         return self.opened
 

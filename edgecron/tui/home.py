@@ -10,7 +10,7 @@ from textual.binding import BindingType
 from textual.containers import Container, Vertical
 from textual.timer import Timer
 
-from edgecron.api import Scheduler
+from edgecron.api import Client
 from edgecron.browsing import ScheduleLine, SortBy
 from edgecron.errors import NotFound
 from edgecron.tui import runs, schedules, upcoming
@@ -368,9 +368,9 @@ class HomeScreen(EditingScreen[None]):
         self._seek(name, then=lambda: self.open_schedule(name))
 
     def _seek(self, name: str, *, then: Callable[[], None] | None = None) -> None:
-        def find(scheduler: Scheduler) -> int | NotFound:
+        def find(client: Client) -> int | NotFound:
             try:
-                return scheduler.schedule(name).id
+                return client.schedule(name).id
             except NotFound as error:
                 return error
 

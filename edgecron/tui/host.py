@@ -9,7 +9,7 @@ from typing import TypeVar
 from textual.driver import Driver
 from textual.message import Message
 
-from edgecron.api import Scheduler
+from edgecron.api import Client
 from edgecron.clock import Clock
 from edgecron.errors import DatabaseBusy, DatabaseGone, EdgecronError, NotFound
 from edgecron.safetext import clean
@@ -41,7 +41,7 @@ class Changed(Message):
 class Host(TypingAhead):
     """An application with a database: one desk reads, the other one writes.
 
-    `opened` makes a Scheduler of it, on whichever thread asks; `writing` one for who writes: it is
+    `opened` makes a Client of it, on whichever thread asks; `writing` one for who writes: it is
     told whether the database must be there, or may be made where none was yet. `driver_class`
     holds the terminal, None is Textual's own. `crash` is what went wrong where it has ended by a
     defect of ours.
@@ -49,13 +49,13 @@ class Host(TypingAhead):
 
     def __init__(
         self,
-        opened: Callable[[], Scheduler],
+        opened: Callable[[], Client],
         *,
         clock: Clock,
         zone: tzinfo,
         is_colored: bool = True,
         driver_class: type[Driver] | None = None,
-        writing: Callable[[bool], Scheduler] | None = None,
+        writing: Callable[[bool], Client] | None = None,
     ) -> None:
         with no_color_where(not is_colored):
             # Without colours Textual would draw in shades of grey, were it not told to leave the
@@ -121,7 +121,7 @@ class Host(TypingAhead):
     def ask(
         self,
         topic: str,
-        question: Callable[[Scheduler], T],
+        question: Callable[[Client], T],
         answer: Callable[[T], None],
         *,
         refused: Callable[[], None] | None = None,
@@ -143,7 +143,7 @@ class Host(TypingAhead):
     def do(
         self,
         topic: str,
-        act: Callable[[Scheduler], T],
+        act: Callable[[Client], T],
         *,
         done: Callable[[T], None],
         refused: Callable[[EdgecronError], None],
@@ -176,7 +176,7 @@ class Host(TypingAhead):
             return
         self.do(
             "make the database",
-            lambda scheduler: scheduler.count_schedules(),
+            lambda client: client.count_schedules(),
             done=lambda _: then(),
             refused=self._tell_refusal,
         )

@@ -7,7 +7,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from edgecron.api import Scheduler
+from edgecron.api import Client
 from edgecron.safetext import clean
 from edgecron.tui.looks import STATUS_GLYPHS
 from edgecron.tui.tables import Span
@@ -45,12 +45,12 @@ class Overview(NamedTuple):
 _MOST_OWED = 1000
 
 
-def read_engines(scheduler: Scheduler) -> Engines:
+def read_engines(client: Client) -> Engines:
     """How engines and the clock are: what changes although nobody writes anything."""
     from edgecron.engine.health import EngineHealth
     from edgecron.model import COMMAND_QUEUE
 
-    states = scheduler.engines()
+    states = client.engines()
     return Engines(
         alive=tuple(
             state.info.pid
@@ -59,26 +59,26 @@ def read_engines(scheduler: Scheduler) -> Engines:
         ),
         stalled=sum(state.health is EngineHealth.STALLED for state in states),
         gone=sum(state.health is EngineHealth.GONE for state in states),
-        is_clock_trusted=scheduler.clock_state().is_trusted,
+        is_clock_trusted=client.clock_state().is_trusted,
     )
 
 
-def read_overview(scheduler: Scheduler) -> Overview:
+def read_overview(client: Client) -> Overview:
     """How it stands now."""
     from edgecron.model import Status
 
-    counts = scheduler.active_counts()
-    schedules, broken = scheduler.count_schedules()
-    database_bytes, wal_bytes = scheduler.database_sizes()
+    counts = client.active_counts()
+    schedules, broken = client.count_schedules()
+    database_bytes, wal_bytes = client.database_sizes()
     return Overview(
-        path=scheduler.path,
-        engines=read_engines(scheduler),
+        path=client.path,
+        engines=read_engines(client),
         schedules=schedules,
         broken=broken,
         running=counts.get(Status.RUNNING, 0),
         queued=counts.get(Status.QUEUED, 0),
-        owed=len(scheduler.waiting_runs(limit=_MOST_OWED)),
-        last_failure=scheduler.last_failure(),
+        owed=len(client.waiting_runs(limit=_MOST_OWED)),
+        last_failure=client.last_failure(),
         database_bytes=database_bytes,
         wal_bytes=wal_bytes,
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from edgecron.api import Scheduler
+from edgecron.api import Client
 
 if TYPE_CHECKING:
     from textual.timer import Timer
@@ -31,7 +31,7 @@ class Paced(Generic[T]):
         self._next_ms = 0.0
         self._timer: Timer | None = None
 
-    def ask(self, question: Callable[[Scheduler], T], answer: Callable[[T], None]) -> None:
+    def ask(self, question: Callable[[Client], T], answer: Callable[[T], None]) -> None:
         """Ask now, or as soon as it may be."""
         if self._timer is not None:
             self._timer.stop()
@@ -48,12 +48,12 @@ class Paced(Generic[T]):
         """Let the next question go at once: somebody waits for it."""
         self._next_ms = 0.0
 
-    def _ask(self, question: Callable[[Scheduler], T], answer: Callable[[T], None]) -> None:
+    def _ask(self, question: Callable[[Client], T], answer: Callable[[T], None]) -> None:
         clock = self._screen.app.clock
 
-        def timed(scheduler: Scheduler) -> tuple[T, int]:
+        def timed(client: Client) -> tuple[T, int]:
             begun_ms = clock.monotonic_ms()
-            found = question(scheduler)
+            found = question(client)
             return found, clock.monotonic_ms() - begun_ms
 
         def answered(found: tuple[T, int]) -> None:

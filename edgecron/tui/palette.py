@@ -11,7 +11,7 @@ from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical
 from textual.timer import Timer
 
-from edgecron.api import Scheduler
+from edgecron.api import Client
 from edgecron.config.actions import ACTIONS
 from edgecron.safetext import clean
 from edgecron.tui.inputs import LineInput
@@ -218,6 +218,6 @@ class Palette(Overlay[Item]):
             self.dismiss(self._source.items[view.cursor])
 
 
-def find_names(scheduler: Scheduler, text: str) -> list[str]:
+def find_names(client: Client, text: str) -> list[str]:
     """The names that are like a text, the nearest first."""
-    return scheduler.nearest_names(lambda name: rank_of_schedule(name, text), limit=_MOST_NAMES)
+    return client.nearest_names(lambda name: rank_of_schedule(name, text), limit=_MOST_NAMES)

@@ -12,7 +12,7 @@ from textual.containers import Container, Horizontal, Vertical, VerticalScroll
 from textual.timer import Timer
 from textual.widgets import Input
 
-from edgecron.api import Scheduler
+from edgecron.api import Client
 from edgecron.errors import EdgecronError, NotFound
 from edgecron.model import ACTIVE, Status
 from edgecron.safetext import clean
@@ -155,9 +155,9 @@ class RunScreen(TakingScreen):
     def _read_run(self) -> None:
         execution_id = self.execution_id
 
-        def read(scheduler: Scheduler) -> RunFacts | NotFound:
+        def read(client: Client) -> RunFacts | NotFound:
             try:
-                return read_run(scheduler, execution_id)
+                return read_run(client, execution_id)
             except NotFound as error:
                 return error
 
@@ -292,7 +292,7 @@ class RunScreen(TakingScreen):
             elif self.is_current:
                 self.app.switch_screen(RunScreen(found, is_full=is_full))
 
-        self.ask("beside", lambda scheduler: find_beside(scheduler, execution_id, beside), show)
+        self.ask("beside", lambda client: find_beside(client, execution_id, beside), show)
 
 
 def _nothing_words(found: RunFacts, *, now: datetime, zone: tzinfo) -> str:

@@ -7,7 +7,7 @@ from datetime import datetime, tzinfo
 from enum import Enum
 from typing import NamedTuple
 
-from edgecron.api import Scheduler
+from edgecron.api import Client
 from edgecron.documents.values import is_secret_name
 from edgecron.model import Execution, JobKind, Reason, ScheduleSpec, Status, WaitsFor
 from edgecron.outlook import ActiveRun
@@ -49,25 +49,25 @@ class RunFacts(NamedTuple):
     waiting: ActiveRun | None
 
 
-def read_run(scheduler: Scheduler, execution_id: int) -> RunFacts:
+def read_run(client: Client, execution_id: int) -> RunFacts:
     """All about a run. Raises NotFound."""
-    run = scheduler.execution(execution_id)
+    run = client.execution(execution_id)
     engine = None
     if run.engine_id is not None:
-        engine = next((one for one in scheduler.engines() if one.info.id == run.engine_id), None)
+        engine = next((one for one in client.engines() if one.info.id == run.engine_id), None)
     before = after = None
     if run.max_attempts > 1:
         # The one before is the one that follows the one before that.
-        before = scheduler.next_attempt(replace(run, attempt=run.attempt - 2))
-        after = scheduler.next_attempt(run)
+        before = client.next_attempt(replace(run, attempt=run.attempt - 2))
+        after = client.next_attempt(run)
     return RunFacts(
         run=run,
-        spec=scheduler.spec_of(run),
+        spec=client.spec_of(run),
         engine_pid=None if engine is None else engine.info.pid,
         engine_words="has ended" if engine is None else engine.health.value,
         attempt_before=None if before is None else before.id,
         attempt_after=None if after is None else after.id,
-        waiting=find_active(scheduler, run) if run.status is Status.QUEUED else None,
+        waiting=find_active(client, run) if run.status is Status.QUEUED else None,
     )
 
 
@@ -78,13 +78,13 @@ class Beside(Enum):
     NEWER = "newer"
 
 
-def find_beside(scheduler: Scheduler, execution_id: int, beside: Beside) -> int | None:
+def find_beside(client: Client, execution_id: int, beside: Beside) -> int | None:
     """The run of the same schedule next to a run; None where it is the first, or the last."""
-    schedules = [scheduler.execution(execution_id).schedule_id]
+    schedules = [client.execution(execution_id).schedule_id]
     if beside is Beside.OLDER:
-        found = scheduler.run_page(schedule_ids=schedules, before_id=execution_id, limit=1)
+        found = client.run_page(schedule_ids=schedules, before_id=execution_id, limit=1)
     else:
-        found = scheduler.run_page(schedule_ids=schedules, after_id=execution_id, limit=1)
+        found = client.run_page(schedule_ids=schedules, after_id=execution_id, limit=1)
     return found[0].id if found else None
 
 

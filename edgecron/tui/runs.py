@@ -12,7 +12,7 @@ from functools import partial
 from math import inf
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from edgecron.api import Scheduler
+from edgecron.api import Client
 from edgecron.browsing import RunBounds
 from edgecron.safetext import clean
 from edgecron.tui.looks import STATUS_GLYPHS
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from edgecron.tui.filters import Filter, RunQuestion
 
     _Found = tuple[list[Execution], RunBounds]
-    _Ask = Callable[[Callable[[Scheduler], _Found], Callable[[_Found], None]], None]
+    _Ask = Callable[[Callable[[Client], _Found], Callable[[_Found], None]], None]
 
 _PAGE = 120
 _BESIDE = 30  # lines read beside those that are seen
@@ -152,7 +152,7 @@ class RunSource:
             if question is self._question:
                 take(ids)
 
-        def find(scheduler: Scheduler) -> list[int]:
+        def find(client: Client) -> list[int]:
             ids: list[int] = []
             while len(ids) < MOST_MARKED:
                 page = _Page(
@@ -161,7 +161,7 @@ class RunSource:
                     before_id=ids[-1] if ids else None,
                     limit=_PAGE,
                 )
-                found = _find(scheduler, page)
+                found = _find(client, page)
                 ids += (run.id for run in found)
                 if len(found) < _PAGE:
                     break
@@ -285,9 +285,9 @@ class RunSource:
             limit=limit,
         )
 
-        def read(scheduler: Scheduler) -> _Found:
-            bounds = scheduler.run_bounds()
-            return _find(scheduler, page), bounds
+        def read(client: Client) -> _Found:
+            bounds = client.run_bounds()
+            return _find(client, page), bounds
 
         def answered(found: _Found) -> None:
             if question is not self._question:
@@ -331,7 +331,7 @@ class _Page(NamedTuple):
     after_id: int | None = None
 
 
-def _find(scheduler: Scheduler, page: _Page) -> list[Execution]:
+def _find(client: Client, page: _Page) -> list[Execution]:
     from edgecron.tui.filters import RunQuestion
 
     question = page.question or RunQuestion()
@@ -339,10 +339,10 @@ def _find(scheduler: Scheduler, page: _Page) -> list[Execution]:
         return []
     ids: Sequence[int] | None = None if page.schedule_id is None else [page.schedule_id]
     if question.matches_name is not None:
-        ids = scheduler.schedule_ids_named(question.matches_name)
+        ids = client.schedule_ids_named(question.matches_name)
         if not ids:
             return []
-    return scheduler.run_page(
+    return client.run_page(
         before_id=page.before_id,
         after_id=page.after_id,
         limit=page.limit,

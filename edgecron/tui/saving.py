@@ -6,7 +6,7 @@ import stat
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from edgecron.api import Scheduler
+from edgecron.api import Client
 from edgecron.copies.places import partial_file, put_in_place, refuse_own
 from edgecron.errors import AlreadyExists, EdgecronError, InvalidInput
 from edgecron.following import Piece
@@ -15,7 +15,7 @@ from edgecron.words.phrases import os_words
 
 
 def save_output(
-    scheduler: Scheduler, execution_id: int, given: str, *, name: str, may_replace: bool = False
+    client: Client, execution_id: int, given: str, *, name: str, may_replace: bool = False
 ) -> tuple[Path, int]:
     """Write what a run has printed so far; into which file, and how many bytes that were.
 
@@ -24,9 +24,9 @@ def save_output(
     be one.
     """
     try:
-        path = _target(scheduler.path, given, name=name, may_replace=may_replace)
-        with scheduler.follower(execution_id) as follower:
-            content = b"".join(_contents(follower.read_kept(scheduler.execution(execution_id))))
+        path = _target(client.path, given, name=name, may_replace=may_replace)
+        with client.follower(execution_id) as follower:
+            content = b"".join(_contents(follower.read_kept(client.execution(execution_id))))
         with partial_file(path.parent) as partial:
             partial.write_bytes(content)
             put_in_place(partial, path, replace=may_replace)

@@ -125,7 +125,7 @@ class ScheduleScreen(EditingScreen[None]):
         name, zone = self.schedule_name, self.app.zone
         schedule_id = None if self.found is None else self.found.schedule.id
         self._paced.ask(
-            lambda scheduler: read_detail(scheduler, name, schedule_id=schedule_id, zone=zone),
+            lambda client: read_detail(client, name, schedule_id=schedule_id, zone=zone),
             self._take,
         )
 

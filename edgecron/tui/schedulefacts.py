@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime, tzinfo
 
-from edgecron.api import Scheduler
+from edgecron.api import Client
 from edgecron.browsing import Recent, ScheduleLine, state_of
 from edgecron.documents.keys import JOBS, KEYS, TRIGGERS, Table, default_of, schedule_table
 from edgecron.documents.values import POLICIES
@@ -53,26 +53,26 @@ class ScheduleDetail:
 
 
 def read_detail(
-    scheduler: Scheduler,
+    client: Client,
     name: str,
     *,
     schedule_id: int | None,
     zone: tzinfo,
 ) -> ScheduleDetail | None:
     """All about a schedule, by its id where another has its name by now; None where it is gone."""
-    outlook = _find_outlook(scheduler, name)
+    outlook = _find_outlook(client, name)
     if schedule_id is not None and (outlook is None or outlook.schedule.id != schedule_id):
-        lines = scheduler.schedule_lines([schedule_id])
-        outlook = _find_outlook(scheduler, lines[0].standing.name) if lines else None
+        lines = client.schedule_lines([schedule_id])
+        outlook = _find_outlook(client, lines[0].standing.name) if lines else None
     if outlook is None:
         return None
     schedule, idle = outlook.schedule, ""
     if not outlook.upcoming:
-        idle = idle_sentence(Front(scheduler), outlook, zone=zone, now=scheduler.now())
-    ended = scheduler.history(schedule.name, statuses=_ENDED, limit=MOST)
+        idle = idle_sentence(Front(client), outlook, zone=zone, now=client.now())
+    ended = client.history(schedule.name, statuses=_ENDED, limit=MOST)
     return ScheduleDetail(
         outlook=outlook,
-        triggers=tuple(trigger_lines(scheduler, schedule)),
+        triggers=tuple(trigger_lines(client, schedule)),
         idle=idle,
         recent=tuple(
             Recent(run.status.value, run.duration_ms) for run in ended if run.started_at is not None
@@ -80,9 +80,9 @@ def read_detail(
     )
 
 
-def _find_outlook(scheduler: Scheduler, name: str) -> Outlook | None:
+def _find_outlook(client: Client, name: str) -> Outlook | None:
     try:
-        return scheduler.outlook(name, upcoming=UPCOMING)
+        return client.outlook(name, upcoming=UPCOMING)
     except NotFound:
         return None
 

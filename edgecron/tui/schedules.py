@@ -131,7 +131,7 @@ class ScheduleSource:
             self._changed()
 
         self._paced.ask(
-            lambda scheduler: scheduler.schedule_order(
+            lambda client: client.schedule_order(
                 sort,
                 is_descending=is_descending,
                 matches=None if wanted is None else wanted.matches_schedule,
@@ -189,7 +189,7 @@ class ScheduleSource:
     def _ask_lines(self, ids: list[int]) -> None:
         if ids:
             self._questions.ask(
-                "schedule lines", lambda scheduler: scheduler.schedule_lines(ids), self._take
+                "schedule lines", lambda client: client.schedule_lines(ids), self._take
             )
 
     def _take(self, lines: list[ScheduleLine]) -> None:

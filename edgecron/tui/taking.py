@@ -106,8 +106,8 @@ class TakingScreen(ActingScreen[None]):
 
         self.app.do(
             f"save {given}",
-            lambda scheduler: save_output(
-                scheduler, execution_id, given, name=name, may_replace=may_replace
+            lambda client: save_output(
+                client, execution_id, given, name=name, may_replace=may_replace
             ),
             done=done,
             refused=refused,

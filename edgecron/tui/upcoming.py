@@ -10,7 +10,7 @@ from itertools import islice
 from math import inf
 from typing import TYPE_CHECKING, Any
 
-from edgecron.api import Scheduler
+from edgecron.api import Client
 from edgecron.errors import InvalidInput, NotFound
 from edgecron.safetext import clean
 from edgecron.tui.coming import Coming
@@ -104,7 +104,7 @@ class UpcomingSource:
                 self._read_at = self._now()
                 self._changed()
 
-        self._paced.ask(lambda scheduler: _find_next(scheduler, wanted), show)
+        self._paced.ask(lambda client: _find_next(client, wanted), show)
 
     def line(self, index: int) -> Line | None:
         fire = self.coming.fires[index]
@@ -157,12 +157,12 @@ class UpcomingSource:
         """All there is has been read."""
 
 
-def _find_next(scheduler: Scheduler, wanted: Filter | None) -> Coming:
+def _find_next(client: Client, wanted: Filter | None) -> Coming:
     """The next fires; of those of a schedule that are overdue the first one, as they become one."""
-    now = scheduler.now()
+    now = client.now()
     fires: list[UpcomingFire] = []
     overdue: set[str] = set()
-    for fire in islice(_fires(scheduler, wanted), _MOST_LOOKED_AT):
+    for fire in islice(_fires(client, wanted), _MOST_LOOKED_AT):
         if is_overdue(fire.due_at, now):
             if fire.schedule in overdue:
                 continue
@@ -173,22 +173,22 @@ def _find_next(scheduler: Scheduler, wanted: Filter | None) -> Coming:
     return Coming(tuple(fires))
 
 
-def _fires(scheduler: Scheduler, wanted: Filter | None) -> Iterator[UpcomingFire]:
+def _fires(client: Client, wanted: Filter | None) -> Iterator[UpcomingFire]:
     """All fires in order; of few schedules, where a filter names them, each one's own."""
     if wanted is None or not any(term.key == "job" for term in wanted.terms):
-        return scheduler.next_fires()
-    names = scheduler.nearest_names(
+        return client.next_fires()
+    names = client.nearest_names(
         lambda name: 0 if wanted.matches_name(name) else None, limit=_MOST_NAMED + 1
     )
     if len(names) <= _MOST_NAMED:
-        return merge(*(_readable(scheduler, name) for name in names), key=lambda fire: fire.due_at)
-    return scheduler.next_fires(matches=wanted.matches_name)
+        return merge(*(_readable(client, name) for name in names), key=lambda fire: fire.due_at)
+    return client.next_fires(matches=wanted.matches_name)
 
 
-def _readable(scheduler: Scheduler, name: str) -> Iterator[UpcomingFire]:
+def _readable(client: Client, name: str) -> Iterator[UpcomingFire]:
     # One that can't be read must not hide the others.
     with suppress(InvalidInput, NotFound):
-        yield from scheduler.next_fires(name)
+        yield from client.next_fires(name)
 
 
 def _key(fire: UpcomingFire) -> int:

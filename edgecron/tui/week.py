@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from datetime import datetime, timedelta, tzinfo
 from typing import TYPE_CHECKING, Any
 
-from edgecron.api import Scheduler
+from edgecron.api import Client
 from edgecron.tui.heat import shade
 from edgecron.tui.spans import SpanLine
 from edgecron.tui.tables import Span
@@ -30,13 +30,13 @@ class _Count:
 
     def __init__(self) -> None:
         self.spent_ms = 0
-        self._scheduler: Scheduler | None = None
+        self._client: Client | None = None
         self._slices: Iterator[WeekHeat | None] = iter(())
 
-    def next_slice(self, scheduler: Scheduler) -> WeekHeat | None:
+    def next_slice(self, client: Client) -> WeekHeat | None:
         """The heat, or None where more is to be counted."""
-        if scheduler is not self._scheduler:
-            self._scheduler, self._slices = scheduler, scheduler.week_heat()
+        if client is not self._client:
+            self._client, self._slices = client, client.week_heat()
         return next(self._slices)
 
 
@@ -70,9 +70,9 @@ class WeekView(SpanLine):
     def _go_on(self, count: _Count) -> None:
         clock, spent_before_ms = self._asking.app.clock, count.spent_ms
 
-        def next_slice(scheduler: Scheduler) -> tuple[WeekHeat | None, int]:
+        def next_slice(client: Client) -> tuple[WeekHeat | None, int]:
             begun_ms = clock.monotonic_ms()
-            found = count.next_slice(scheduler)
+            found = count.next_slice(client)
             count.spent_ms += clock.monotonic_ms() - begun_ms
             return found, count.spent_ms
 

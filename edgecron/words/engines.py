@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from edgecron.api import Scheduler
+    from edgecron.api import Client
     from edgecron.engine.peers import EngineState
     from edgecron.model import Execution
     from edgecron.words.frontend import FrontEnd
 
 
-def find_living(scheduler: Scheduler, queue: str) -> list[EngineState]:
+def find_living(client: Client, queue: str) -> list[EngineState]:
     """The engines that are alive and look at a queue, stalled ones included."""
-    states = scheduler.engines()
+    states = client.engines()
     return [state for state in states if state.is_alive and queue in state.info.queues]
 
 
@@ -29,7 +29,7 @@ def stalled_words(states: Sequence[EngineState]) -> str:
 
 def stalled_engine_words(front: FrontEnd, execution: Execution) -> str | None:
     """That a run's end waits for its engine, which is stalled; None where it is not."""
-    for state in front.scheduler().engines():
+    for state in front.client().engines():
         if state.is_stalled and state.info.id == execution.engine_id:
             return (
                 f"its engine, pid {state.info.pid}, is stalled: {state.why};"

@@ -9,7 +9,7 @@ from edgecron.words.phrases import count_words, due_words, moved_words, range_wo
 from edgecron.words.times import distance, full_time, local_time, near_time
 
 if TYPE_CHECKING:
-    from edgecron.api import Scheduler
+    from edgecron.api import Client
     from edgecron.model import Execution
     from edgecron.outlook import ActiveRun, FireNow, Outlook
     from edgecron.words.frontend import FrontEnd
@@ -157,7 +157,7 @@ def _upstream_words(front: FrontEnd, outlook: Outlook, *, zone: tzinfo, now: dat
 
     words = []
     for name in upstreams(standing_of(outlook.schedule)):
-        upstream = front.scheduler().store.find_schedule(name)
+        upstream = front.client().store.find_schedule(name)
         if upstream is None:
             words.append(f"it comes after {name}, which is not there any more")
         else:
@@ -196,12 +196,12 @@ def _active_words(run: ActiveRun, *, zone: tzinfo, now: datetime) -> str:
     return f"run {execution.id} is queued{attempt}{scope}: {waits_words(run, zone=zone, now=now)}"
 
 
-def find_active(scheduler: Scheduler, execution: Execution) -> ActiveRun | None:
+def find_active(client: Client, execution: Execution) -> ActiveRun | None:
     """A run and what it waits for; None where it is not among those that go on first."""
     from edgecron.errors import NotFound
 
     try:
-        active = scheduler.outlook(execution.schedule, upcoming=0).active
+        active = client.outlook(execution.schedule, upcoming=0).active
     except NotFound:
         return None  # Its schedule was removed meanwhile, and it goes with it.
     return next((run for run in active if run.execution.id == execution.id), None)

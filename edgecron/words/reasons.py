@@ -117,10 +117,10 @@ def verdict_sentences(
 
 def _engine_words(front: FrontEnd, found: Explanation) -> list[str]:
     """What stands in the way of what is due, or will be."""
-    scheduler = front.scheduler()
-    if not scheduler.has_engine(found.schedule.spec.queue):
+    client = front.client()
+    if not client.has_engine(found.schedule.spec.queue):
         return [f"No engine is at work, and nothing runs until one is: {front.command('daemon')}."]
-    if not scheduler.clock_state().is_trusted:
+    if not client.clock_state().is_trusted:
         return [f"This machine's clock can't be trusted; see {front.command('doctor')}."]
     return []
 

@@ -22,10 +22,10 @@ def state_words(front: FrontEnd, execution: Execution, *, zone: tzinfo) -> str:
         if execution.waiting_for is None or execution.wait_until is None:
             return "has not started yet"
         words = waiting_words(
-            execution.waiting_for, execution.wait_until, zone=zone, now=front.scheduler().now()
+            execution.waiting_for, execution.wait_until, zone=zone, now=front.client().now()
         )
         return f"has not started yet: it {words}"
-    output = front.scheduler().output(execution.id)
+    output = front.client().output(execution.id)
     return no_output_words(
         execution,
         printed_bytes=0 if output is None else output.stdout_bytes + output.stderr_bytes,
@@ -56,13 +56,13 @@ def end_words(front: FrontEnd, ended: Execution, *, zone: tzinfo) -> str:
     from edgecron.words.phrases import due_words, status_words
     from edgecron.words.times import short_duration
 
-    scheduler = front.scheduler()
+    client = front.client()
     why = f" ({ended.error_msg})" if ended.error_msg else ""
     took = "" if ended.duration_ms is None else f", {short_duration(ended.duration_ms)}"
-    following = scheduler.next_attempt(ended)
+    following = client.next_attempt(ended)
     more = ""
     if following is not None:
-        due = due_words(following, zone=zone, now=scheduler.now())
+        due = due_words(following, zone=zone, now=client.now())
         more = (
             f"; attempt {following.attempt} of {following.max_attempts}"
             f" is run {following.id}, {due}"
@@ -77,11 +77,11 @@ def queued_words(front: FrontEnd, execution: Execution, *, zone: tzinfo) -> str:
     words = blocking_words(front, execution)
     if words is not None:
         return f"waits: {words}"
-    scheduler = front.scheduler()
-    found = find_active(scheduler, execution)
+    client = front.client()
+    found = find_active(client, execution)
     if found is None or found.waits_for is None:
         return "has not started yet"
-    return f"is queued: {waits_words(found, zone=zone, now=scheduler.now())}"
+    return f"is queued: {waits_words(found, zone=zone, now=client.now())}"
 
 
 def blocking_words(front: FrontEnd, execution: Execution) -> str | None:
@@ -89,10 +89,10 @@ def blocking_words(front: FrontEnd, execution: Execution) -> str | None:
     from edgecron.model import ACTIVE, COMMAND_QUEUE, Cause, Status
     from edgecron.words.engines import find_living, stalled_words
 
-    scheduler = front.scheduler()
+    client = front.client()
     before = [
         other
-        for other in scheduler.history(execution.schedule, statuses=tuple(ACTIVE), limit=1000)
+        for other in client.history(execution.schedule, statuses=tuple(ACTIVE), limit=1000)
         if other.id < execution.id
         # What has not begun of a backfill keeps nothing back.
         and (other.status is Status.RUNNING or other.cause is not Cause.BACKFILL)
@@ -102,7 +102,7 @@ def blocking_words(front: FrontEnd, execution: Execution) -> str | None:
     if not before or (execution.status is Status.QUEUED and not running):
         return None  # What is queued before it keeps back what would be queued, and nothing else.
     words = f"run {running[-1].id} still runs" if running else f"run {before[-1].id} is queued"
-    states = find_living(scheduler, COMMAND_QUEUE)
+    states = find_living(client, COMMAND_QUEUE)
     if not states:
         return f"{words}, and no engine is alive: start one with {front.command('daemon')}"
     if all(state.is_stalled for state in states):

@@ -10,17 +10,17 @@ from edgecron.words.times import local_time, seconds_words
 if TYPE_CHECKING:
     from datetime import datetime, tzinfo
 
-    from edgecron.api import Scheduler
+    from edgecron.api import Client
     from edgecron.model import Policies, Schedule
 
 
-def trigger_lines(scheduler: Scheduler, schedule: Schedule) -> list[tuple[str, str]]:
+def trigger_lines(client: Client, schedule: Schedule) -> list[tuple[str, str]]:
     """(text, words) of each trigger; where one can't be read, all of them and why."""
     from edgecron.errors import InvalidInput
     from edgecron.triggers import describe
 
     try:
-        triggers = scheduler.triggers(schedule)
+        triggers = client.triggers(schedule)
     except InvalidInput as error:
         return [(", ".join(schedule.spec.triggers), f"broken: {error}")]
     return [(trigger.text, describe(trigger)) for trigger in triggers]

@@ -10,7 +10,7 @@ from pathlib import Path
 import apsw
 import pytest
 
-from edgecron import Scheduler
+from edgecron.api import Client
 from edgecron.browsing import Recent, RunBounds, ScheduleKeys, ScheduleState, SortBy, state_of
 from edgecron.errors import QueryInterrupted, Unreadable
 from edgecron.model import Overlap, Status
@@ -36,41 +36,41 @@ def clock() -> FakeClock:
 
 
 @pytest.fixture
-def scheduler(tmp_path: Path, clock: FakeClock) -> Iterator[Scheduler]:
-    with Scheduler(tmp_path / "edgecron.db", clock=clock) as made:
+def client(tmp_path: Path, clock: FakeClock) -> Iterator[Client]:
+    with Client(tmp_path / "edgecron.db", clock=clock) as made:
         yield made
 
 
-def write(scheduler: Scheduler, sql: str, **params: object) -> None:
+def write(client: Client, sql: str, **params: object) -> None:
     """As somebody does who switches the checks off."""
-    connection = apsw.Connection(str(scheduler.path))
+    connection = apsw.Connection(str(client.path))
     connection.execute("PRAGMA ignore_check_constraints = ON; PRAGMA foreign_keys = OFF")
     connection.execute(sql, params)
     connection.close()
 
 
-def end(scheduler: Scheduler, schedule_id: int, *statuses: Status, took: int | None = 5) -> None:
+def end(client: Client, schedule_id: int, *statuses: Status, took: int | None = 5) -> None:
     """Have runs of a schedule behind it."""
     for status in statuses:
-        at = to_ms(NOW) - 1000 + scheduler.run_bounds().last_id
-        write(scheduler, _ENDED, schedule=schedule_id, at=at, status=status.value, took=took)
+        at = to_ms(NOW) - 1000 + client.run_bounds().last_id
+        write(client, _ENDED, schedule=schedule_id, at=at, status=status.value, took=took)
 
 
-def names(scheduler: Scheduler, sort: SortBy | None = None, *, is_descending: bool = False) -> str:
+def names(client: Client, sort: SortBy | None = None, *, is_descending: bool = False) -> str:
     """The names of all schedules in an order."""
-    order = scheduler.schedule_order(sort, is_descending=is_descending)
-    return " ".join(line.standing.name for line in scheduler.schedule_lines(order))
+    order = client.schedule_order(sort, is_descending=is_descending)
+    return " ".join(line.standing.name for line in client.schedule_lines(order))
 
 
-def test_a_schedule_order_is_by_name(scheduler: Scheduler) -> None:
+def test_a_schedule_order_is_by_name(client: Client) -> None:
     for name in ("b", "a", "C", "a-2"):
-        scheduler.add(make_spec(name))
+        client.add(make_spec(name))
 
-    order = scheduler.schedule_order()
+    order = client.schedule_order()
 
     assert order.typecode == "q"
     assert list(order) == [3, 2, 4, 1]
-    assert list(scheduler.schedule_order(is_descending=True)) == [1, 4, 2, 3]
+    assert list(client.schedule_order(is_descending=True)) == [1, 4, 2, 3]
 
 
 @pytest.mark.parametrize(
@@ -85,35 +85,35 @@ def test_a_schedule_order_is_by_name(scheduler: Scheduler) -> None:
     ],
 )
 def test_what_has_nothing_to_be_sorted_by_is_last_and_equals_go_by_name(
-    scheduler: Scheduler, sort: SortBy, upwards: str, downwards: str
+    client: Client, sort: SortBy, upwards: str, downwards: str
 ) -> None:
     for name, trigger in (("c", "@daily"), ("b", "*/5 * * * *"), ("a", "@daily"), ("d", "after c")):
-        scheduler.add(make_spec(name, trigger))
-    write(scheduler, "UPDATE schedules SET run_count = 2, last_run_at = 1 WHERE name = 'c'")
-    write(scheduler, "UPDATE schedules SET run_count = 1, last_run_at = 2 WHERE name = 'a'")
-    write(scheduler, "UPDATE schedules SET last_status = 'failed' WHERE name = 'c'")
-    write(scheduler, "UPDATE schedules SET last_status = 'success' WHERE name = 'a'")
+        client.add(make_spec(name, trigger))
+    write(client, "UPDATE schedules SET run_count = 2, last_run_at = 1 WHERE name = 'c'")
+    write(client, "UPDATE schedules SET run_count = 1, last_run_at = 2 WHERE name = 'a'")
+    write(client, "UPDATE schedules SET last_status = 'failed' WHERE name = 'c'")
+    write(client, "UPDATE schedules SET last_status = 'success' WHERE name = 'a'")
 
-    assert names(scheduler, sort) == upwards
-    assert names(scheduler, sort, is_descending=True) == downwards
+    assert names(client, sort) == upwards
+    assert names(client, sort, is_descending=True) == downwards
 
 
 @pytest.mark.parametrize("sort", list(SortBy))
-def test_an_order_holds_what_matches(scheduler: Scheduler, sort: SortBy) -> None:
+def test_an_order_holds_what_matches(client: Client, sort: SortBy) -> None:
     seen: dict[str, ScheduleKeys] = {}
     for name in ("on", "off", "until", "broken", "had", "boot", "after", "gone"):
         trigger = {"boot": "on boot", "after": "after on"}.get(name, "@daily")
-        scheduler.add(make_spec(name, trigger, group="disk", max_runs=1 if name == "had" else None))
-    scheduler.pause("off")
-    scheduler.pause("until", until=NOW + timedelta(days=3))
-    scheduler.remove("gone")
+        client.add(make_spec(name, trigger, group="disk", max_runs=1 if name == "had" else None))
+    client.pause("off")
+    client.pause("until", until=NOW + timedelta(days=3))
+    client.remove("gone")
     write(
-        scheduler,
+        client,
         """UPDATE schedules SET planned_count = 1, next_run_at = NULL, next_plan_at = NULL,
                last_status = 'failed' WHERE name = 'had'""",
     )
     write(
-        scheduler,
+        client,
         """UPDATE schedules SET trigger_error = 'no such zone', next_run_at = NULL,
                next_plan_at = NULL WHERE name = 'broken'""",
     )
@@ -122,9 +122,9 @@ def test_an_order_holds_what_matches(scheduler: Scheduler, sort: SortBy) -> None
         seen[keys.name] = keys
         return keys.state == "active"
 
-    found = scheduler.schedule_order(sort, matches=is_active)
+    found = client.schedule_order(sort, matches=is_active)
 
-    assert {line.standing.name for line in scheduler.schedule_lines(found)} == {
+    assert {line.standing.name for line in client.schedule_lines(found)} == {
         *("on", "boot", "after"),
     }
     assert {name: str(keys.state) for name, keys in seen.items()} == {
@@ -134,40 +134,40 @@ def test_an_order_holds_what_matches(scheduler: Scheduler, sort: SortBy) -> None
         "had": "done",
     }
     assert (seen["had"].last_status, seen["had"].group, seen["had"].id) == ("failed", "disk", 5)
-    everything = list(scheduler.schedule_order(sort))
+    everything = list(client.schedule_order(sort))
     assert list(found) == [each for each in everything if each in set(found)]
 
 
-def test_the_state_of_a_pause_that_is_over_is_active(scheduler: Scheduler) -> None:
-    scheduler.add(make_spec("backup", "@daily"))
-    scheduler.pause("backup", until=NOW + timedelta(hours=1))
-    standing = standing_of(scheduler.schedule("backup"))
+def test_the_state_of_a_pause_that_is_over_is_active(client: Client) -> None:
+    client.add(make_spec("backup", "@daily"))
+    client.pause("backup", until=NOW + timedelta(hours=1))
+    standing = standing_of(client.schedule("backup"))
 
     assert state_of(standing, now=NOW) is ScheduleState.PAUSED
     assert state_of(standing, now=NOW + timedelta(hours=1)) is ScheduleState.ACTIVE
 
 
-def test_a_line_tells_all_that_a_list_shows(scheduler: Scheduler) -> None:
-    made = scheduler.add(make_spec("backup", "@daily", timezone="Europe/Paris", group="disk"))
-    write(scheduler, "UPDATE schedules SET last_status = 'failed', run_count = 3")
-    end(scheduler, made.id, Status.SUCCESS, Status.SKIPPED, Status.FAILED)
-    scheduler.run_now("backup")
+def test_a_line_tells_all_that_a_list_shows(client: Client) -> None:
+    made = client.add(make_spec("backup", "@daily", timezone="Europe/Paris", group="disk"))
+    write(client, "UPDATE schedules SET last_status = 'failed', run_count = 3")
+    end(client, made.id, Status.SUCCESS, Status.SKIPPED, Status.FAILED)
+    client.run_now("backup")
 
-    [line] = scheduler.schedule_lines([made.id])
+    [line] = client.schedule_lines([made.id])
 
-    assert line.standing == standing_of(scheduler.schedule("backup"))
+    assert line.standing == standing_of(client.schedule("backup"))
     assert (line.id, line.timezone, line.group) == (made.id, "Europe/Paris", "disk")
     assert line.recent == (Recent("success", 5), Recent("failed", 5))
     assert line.active == 1
 
 
 def test_the_recent_runs_of_a_line_are_twenty_and_the_oldest_comes_first(
-    scheduler: Scheduler,
+    client: Client,
 ) -> None:
-    made = scheduler.add(make_spec("backup", "@daily"))
-    end(scheduler, made.id, *[Status.FAILED] * 3, *[Status.SUCCESS] * 17, Status.INTERRUPTED)
+    made = client.add(make_spec("backup", "@daily"))
+    end(client, made.id, *[Status.FAILED] * 3, *[Status.SUCCESS] * 17, Status.INTERRUPTED)
 
-    [line] = scheduler.schedule_lines([made.id])
+    [line] = client.schedule_lines([made.id])
 
     assert [recent.status for recent in line.recent] == [
         *["failed"] * 2,
@@ -177,26 +177,26 @@ def test_the_recent_runs_of_a_line_are_twenty_and_the_oldest_comes_first(
 
 
 def test_lines_come_as_they_are_asked_for_without_those_that_are_gone(
-    scheduler: Scheduler,
+    client: Client,
 ) -> None:
     for name in ("a", "b", "c"):
-        scheduler.add(make_spec(name))
-    scheduler.remove("b")
+        client.add(make_spec(name))
+    client.remove("b")
 
-    lines = scheduler.schedule_lines([3, 2, 99, 1])
+    lines = client.schedule_lines([3, 2, 99, 1])
 
     assert [line.id for line in lines] == [3, 1]
-    assert scheduler.schedule_lines([]) == []
+    assert client.schedule_lines([]) == []
 
 
-def test_the_first_lines_are_those_of_the_order_by_name(scheduler: Scheduler) -> None:
+def test_the_first_lines_are_those_of_the_order_by_name(client: Client) -> None:
     for name in ("c", "a", "d", "b"):
-        scheduler.add(make_spec(name))
-    scheduler.remove("a")
+        client.add(make_spec(name))
+    client.remove("a")
 
-    lines = scheduler.first_schedule_lines(2)
+    lines = client.first_schedule_lines(2)
 
-    assert lines == scheduler.schedule_lines(scheduler.schedule_order()[:2])
+    assert lines == client.schedule_lines(client.schedule_order()[:2])
     assert [line.standing.name for line in lines] == ["b", "c"]
 
 
@@ -215,161 +215,161 @@ def test_the_first_lines_are_those_of_the_order_by_name(scheduler: Scheduler) ->
     ],
 )
 def test_a_schedule_that_makes_no_sense_is_shown_and_hides_no_other(
-    scheduler: Scheduler, damage: str, name: str, told: str
+    client: Client, damage: str, name: str, told: str
 ) -> None:
-    scheduler.add(make_spec("good"))
-    scheduler.add(make_spec("bad"))
-    good = scheduler.first_schedule_lines(9)[-1]
-    write(scheduler, f"UPDATE schedules SET {damage} WHERE name = 'bad'")
+    client.add(make_spec("good"))
+    client.add(make_spec("bad"))
+    good = client.first_schedule_lines(9)[-1]
+    write(client, f"UPDATE schedules SET {damage} WHERE name = 'bad'")
 
     for sort in SortBy:
-        order = scheduler.schedule_order(sort, matches=lambda keys: "\x1b" not in keys.name)
-        assert sorted(order) == sorted(scheduler.schedule_order(sort)) == [1, 2]
-    lines = {line.id: line for line in scheduler.schedule_lines([1, 2])}
+        order = client.schedule_order(sort, matches=lambda keys: "\x1b" not in keys.name)
+        assert sorted(order) == sorted(client.schedule_order(sort)) == [1, 2]
+    lines = {line.id: line for line in client.schedule_lines([1, 2])}
     assert lines[1] == good
     assert lines[2].standing.name == name
-    assert {line.id: line for line in scheduler.first_schedule_lines(9)} == lines
-    assert dict(scheduler.names_of_all()) == {1: "good", 2: name}
+    assert {line.id: line for line in client.first_schedule_lines(9)} == lines
+    assert dict(client.names_of_all()) == {1: "good", 2: name}
     assert told in str(lines[2].standing.trigger_error)
 
 
-def test_a_run_page_goes_both_ways(scheduler: Scheduler) -> None:
-    made = scheduler.add(make_spec("backup"))
-    end(scheduler, made.id, *[Status.SUCCESS, Status.FAILED] * 5)
+def test_a_run_page_goes_both_ways(client: Client) -> None:
+    made = client.add(make_spec("backup"))
+    end(client, made.id, *[Status.SUCCESS, Status.FAILED] * 5)
 
-    newest = scheduler.run_page(limit=4)
-    older = scheduler.run_page(before_id=newest[-1].id, limit=4)
-    back = scheduler.run_page(after_id=older[0].id, limit=4)
+    newest = client.run_page(limit=4)
+    older = client.run_page(before_id=newest[-1].id, limit=4)
+    back = client.run_page(after_id=older[0].id, limit=4)
 
     assert [run.id for run in newest + older] == [10, 9, 8, 7, 6, 5, 4, 3]
     assert back == newest
-    assert [run.id for run in scheduler.run_page(after_id=3, limit=2)] == [5, 4]
-    assert scheduler.run_bounds() == RunBounds(1, 10)
+    assert [run.id for run in client.run_page(after_id=3, limit=2)] == [5, 4]
+    assert client.run_bounds() == RunBounds(1, 10)
 
 
 @pytest.mark.failure(66)
 @pytest.mark.parametrize("damage", ["reason = 'rocket'", "flags = '7'", f"error_msg = {NOT_UTF_8}"])
 def test_a_run_that_makes_no_sense_is_left_out_and_the_page_is_full(
-    scheduler: Scheduler, damage: str
+    client: Client, damage: str
 ) -> None:
-    made = scheduler.add(make_spec("backup"))
-    end(scheduler, made.id, *[Status.FAILED] * 9)
-    write(scheduler, "DROP TRIGGER executions_final")
-    write(scheduler, f"UPDATE executions SET {damage} WHERE id IN (3, 6, 7)")
+    made = client.add(make_spec("backup"))
+    end(client, made.id, *[Status.FAILED] * 9)
+    write(client, "DROP TRIGGER executions_final")
+    write(client, f"UPDATE executions SET {damage} WHERE id IN (3, 6, 7)")
 
     with pytest.raises(Unreadable):
-        scheduler.history(limit=9)
+        client.history(limit=9)
 
-    assert [run.id for run in scheduler.run_page(limit=4)] == [9, 8, 5, 4]
-    assert [run.id for run in scheduler.run_page(before_id=4, limit=4)] == [2, 1]
-    assert [run.id for run in scheduler.run_page(after_id=1, limit=4)] == [8, 5, 4, 2]
-    assert [run.id for run in scheduler.run_page(statuses=(Status.FAILED,))] == [9, 8, 5, 4, 2, 1]
+    assert [run.id for run in client.run_page(limit=4)] == [9, 8, 5, 4]
+    assert [run.id for run in client.run_page(before_id=4, limit=4)] == [2, 1]
+    assert [run.id for run in client.run_page(after_id=1, limit=4)] == [8, 5, 4, 2]
+    assert [run.id for run in client.run_page(statuses=(Status.FAILED,))] == [9, 8, 5, 4, 2, 1]
 
 
 def test_the_last_failure_is_the_newest_that_failed_or_was_interrupted(
-    scheduler: Scheduler,
+    client: Client,
 ) -> None:
-    made = scheduler.add(make_spec("backup"))
-    none = scheduler.last_failure()
-    end(scheduler, made.id, Status.INTERRUPTED, Status.FAILED, Status.CANCELLED, Status.SUCCESS)
+    made = client.add(make_spec("backup"))
+    none = client.last_failure()
+    end(client, made.id, Status.INTERRUPTED, Status.FAILED, Status.CANCELLED, Status.SUCCESS)
 
-    last = scheduler.last_failure()
+    last = client.last_failure()
 
     assert none is None
     assert last is not None
     assert last.id == 2
 
 
-def test_names_are_those_of_removed_schedules_too(scheduler: Scheduler) -> None:
+def test_names_are_those_of_removed_schedules_too(client: Client) -> None:
     for name in ("backup", "report", "back-office"):
-        scheduler.add(make_spec(name))
-    scheduler.remove("backup")
-    scheduler.add(make_spec("backup"))
+        client.add(make_spec(name))
+    client.remove("backup")
+    client.add(make_spec("backup"))
 
-    assert sorted(scheduler.names_of_all()) == [
+    assert sorted(client.names_of_all()) == [
         *((1, "backup"), (2, "report"), (3, "back-office"), (4, "backup")),
     ]
-    found = scheduler.schedule_ids_named(lambda name: name.startswith("back"))
+    found = client.schedule_ids_named(lambda name: name.startswith("back"))
     assert sorted(found) == [1, 3, 4]
 
 
-def test_of_the_names_of_schedules_those_of_least_rank_are_found(scheduler: Scheduler) -> None:
+def test_of_the_names_of_schedules_those_of_least_rank_are_found(client: Client) -> None:
     for name in ("backup", "report", "b", "bb", "gone"):
-        scheduler.add(make_spec(name))
-    scheduler.remove("gone")
+        client.add(make_spec(name))
+    client.remove("gone")
 
-    found = scheduler.nearest_names(lambda name: len(name) if name != "report" else None, limit=2)
+    found = client.nearest_names(lambda name: len(name) if name != "report" else None, limit=2)
 
     assert found == ["b", "bb"]
-    assert scheduler.nearest_names(len, limit=9) == ["b", "bb", "backup", "report"]
+    assert client.nearest_names(len, limit=9) == ["b", "bb", "backup", "report"]
 
 
 def test_the_change_mark_is_another_one_when_somebody_else_has_committed(
-    scheduler: Scheduler, tmp_path: Path
+    client: Client, tmp_path: Path
 ) -> None:
-    scheduler.add(make_spec("own"))
-    mark = scheduler.change_mark()
-    again = scheduler.change_mark()
+    client.add(make_spec("own"))
+    mark = client.change_mark()
+    again = client.change_mark()
 
-    with Scheduler(tmp_path / "edgecron.db") as other:
+    with Client(tmp_path / "edgecron.db") as other:
         other.add(make_spec("foreign"))
 
     assert again == mark
-    assert scheduler.change_mark() != mark
+    assert client.change_mark() != mark
 
 
-def test_an_interrupt_ends_the_question_that_is_being_answered(scheduler: Scheduler) -> None:
-    scheduler.add_all([make_spec(f"s{number}") for number in range(50)])
+def test_an_interrupt_ends_the_question_that_is_being_answered(client: Client) -> None:
+    client.add_all([make_spec(f"s{number}") for number in range(50)])
 
     def interrupt(keys: ScheduleKeys) -> bool:
-        scheduler.interrupt()
+        client.interrupt()
         return True
 
     with pytest.raises(QueryInterrupted, match="was interrupted"):
-        scheduler.schedule_order(SortBy.RUNS, matches=interrupt)
+        client.schedule_order(SortBy.RUNS, matches=interrupt)
 
-    assert len(scheduler.schedule_order()) == 50
+    assert len(client.schedule_order()) == 50
 
 
 def test_an_interrupt_ends_nothing_that_begins_after_it(tmp_path: Path) -> None:
-    scheduler = Scheduler(tmp_path / "edgecron.db")
-    scheduler.interrupt()
-    scheduler.add(make_spec("backup"))
-    scheduler.interrupt()
+    client = Client(tmp_path / "edgecron.db")
+    client.interrupt()
+    client.add(make_spec("backup"))
+    client.interrupt()
 
-    assert len(scheduler.schedule_order()) == 1
+    assert len(client.schedule_order()) == 1
 
-    database = scheduler.store.database
-    scheduler.close()
-    scheduler.interrupt()
+    database = client.store.database
+    client.close()
+    client.interrupt()
     database.interrupt()
 
 
-def test_a_filter_that_raises_leaves_the_database_usable(scheduler: Scheduler) -> None:
-    scheduler.add_all([make_spec(f"s{number}") for number in range(5)])
+def test_a_filter_that_raises_leaves_the_database_usable(client: Client) -> None:
+    client.add_all([make_spec(f"s{number}") for number in range(5)])
 
     with pytest.raises(ZeroDivisionError):
-        scheduler.schedule_order(matches=lambda keys: 1 / 0 > 1)
+        client.schedule_order(matches=lambda keys: 1 / 0 > 1)
 
-    scheduler.remove("s3")
-    assert len(scheduler.schedule_order()) == 4
+    client.remove("s3")
+    assert len(client.schedule_order()) == 4
 
 
-def test_the_sizes_of_a_database_are_those_of_its_files(scheduler: Scheduler) -> None:
-    before = scheduler.database_sizes()
-    scheduler.add(replace(make_spec("backup", overlap=Overlap.ALLOW), description="x" * 4000))
-    file, log = scheduler.database_sizes()
+def test_the_sizes_of_a_database_are_those_of_its_files(client: Client) -> None:
+    before = client.database_sizes()
+    client.add(replace(make_spec("backup", overlap=Overlap.ALLOW), description="x" * 4000))
+    file, log = client.database_sizes()
 
     assert before == (0, 0)
     assert file + log > 4000
-    assert file == scheduler.path.stat().st_size
+    assert file == client.path.stat().st_size
 
 
 def test_what_is_read_one_by_one_is_let_go_of_when_it_is_not_read_to_its_end(
-    scheduler: Scheduler,
+    client: Client,
 ) -> None:
-    scheduler.add_all([make_spec(f"s{number}") for number in range(5)])
-    database = Database(scheduler.path)
+    client.add_all([make_spec(f"s{number}") for number in range(5)])
+    database = Database(client.path)
     rows = database.each("SELECT id FROM schedules ORDER BY id")
 
     first = next(rows)
@@ -377,7 +377,7 @@ def test_what_is_read_one_by_one_is_let_go_of_when_it_is_not_read_to_its_end(
 
     assert first == (1,)
     database.connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
-    assert scheduler.database_sizes()[1] == 0
+    assert client.database_sizes()[1] == 0
     database.close()
 
 
@@ -394,18 +394,18 @@ def test_what_is_read_one_by_one_is_let_go_of_when_it_is_not_read_to_its_end(
         ("at 2030-01-01T00:00:00Z", "once"),
     ],
 )
-def test_a_line_says_when_in_a_few_words(scheduler: Scheduler, trigger: str, words: str) -> None:
-    scheduler.add(make_spec("backup", trigger))
+def test_a_line_says_when_in_a_few_words(client: Client, trigger: str, words: str) -> None:
+    client.add(make_spec("backup", trigger))
 
-    [line] = scheduler.first_schedule_lines(1)
+    [line] = client.first_schedule_lines(1)
 
     assert line.when == words
 
 
-def test_a_line_whose_triggers_can_not_be_read_has_their_texts(scheduler: Scheduler) -> None:
-    scheduler.add(make_spec("backup", "0 2 * * *"))
-    write(scheduler, """UPDATE schedules SET compiled = '["no"]'""")
+def test_a_line_whose_triggers_can_not_be_read_has_their_texts(client: Client) -> None:
+    client.add(make_spec("backup", "0 2 * * *"))
+    write(client, """UPDATE schedules SET compiled = '["no"]'""")
 
-    [line] = scheduler.first_schedule_lines(1)
+    [line] = client.first_schedule_lines(1)
 
     assert line.when == "0 2 * * *"

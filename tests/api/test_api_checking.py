@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from edgecron import Scheduler
+from edgecron.api import Client
 from edgecron.documents.comparing import Step, compare_one
 from edgecron.documents.document import Wanted
 from edgecron.errors import AlreadyExists, Conflict, InvalidInput, InvalidTrigger
@@ -28,8 +28,8 @@ def clock() -> FakeClock:
 
 
 @pytest.fixture
-def scheduler(tmp_path: Path, clock: FakeClock) -> Iterator[Scheduler]:
-    with Scheduler(tmp_path / "edgecron.db", clock=clock) as made:
+def client(tmp_path: Path, clock: FakeClock) -> Iterator[Client]:
+    with Client(tmp_path / "edgecron.db", clock=clock) as made:
         yield made
 
 
@@ -37,49 +37,49 @@ def made(spec: ScheduleSpec) -> Step:
     return compare_one(Wanted(spec=spec), None)
 
 
-def changed(scheduler: Scheduler, name: str, spec: ScheduleSpec) -> Step:
-    return compare_one(Wanted(spec=spec), scheduler.schedule(name))
+def changed(client: Client, name: str, spec: ScheduleSpec) -> Step:
+    return compare_one(Wanted(spec=spec), client.schedule(name))
 
 
-def test_what_is_checked_is_not_written(scheduler: Scheduler) -> None:
-    compiled = scheduler.check(made(make_spec("backup", "@daily")))
+def test_what_is_checked_is_not_written(client: Client) -> None:
+    compiled = client.check(made(make_spec("backup", "@daily")))
 
     assert compiled is not None
     assert compiled.spec.triggers == ("@daily",)
-    assert scheduler.schedules() == []
+    assert client.schedules() == []
 
 
-def test_what_changes_nothing_needs_no_check(scheduler: Scheduler) -> None:
-    spec = scheduler.add(make_spec("backup")).spec
+def test_what_changes_nothing_needs_no_check(client: Client) -> None:
+    spec = client.add(make_spec("backup")).spec
 
-    assert scheduler.check(changed(scheduler, "backup", spec)) is None
+    assert client.check(changed(client, "backup", spec)) is None
 
 
-def test_what_could_not_be_applied_is_refused(scheduler: Scheduler) -> None:
-    scheduler.add(make_spec("backup"))
-    scheduler.add(make_spec("other"))
-    scheduler.add(make_spec("verify", "after backup"))
+def test_what_could_not_be_applied_is_refused(client: Client) -> None:
+    client.add(make_spec("backup"))
+    client.add(make_spec("other"))
+    client.add(make_spec("verify", "after backup"))
 
     with pytest.raises(AlreadyExists, match="'backup' exists already"):
-        scheduler.check(made(make_spec("backup")))
+        client.check(made(make_spec("backup")))
     with pytest.raises(AlreadyExists, match="'other' exists already"):
-        scheduler.check(changed(scheduler, "backup", make_spec("other")))
+        client.check(changed(client, "backup", make_spec("other")))
     with pytest.raises(Conflict, match="named by others: verify"):
-        scheduler.check(changed(scheduler, "backup", make_spec("renamed")))
+        client.check(changed(client, "backup", make_spec("renamed")))
     with pytest.raises(InvalidTrigger, match="nobody"):
-        scheduler.check(made(make_spec("late", "after nobody")))
+        client.check(made(make_spec("late", "after nobody")))
     with pytest.raises(InvalidInput, match="nobody"):
-        scheduler.check(made(make_spec("late", needs=("success:nobody",))))
+        client.check(made(make_spec("late", needs=("success:nobody",))))
 
 
 def test_a_change_beside_the_times_keeps_the_grid_they_count_from(
-    scheduler: Scheduler, clock: FakeClock
+    client: Client, clock: FakeClock
 ) -> None:
-    schedule = scheduler.add(make_spec("poll", "every 15m"))
+    schedule = client.add(make_spec("poll", "every 15m"))
     clock.advance_ms(60_000)
 
-    compiled = scheduler.compile_change(schedule, replace(schedule.spec, max_runs=3))
+    compiled = client.compile_change(schedule, replace(schedule.spec, max_runs=3))
 
     fires = [from_ms(fire.due_ms) for fire in next_fires(compiled.timing, to_ms(clock.now()))]
     assert fires == [datetime(2026, 11, 20, 8, minute, tzinfo=UTC) for minute in (15, 30, 45)]
-    assert scheduler.schedule("poll") == schedule
+    assert client.schedule("poll") == schedule

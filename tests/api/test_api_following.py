@@ -4,22 +4,22 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from edgecron.api import Scheduler
+from edgecron.api import Client
 from edgecron.model import Execution
 from support.specs import make_spec
 
 
 def queue_run(path: Path) -> Execution:
-    with Scheduler(path) as scheduler:
-        scheduler.add(make_spec())
-        [queued] = scheduler.run_now("backup")
+    with Client(path) as client:
+        client.add(make_spec())
+        [queued] = client.run_now("backup")
     return queued
 
 
 def test_a_queued_run_is_looked_at_again_when_it_is_time_for_a_check(tmp_path: Path) -> None:
     queued = queue_run(tmp_path / "edge.db")
 
-    with Scheduler(tmp_path / "edge.db") as scheduler, scheduler.follower(queued.id) as follower:
+    with Client(tmp_path / "edge.db") as client, client.follower(queued.id) as follower:
         follower.read(queued)
         follower.wait()
 
@@ -29,9 +29,9 @@ def test_a_queued_run_is_looked_at_again_when_it_is_time_for_a_check(tmp_path: P
 def test_a_queued_run_is_looked_at_again_as_soon_as_somebody_has_committed(tmp_path: Path) -> None:
     queued = queue_run(tmp_path / "edge.db")
 
-    with Scheduler(tmp_path / "edge.db") as scheduler, scheduler.follower(queued.id) as follower:
+    with Client(tmp_path / "edge.db") as client, client.follower(queued.id) as follower:
         follower.read(queued)
-        with Scheduler(tmp_path / "edge.db") as other:
+        with Client(tmp_path / "edge.db") as other:
             other.pause("backup")
         follower.wait()
 

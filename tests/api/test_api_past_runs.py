@@ -20,12 +20,12 @@ def test_what_a_run_was_given_is_what_it_found(tmp_path: Path) -> None:
     )
     with ExitStack() as stack:
         place = Place(tmp_path, stack)
-        place.scheduler.add(ScheduleSpec(name="job", triggers=("@yearly",), job=job))
+        place.client.add(ScheduleSpec(name="job", triggers=("@yearly",), job=job))
         daemon = place.daemon()
-        [run] = place.scheduler.run_now("job")
+        [run] = place.client.run_now("job")
         daemon.wait_for("ended")
-        output = place.scheduler.output(run.id)
-        ended = place.scheduler.execution(run.id)
+        output = place.client.output(run.id)
+        ended = place.client.execution(run.id)
 
     assert output is not None
     lines = b"".join(chunk.content for chunk in output.chunks).decode().splitlines()
@@ -36,15 +36,15 @@ def test_what_a_run_was_given_is_what_it_found(tmp_path: Path) -> None:
 
 def test_what_a_schedule_said_then_is_told_after_it_was_changed(tmp_path: Path) -> None:
     with ExitStack() as stack:
-        scheduler = Place(tmp_path, stack).scheduler
+        client = Place(tmp_path, stack).client
         job = Job(kind=JobKind.SHELL, argv=("echo one",))
-        schedule = scheduler.add(ScheduleSpec(name="job", triggers=("@yearly",), job=job))
-        [run] = scheduler.run_now("job")
+        schedule = client.add(ScheduleSpec(name="job", triggers=("@yearly",), job=job))
+        [run] = client.run_now("job")
         changed = replace(schedule.spec, job=replace(job, argv=("echo two",)))
-        scheduler.edit("job", lambda spec: changed)
-        scheduler.remove("job")
+        client.edit("job", lambda spec: changed)
+        client.remove("job")
 
-        spec = scheduler.spec_of(run)
+        spec = client.spec_of(run)
 
     assert spec is not None
     assert spec.job.argv == ("echo one",)

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import apsw
 
-from edgecron.api import Scheduler
+from edgecron.api import Client
 from edgecron.clock import SystemClock
 from tests.bench.machine import Setting, child_environment
 from tests.bench.schedules import command_spec, make, multiply, set_due
@@ -56,27 +56,27 @@ def rows(setting: Setting) -> Iterator[Row]:
 
 
 def _asked(setting: Setting, big: Path, small: Path, runs: int) -> Iterator[Row]:
-    with Scheduler(big) as ours, Scheduler(small) as theirs:
-        asks: dict[str, Callable[[Scheduler], object]] = {
-            "history": lambda scheduler: scheduler.history(limit=SHOWN),
-            "next": lambda scheduler: list(_first(scheduler)),
+    with Client(big) as ours, Client(small) as theirs:
+        asks: dict[str, Callable[[Client], object]] = {
+            "history": lambda client: client.history(limit=SHOWN),
+            "next": lambda client: list(_first(client)),
         }
         for verb, ask in asks.items():
-            for scheduler in (ours, theirs):
-                ask(scheduler)
+            for client in (ours, theirs):
+                ask(client)
 
-            def mine(ask: Callable[[Scheduler], object] = ask) -> float:
+            def mine(ask: Callable[[Client], object] = ask) -> float:
                 return seconds_of(lambda: ask(ours))
 
-            def others(ask: Callable[[Scheduler], object] = ask) -> float:
+            def others(ask: Callable[[Client], object] = ask) -> float:
                 return seconds_of(lambda: ask(theirs))
 
             pairs = interleave(setting.pick(200, 40), mine, others, within_s=30)
             yield _row(f"{verb} -n {SHOWN} over {runs:,} runs, the question alone", pairs)
 
 
-def _first(scheduler: Scheduler) -> Iterator[object]:
-    fires = iter(scheduler.next_fires())
+def _first(client: Client) -> Iterator[object]:
+    fires = iter(client.next_fires())
     for _ in range(SHOWN):
         yield next(fires)
 

@@ -19,7 +19,7 @@ from typing import Any
 
 import apsw
 
-from edgecron.api import Scheduler
+from edgecron.api import Client
 from edgecron.clock import SystemClock
 from edgecron.engine.host import EngineHost
 from edgecron.engine.wake import ring_engines
@@ -115,7 +115,7 @@ def _due_times(database: Path) -> dict[int, int]:
     return found
 
 
-class _Stamping(Scheduler):
+class _Stamping(Client):
     """Notes when it has committed, before it wakes engines."""
 
     def __init__(self, database: Path) -> None:
@@ -147,21 +147,21 @@ def _measure_seen(
     ready.wait(BOUND_S)
     bell = os.open(fifo, os.O_WRONLY)
     rung_ns = []
-    with _Stamping(database) as scheduler:
+    with _Stamping(database) as client:
         for number in range(count):
             time.sleep(0.05)  # a run ends within, and the engine sleeps again
             rung_ns.append(time.time_ns())
             os.write(bell, b"\0")
             time.sleep(0.05)
             if act == "add":
-                scheduler.add(command_spec(f"a{number}", "every 1h"))
+                client.add(command_spec(f"a{number}", "every 1h"))
             else:
-                scheduler.run_now("s")
+                client.run_now("s")
         time.sleep(0.5)
         stop.set()
         ring_engines(state_dir(database))
         steps, woken_ns = out.get(timeout=BOUND_S), bare_out.get(timeout=BOUND_S)
-        committed_ns = scheduler.committed_ns
+        committed_ns = client.committed_ns
     os.close(bell)
     for process in processes:
         process.join()

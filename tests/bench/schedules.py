@@ -8,7 +8,7 @@ from pathlib import Path
 
 import apsw
 
-from edgecron.api import Scheduler
+from edgecron.api import Client
 from edgecron.clock import Clock, SystemClock
 from edgecron.model import Job, JobKind, ScheduleSpec
 
@@ -22,8 +22,8 @@ def command_spec(name: str, trigger: str, *argv: str) -> ScheduleSpec:
 
 
 def make(database: Path, specs: Sequence[ScheduleSpec], *, clock: Clock | None = None) -> None:
-    with Scheduler(database, clock=clock or SystemClock()) as scheduler:
-        scheduler.add_all(specs)
+    with Client(database, clock=clock or SystemClock()) as client:
+        client.add_all(specs)
 
 
 def multiply(database: Path, name: str, count: int) -> None:

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from edgecron import Scheduler
+from edgecron.api import Client
 from edgecron.busy.tally import Recurrence, WeekHeat, WeekTally
 from edgecron.busy.week import week_from
 from edgecron.errors import UnknownTimezone
@@ -33,25 +33,25 @@ def clock() -> FakeClock:
 
 
 @pytest.fixture
-def scheduler(tmp_path: Path, clock: FakeClock) -> Iterator[Scheduler]:
-    with Scheduler(tmp_path / "edgecron.db", clock=clock) as made:
+def client(tmp_path: Path, clock: FakeClock) -> Iterator[Client]:
+    with Client(tmp_path / "edgecron.db", clock=clock) as made:
         yield made
 
 
-def heat_of(scheduler: Scheduler, zone: str = BERLIN) -> WeekHeat:
-    *slices, heat = scheduler.week_heat(zone)
+def heat_of(client: Client, zone: str = BERLIN) -> WeekHeat:
+    *slices, heat = client.week_heat(zone)
     assert slices == [None] * len(slices)
     assert heat is not None
     return heat
 
 
-def walked(scheduler: Scheduler, zone: str = BERLIN) -> WeekHeat:
+def walked(client: Client, zone: str = BERLIN) -> WeekHeat:
     """The same from each fire that `next` shows."""
-    here, now = load_zone(zone), scheduler.now()
+    here, now = load_zone(zone), client.now()
     first = now.astimezone(here).date()
     found: Counter[tuple[int, int]] = Counter()
     names = set()
-    for fire in scheduler.next_fires():
+    for fire in client.next_fires():
         local = fire.due_at.astimezone(here)
         day = (local.date() - first).days
         if fire.due_at - now > timedelta(days=8):
@@ -92,8 +92,8 @@ MANY = [
 ]
 
 
-def add_many(scheduler: Scheduler) -> None:
-    scheduler.add_all(
+def add_many(client: Client) -> None:
+    client.add_all(
         [make_spec(f"job-{n}", text, timezone=zone) for n, (text, zone) in enumerate(MANY)]
     )
 
@@ -107,28 +107,28 @@ def add_many(scheduler: Scheduler) -> None:
 def test_each_fire_of_the_week_counts_in_its_local_hour(
     tmp_path: Path, now: datetime, zone: str
 ) -> None:
-    with Scheduler(tmp_path / "edgecron.db", clock=FakeClock(now)) as scheduler:
-        add_many(scheduler)
+    with Client(tmp_path / "edgecron.db", clock=FakeClock(now)) as client:
+        add_many(client)
 
-        assert heat_of(scheduler, zone) == walked(scheduler, zone)
+        assert heat_of(client, zone) == walked(client, zone)
 
 
 def test_a_repeated_hour_has_both_passes_and_a_skipped_one_none(tmp_path: Path) -> None:
     spring = datetime(2026, 3, 28, 11, tzinfo=UTC)
     for now, day, expected in ((FALLS_BACK, 3, 120), (spring, 1, 0)):
-        with Scheduler(tmp_path / f"{day}.db", clock=FakeClock(now)) as scheduler:
-            scheduler.add(make_spec("job", "* * * * *", timezone=BERLIN))
+        with Client(tmp_path / f"{day}.db", clock=FakeClock(now)) as client:
+            client.add(make_spec("job", "* * * * *", timezone=BERLIN))
 
-            heat = heat_of(scheduler)
+            heat = heat_of(client)
 
         assert heat.counts[day][2] == expected
         assert heat.counts[day][4] == 60
 
 
-def test_it_begins_now_and_has_seven_days(scheduler: Scheduler) -> None:
-    scheduler.add(make_spec("job", "* * * * *"))
+def test_it_begins_now_and_has_seven_days(client: Client) -> None:
+    client.add(make_spec("job", "* * * * *"))
 
-    heat = heat_of(scheduler)
+    heat = heat_of(client)
 
     assert heat.first_day == date(2026, 11, 20)
     assert len(heat.counts) == 7
@@ -137,34 +137,34 @@ def test_it_begins_now_and_has_seven_days(scheduler: Scheduler) -> None:
     assert heat.schedules == 1
 
 
-def test_schedules_of_one_pattern_add_up(scheduler: Scheduler) -> None:
-    scheduler.add_all([make_spec(f"job-{n}", f"{n} 4 * * *") for n in range(60)])
+def test_schedules_of_one_pattern_add_up(client: Client) -> None:
+    client.add_all([make_spec(f"job-{n}", f"{n} 4 * * *") for n in range(60)])
 
-    heat = heat_of(scheduler, "UTC")
+    heat = heat_of(client, "UTC")
 
     assert heat.counts[1][4] == 60
     assert total(heat) == 360  # Today's are over.
     assert heat.schedules == 60
 
 
-def test_an_instant_of_two_triggers_counts_once(scheduler: Scheduler) -> None:
-    scheduler.add(make_spec("shared", "0 4 * * *", "0 */4 * * *", "every 6h"))
-    scheduler.add(make_spec("apart", "0 4 * * *", "30 5 * * *"))
+def test_an_instant_of_two_triggers_counts_once(client: Client) -> None:
+    client.add(make_spec("shared", "0 4 * * *", "0 */4 * * *", "every 6h"))
+    client.add(make_spec("apart", "0 4 * * *", "30 5 * * *"))
 
-    assert heat_of(scheduler) == walked(scheduler)
+    assert heat_of(client) == walked(client)
 
 
-def test_triggers_that_meet_in_many_hours_have_the_right_sum(scheduler: Scheduler) -> None:
-    scheduler.add(make_spec("often", "*/5 * * * *", "*/7 * * * *", "every 20m"))
+def test_triggers_that_meet_in_many_hours_have_the_right_sum(client: Client) -> None:
+    client.add(make_spec("often", "*/5 * * * *", "*/7 * * * *", "every 20m"))
 
-    heat, expected = heat_of(scheduler), walked(scheduler)
+    heat, expected = heat_of(client), walked(client)
 
     assert total(heat) == total(expected)
     for day, hours in zip(heat.counts, expected.counts, strict=True):
         assert all(abs(here - there) <= 2 for here, there in zip(day, hours, strict=True))
 
 
-def test_bounds_of_schedules_are_kept(scheduler: Scheduler) -> None:
+def test_bounds_of_schedules_are_kept(client: Client) -> None:
     day = timedelta(days=1)
     for name, spec in {
         "until": replace(make_spec("until"), until_at=ORDINARY + 2 * day),
@@ -175,80 +175,78 @@ def test_bounds_of_schedules_are_kept(scheduler: Scheduler) -> None:
         "many": make_spec("many", "0 4 * * *", max_runs=25),
         "grid": replace(make_spec("grid", "every 25m", max_runs=100), from_at=ORDINARY + day),
     }.items():
-        scheduler.add(spec)
-        assert heat_of(scheduler) == walked(scheduler), name
+        client.add(spec)
+        assert heat_of(client) == walked(client), name
 
 
-def test_paused_ones_count_from_the_end_of_their_pause_on(scheduler: Scheduler) -> None:
+def test_paused_ones_count_from_the_end_of_their_pause_on(client: Client) -> None:
     for name in ("endless", "until", "beyond"):
-        scheduler.add(make_spec(name, "*/30 * * * *", "every 1h"))
-    scheduler.pause("endless")
-    scheduler.pause("until", until=ORDINARY + timedelta(days=2))
-    scheduler.pause("beyond", until=ORDINARY + timedelta(days=20))
+        client.add(make_spec(name, "*/30 * * * *", "every 1h"))
+    client.pause("endless")
+    client.pause("until", until=ORDINARY + timedelta(days=2))
+    client.pause("beyond", until=ORDINARY + timedelta(days=20))
 
-    heat = heat_of(scheduler)
+    heat = heat_of(client)
 
-    assert heat == walked(scheduler)
+    assert heat == walked(client)
     assert heat.schedules == 1
 
 
 @pytest.mark.parametrize("hours", [1, 30, 24 * 20])
 @pytest.mark.parametrize("trigger", ["0 */2 * * *", "0 5 * * *", "every 3h"])
-def test_a_moved_run_counts_where_it_was_moved_to(
-    scheduler: Scheduler, trigger: str, hours: int
-) -> None:
-    scheduler.add(make_spec("job", trigger))
-    scheduler.reschedule("job", ORDINARY + timedelta(hours=hours))
+def test_a_moved_run_counts_where_it_was_moved_to(client: Client, trigger: str, hours: int) -> None:
+    client.add(make_spec("job", trigger))
+    client.reschedule("job", ORDINARY + timedelta(hours=hours))
 
-    assert heat_of(scheduler) == walked(scheduler)
+    assert heat_of(client) == walked(client)
 
 
-def test_jitter_moves_no_run(scheduler: Scheduler) -> None:
-    scheduler.add(make_spec("job", "0 5 * * *", jitter_s=7200))
+def test_jitter_moves_no_run(client: Client) -> None:
+    client.add(make_spec("job", "0 5 * * *", jitter_s=7200))
 
-    assert [day[5] for day in heat_of(scheduler, "UTC").counts] == [0, 1, 1, 1, 1, 1, 1]
-
-
-def test_an_interval_after_the_end_counts_as_if_runs_took_no_time(scheduler: Scheduler) -> None:
-    scheduler.add(make_spec("job", "every 6h after end"))
-
-    assert total(heat_of(scheduler, "UTC")) == 26  # From 14:12 on.
-    assert heat_of(scheduler, "UTC").counts[1] == tuple(int(hour % 6 == 2) for hour in range(24))
+    assert [day[5] for day in heat_of(client, "UTC").counts] == [0, 1, 1, 1, 1, 1, 1]
 
 
-def test_what_is_due_already_does_not_count(scheduler: Scheduler, clock: FakeClock) -> None:
-    scheduler.add(make_spec("job", "0 * * * *"))
+def test_an_interval_after_the_end_counts_as_if_runs_took_no_time(client: Client) -> None:
+    client.add(make_spec("job", "every 6h after end"))
+
+    assert total(heat_of(client, "UTC")) == 26  # From 14:12 on.
+    assert heat_of(client, "UTC").counts[1] == tuple(int(hour % 6 == 2) for hour in range(24))
+
+
+def test_what_is_due_already_does_not_count(client: Client, clock: FakeClock) -> None:
+    client.add(make_spec("job", "0 * * * *"))
     clock.advance_ms(5 * 3_600_000)
 
-    assert total(heat_of(scheduler, "UTC")) == total(walked(scheduler, "UTC")) == 6 * 24 + 10
+    assert total(heat_of(client, "UTC")) == total(walked(client, "UTC")) == 6 * 24 + 10
 
 
-def test_what_cant_be_read_leaves_the_others(scheduler: Scheduler) -> None:
-    scheduler.add(make_spec("good", "0 4 * * *"))
+def test_what_cant_be_read_leaves_the_others(client: Client) -> None:
+    client.add(make_spec("good", "0 4 * * *"))
     for n, damage in enumerate(
         ["[]", "[{}]", '[{"kind":"every","interval_ms":0,"anchor_ms":0,"bounded":false}]',
          '[{"kind":"every","interval_ms":"1","anchor_ms":0}]', '{"kind":"every"}',
          '[{"kind":"cron","text":"x","timezone":"Mars/Base","fields":{}}]']
     ):  # fmt: skip
-        scheduler.add(make_spec(f"bad-{n}", "0 4 * * *"))
-        scheduler.store.close()
-        damaging = apsw.Connection(str(scheduler.path))
+        client.add(make_spec(f"bad-{n}", "0 4 * * *"))
+        client.store.close()
+        damaging = apsw.Connection(str(client.path))
         damaging.execute("UPDATE schedules SET compiled = ? WHERE name = ?", (damage, f"bad-{n}"))
         damaging.close()
-        scheduler.close()
+        client.close()
 
-    assert heat_of(scheduler).schedules == 1
+    assert heat_of(client).schedules == 1
 
 
-def test_an_unknown_zone_is_refused(scheduler: Scheduler) -> None:
+def test_an_unknown_zone_is_refused(client: Client) -> None:
     with pytest.raises(UnknownTimezone):
-        next(scheduler.week_heat("Mars/Base"))
+        next(client.week_heat("Mars/Base"))
 
 
-def test_many_are_counted_in_slices(scheduler: Scheduler) -> None:
-    scheduler.add_all([make_spec(f"job-{n}", f"{n % 60} 4 * * *") for n in range(501)])
+def test_many_are_counted_in_slices(client: Client) -> None:
+    client.add_all([make_spec(f"job-{n}", f"{n % 60} 4 * * *") for n in range(501)])
 
-    found = list(scheduler.week_heat("UTC"))
+    found = list(client.week_heat("UTC"))
 
     assert found[:-1] == [None] * 2
     assert found[-1] is not None

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import apsw
 import pytest
 
-from edgecron.api import Scheduler
+from edgecron.api import Client
 from support.cli import Edgecron, Said
 from support.specs import make_spec
 from support.terminal import on_terminal, read_until
@@ -308,14 +308,14 @@ def test_an_apply_that_fails_half_way_leaves_nothing_of_it(
     edgecron("apply", str(file))
     before = listed(edgecron)
     document = TWO.replace("2h", "3h") + '[schedules.late]\nevery = "1h"\nshell = "date"\n'
-    with Scheduler(database) as scheduler:
+    with Client(database) as client:
         from edgecron.documents.reading import read_document
 
-        steps = scheduler.plan_document(read_document(document.encode()), origin="apply x")
+        steps = client.plan_document(read_document(document.encode()), origin="apply x")
         edgecron("add", "late", "--every", "1d", "--", "true")
 
         with pytest.raises(Exception, match="'late' exists already"):
-            scheduler.apply(steps, origin="apply x")
+            client.apply(steps, origin="apply x")
 
     after = listed(edgecron)
     assert after.pop("late")["triggers"] == ["every 1d"]
@@ -326,15 +326,15 @@ def test_a_plan_is_not_carried_out_over_another_change(
     edgecron: Edgecron, file: File, database: Path
 ) -> None:
     edgecron("apply", str(file))
-    with Scheduler(database) as scheduler:
+    with Client(database) as client:
         from edgecron.documents.reading import read_document
 
         document = read_document(TWO.replace("2h", "3h").encode())
-        steps = scheduler.plan_document(document, origin="apply x")
+        steps = client.plan_document(document, origin="apply x")
         edgecron("edit", "backup", "--retries", "1")
 
         with pytest.raises(Exception, match="changed by others meanwhile"):
-            scheduler.apply(steps, origin="apply x")
+            client.apply(steps, origin="apply x")
 
     assert listed(edgecron)["backup"]["timeout_s"] == 7200
 
@@ -404,8 +404,8 @@ def test_what_a_crontab_made_is_exported_and_applied_unchanged(
 
 
 def test_of_many_that_are_left_alone_some_are_named(edgecron: Edgecron, file: File) -> None:
-    with Scheduler(os.environ["EDGECRON_DB"]) as scheduler:
-        scheduler.add_all([make_spec(f"n{number}", "every 1h") for number in range(25)])
+    with Client(os.environ["EDGECRON_DB"]) as client:
+        client.add_all([make_spec(f"n{number}", "every 1h") for number in range(25)])
 
     said = edgecron("apply", str(file), "--prune", "--dry-run")
 
@@ -419,15 +419,15 @@ def test_a_plan_holds_while_times_are_decided(
     # An engine fires between plan and transaction: nobody changed the schedule.
     file.write('[schedules.x]\nevery = "1s"\nshell = "date"\n')
     edgecron("apply", str(file))
-    with Scheduler(database) as scheduler:
+    with Client(database) as client:
         from edgecron.documents.reading import read_document
 
         document = read_document(b'[schedules.x]\nevery = "1h"\nshell = "date"\n')
-        steps = scheduler.plan_document(document, origin="apply x")
+        steps = client.plan_document(document, origin="apply x")
         connection = apsw.Connection(str(database))
         connection.execute("UPDATE schedules SET decided_until = decided_until + 1000")
         connection.close()
 
-        [changed] = scheduler.apply(steps, origin="apply x")
+        [changed] = client.apply(steps, origin="apply x")
 
     assert changed.spec.triggers == ("every 1h",)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from edgecron.api import Scheduler
+from edgecron.api import Client
 from edgecron.checkup import CheckStatus
 from edgecron.checkup.clocks import check_clock
 from edgecron.cli.transitions import logfmt, readable
@@ -27,8 +27,8 @@ LATER = datetime(2101, 1, 1, tzinfo=UTC)
 def untrusted(database: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A database that knows of a later time than the machine's clock, which nothing keeps right."""
     monkeypatch.setattr(SystemClock, "is_synchronised", lambda self: False)
-    with Scheduler(database) as scheduler:
-        assert scheduler.store.note_trusted(to_ms(LATER), was_ms=None)
+    with Client(database) as client:
+        assert client.store.note_trusted(to_ms(LATER), was_ms=None)
     return database
 
 
@@ -72,10 +72,10 @@ def test_doctor_warns_before_a_clock_that_nothing_keeps_right_is_believed_no_mor
 ) -> None:
     clock = FakeClock(BUILT_MS + 395 * 86_400_000)
     clock.synchronised = False
-    with Scheduler(database, clock=clock) as scheduler:
-        [finding] = check_clock(scheduler, command=str)
-        scheduler.trust_clock()
-        [after] = check_clock(scheduler, command=str)
+    with Client(database, clock=clock) as client:
+        [finding] = check_clock(client, command=str)
+        client.trust_clock()
+        [after] = check_clock(client, command=str)
 
     assert finding.status is CheckStatus.WARNING
     assert finding.message == (
@@ -125,9 +125,9 @@ def test_what_makes_no_sense_is_refused(
 def test_a_broken_schedule_is_shown_everywhere_and_how_to_mend_it(
     edgecron: Edgecron, database: Path, backup: str
 ) -> None:
-    with Scheduler(database) as scheduler:
-        schedule = scheduler.schedule(backup)
-        scheduler.store.mark_broken(schedule.id, revision=1, error="its zone is gone", now_ms=1)
+    with Client(database) as client:
+        schedule = client.schedule(backup)
+        client.store.mark_broken(schedule.id, revision=1, error="its zone is gone", now_ms=1)
 
     status, listed, shown = edgecron("status"), edgecron("list"), edgecron("show", backup)
 

@@ -271,11 +271,11 @@ def test_the_database_of_a_file_is_that_of_every_verb(
 
     edgecron("add", "x", "--every", "1h", "--", "true")
 
-    from edgecron import Scheduler
+    from edgecron.api import Client
 
     assert (tmp_path / "of-the-file.db").exists()
-    with Scheduler() as scheduler:
-        assert [schedule.name for schedule in scheduler.schedules()] == ["x"]
+    with Client() as client:
+        assert [schedule.name for schedule in client.schedules()] == ["x"]
 
 
 @pytest.mark.parametrize(

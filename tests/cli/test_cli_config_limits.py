@@ -26,11 +26,11 @@ def test_a_run_by_hand_keeps_what_the_file_says_of_its_output(
 
     edgecron("run", "x", "--wait")
 
-    from edgecron import Scheduler
+    from edgecron.api import Client
 
-    with Scheduler() as scheduler:
-        [run] = scheduler.history("x")
-        output = scheduler.output(run.id)
+    with Client() as client:
+        [run] = client.history("x")
+        output = client.output(run.id)
     assert output is not None
     assert (output.stdout_bytes, output.dropped_bytes) == (5000, 5000 - 1024)
 

@@ -36,7 +36,7 @@ def desert(place: Place) -> tuple[Execution, int]:
     """A run at the gate whose engine was killed, and a descriptor of its supervisor."""
     place.add("long", "@yearly", f"echo one; {place.gate.line}; echo two; exit 7")
     daemon = place.daemon()
-    [run] = place.scheduler.run_now("long")
+    [run] = place.client.run_now("long")
     daemon.wait_for("started", schedule="long")
     supervisor = os.pidfd_open(parent_of(place.gate.wait_arrival()))
     daemon.kill()
@@ -51,7 +51,7 @@ def test_logs_show_what_a_run_printed_that_ended_without_an_engine(place: Place)
     out, err = program(place, "logs", str(run.id)).communicate(timeout=BOUND_S)
 
     assert (out, err) == ("one\ntwo\n", "")
-    assert place.scheduler.execution(run.id).exit_code == 7
+    assert place.client.execution(run.id).exit_code == 7
 
 
 def test_logs_that_follow_end_with_a_run_that_ends_without_an_engine(place: Place) -> None:
@@ -90,7 +90,7 @@ def test_who_stops_waiting_is_told_that_the_run_goes_on(place: Place) -> None:
 
     assert "run 1 goes on; to end it: edgecron --db" in err
     assert "cancel 1" in err
-    assert place.scheduler.execution(1).status is Status.RUNNING
+    assert place.client.execution(1).status is Status.RUNNING
 
 
 def test_a_run_that_can_not_be_made_here_is_not_left_for_later(
@@ -103,7 +103,7 @@ def test_a_run_that_can_not_be_made_here_is_not_left_for_later(
     waiting.communicate(timeout=BOUND_S)
 
     assert waiting.returncode == 125
-    assert place.scheduler.execution(1).status is Status.CANCELLED
+    assert place.client.execution(1).status is Status.CANCELLED
 
 
 def test_status_does_not_give_up_a_run_that_ended_without_an_engine(place: Place) -> None:
@@ -132,9 +132,9 @@ def test_of_several_runs_those_that_go_on_are_ended(place: Place) -> None:
     place.add("short", "@yearly", "true")
     place.add("long", "@yearly", place.gate.line)
     daemon = place.daemon()
-    place.scheduler.run_now("short")
+    place.client.run_now("short")
     daemon.wait_for("ended", schedule="short")
-    place.scheduler.run_now("long")
+    place.client.run_now("long")
     daemon.wait_for("started", schedule="long")
     place.gate.wait_arrival()
 
@@ -152,7 +152,7 @@ def test_an_engine_that_waits_for_its_runs_to_end_is_not_counted_on(place: Place
     place.add("long", "@yearly", place.gate.line)
     place.add("short", "@yearly", "echo short")
     daemon = place.daemon("--on-shutdown", "wait")
-    place.scheduler.run_now("long")
+    place.client.run_now("long")
     place.gate.wait_arrival()
     daemon.process.send_signal(signal.SIGTERM)
     daemon.wait_for("engine_stopping")
@@ -175,7 +175,7 @@ def test_an_engine_that_waits_for_its_runs_to_end_is_not_counted_on(place: Place
 def test_a_hang_up_that_comes_twice_is_one(place: Place) -> None:
     place.add("long", "@yearly", f"{place.gate.line}; exit 7")
     daemon = place.daemon("--on-shutdown", "wait")
-    place.scheduler.run_now("long")
+    place.client.run_now("long")
     daemon.wait_for("started", schedule="long")
     place.gate.wait_arrival()
 
@@ -186,4 +186,4 @@ def test_a_hang_up_that_comes_twice_is_one(place: Place) -> None:
     code = daemon.wait_end()
 
     assert code == 0
-    assert place.scheduler.execution(1).exit_code == 7
+    assert place.client.execution(1).exit_code == 7

@@ -13,7 +13,7 @@ from typing import Any
 import apsw
 import pytest
 
-from edgecron.api import Scheduler
+from edgecron.api import Client
 from edgecron.checkup.places import Room, judge_space
 from edgecron.paths import state_dir
 from support.cli import Edgecron, Said
@@ -120,8 +120,8 @@ def test_a_stopped_engine_is_a_problem_with_both_ways_out(
 def test_an_engine_that_sleeps_on_can_only_be_ended(
     edgecron: Edgecron, database: Path, stack: ExitStack
 ) -> None:
-    with Scheduler(database) as scheduler:
-        stuck = StuckEngine(scheduler, SLEEPS)
+    with Client(database) as client:
+        stuck = StuckEngine(client, SLEEPS)
     stack.callback(stuck.end)
     edgecron("add", "rings", "--every", "1h", "--", "true")
 
@@ -138,8 +138,8 @@ def test_an_engine_that_sleeps_on_can_only_be_ended(
 def test_an_engine_that_is_at_work_for_long_is_a_warning(
     edgecron: Edgecron, database: Path, stack: ExitStack
 ) -> None:
-    with Scheduler(database) as scheduler:
-        stuck = StuckEngine(scheduler, SPINS)
+    with Client(database) as client:
+        stuck = StuckEngine(client, SPINS)
     stack.callback(stuck.end)
     edgecron("add", "rings", "--every", "1h", "--", "true")
 
@@ -210,9 +210,9 @@ def test_a_supervisor_that_does_not_answer_is_a_problem(
 def test_a_schedule_that_can_not_be_read_is_a_problem(
     edgecron: Edgecron, backup: str, database: Path
 ) -> None:
-    with Scheduler(database) as scheduler:
-        schedule = scheduler.schedule(backup)
-        scheduler.store.mark_broken(schedule.id, revision=1, error="its zone is gone", now_ms=1)
+    with Client(database) as client:
+        schedule = client.schedule(backup)
+        client.store.mark_broken(schedule.id, revision=1, error="its zone is gone", now_ms=1)
 
     said = edgecron("doctor", "--json")
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from edgecron.api import Scheduler
+from edgecron.api import Client
 from support.cli import Edgecron
 from support.clock import FakeClock
 from support.specs import make_spec
@@ -172,7 +172,7 @@ def test_times_may_be_told_by_their_distance(
 def test_a_time_that_has_passed_meanwhile_does_not_keep_the_rest_from_being_changed(
     edgecron: Edgecron, database: Path, editor: Editor
 ) -> None:
-    with Scheduler(database, clock=FakeClock(datetime(2021, 3, 1, tzinfo=UTC))) as past:
+    with Client(database, clock=FakeClock(datetime(2021, 3, 1, tzinfo=UTC))) as past:
         past.add(make_spec("bins", "at 2021-03-02T08:00:00Z"))
     editor.does(replaced('# description = "nightly backup"', 'description = "it is over"'))
 

@@ -52,7 +52,7 @@ def logs(place: Place) -> Iterator[Logs]:
 
 def add(place: Place, name: str, line: str, policies: Policies) -> None:
     job = Job(kind=JobKind.SHELL, argv=(line,))
-    place.scheduler.add(ScheduleSpec(name=name, triggers=("@yearly",), job=job, policies=policies))
+    place.client.add(ScheduleSpec(name=name, triggers=("@yearly",), job=job, policies=policies))
 
 
 def pieces(*contents: bytes) -> list[tuple[int, OutputChunk]]:
@@ -137,7 +137,7 @@ def test_following_a_run_ends_with_it_and_says_how_it_ended(place: Place, logs: 
     line = f"echo one; echo two; {place.gate.line}; echo three; exit 7"
     add(place, "x", line, Policies(retries=1, retry_delay_s=3600))
     place.daemon()
-    place.scheduler.run_now("x")
+    place.client.run_now("x")
     place.gate.wait_arrival()
     follower = logs("-f", "1", "-n", "1")
 
@@ -162,7 +162,7 @@ def wait_for_reader(pid: int, path: Path) -> None:
 
 def test_of_what_comes_while_it_is_followed_everything_is_shown(place: Place, logs: Logs) -> None:
     add(place, "x", "printf 'one\\ntwo\\nthree\\n'", Policies())
-    place.scheduler.run_now("x")
+    place.client.run_now("x")
     follower = logs("-f", "1", "-n", "1")
     wait_for_reader(follower.pid, place.database)
 
@@ -181,7 +181,7 @@ def test_following_a_schedule_goes_on_with_its_next_runs(place: Place, logs: Log
     waits = read_bytes(follower.stderr, b"first run\n")
     shown = []
     for number in (1, 2):
-        place.scheduler.run_now("x")
+        place.client.run_now("x")
         shown.append(read_bytes(follower.stdout, b"this is %d\n" % number))
     headers = read_bytes(follower.stderr, b"run 2 of x: success")
     follower.send_signal(signal.SIGINT)
@@ -201,13 +201,13 @@ def test_following_a_schedule_shows_each_of_the_runs_that_go_on_at_once(
     add(place, "x", line, Policies(overlap=Overlap.ALLOW))
     place.daemon().wait_for("engine_started")
     for _ in range(3):
-        place.scheduler.run_now("x")
+        place.client.run_now("x")
         place.gate.wait_arrival()
     follower = logs("-f", "x")
 
     shown = [read_bytes(follower.stdout, b"this is 1\n")]
     for run in place.runs("x")[1:]:
-        place.scheduler.cancel(run.id)
+        place.client.cancel(run.id)
     place.gate.open()
     shown.append(read_bytes(follower.stdout, b"this is 3\n"))
     follower.send_signal(signal.SIGINT)
@@ -219,12 +219,12 @@ def test_following_a_schedule_shows_each_of_the_runs_that_go_on_at_once(
 def test_following_a_schedule_ends_when_it_is_removed(place: Place, logs: Logs) -> None:
     place.add("x", "@yearly", "echo ran")
     daemon = place.daemon()
-    place.scheduler.run_now("x")
+    place.client.run_now("x")
     daemon.wait_for("ended", schedule="x")
     follower = logs("-f", "x")
     early = read_bytes(follower.stdout, b"ran\n")
 
-    place.scheduler.remove("x")
+    place.client.remove("x")
     late, err = follower.communicate(timeout=BOUND_S)
 
     assert (follower.returncode, early, late) == (0, b"ran\n", b"")

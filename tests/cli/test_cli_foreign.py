@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from edgecron.api import Scheduler
+from edgecron.api import Client
 from edgecron.paths import state_dir
 from edgecron.store.contract import Seat
 from edgecron.supervisor.groups import read_start_time
@@ -47,8 +47,8 @@ def engine(
     victim: subprocess.Popen[bytes],
 ) -> StuckEngine:
     """An engine with one run, whose journal says that the victim is that; it has all died."""
-    scheduler = stack.enter_context(Scheduler(database))
-    engine = StuckEngine(scheduler, SLEEPS)
+    client = stack.enter_context(Client(database))
+    engine = StuckEngine(client, SLEEPS)
     stack.callback(engine.end)
     edgecron("run", backup)
     seat = Seat(
@@ -57,10 +57,10 @@ def engine(
         queues=("command",),
         max_running=1,
     )
-    now_ms = scheduler.clock.now_ms()
-    scheduler.store.claim_queued(seat=seat, now_ms=now_ms)
-    [row] = scheduler.store.find_running()
-    journal = Journal(engine.state_dir, SUPERVISOR, boot_id=scheduler.clock.boot_id())
+    now_ms = client.clock.now_ms()
+    client.store.claim_queued(seat=seat, now_ms=now_ms)
+    [row] = client.store.find_running()
+    journal = Journal(engine.state_dir, SUPERVISOR, boot_id=client.clock.boot_id())
     journal.write_tokens([row.lease_token])
     start_time = read_start_time(victim.pid)
     journal.add_start(row.lease_token, pid=victim.pid, start_time=start_time, started_ms=now_ms)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from edgecron.api import Scheduler
+from edgecron.api import Client
 from edgecron.cli import run
 
 PRINTF = r"printf 'a\000b\377\033[2Jc\303'; printf '\033]0;t\007' >&2"
@@ -43,8 +43,8 @@ def run_here(say: Say, name: str, *job: str) -> str:
 def test_any_byte_is_stored_as_it_came_and_is_text_as_json(say: Say) -> None:
     run_here(say, "loud", "--shell", PRINTF)
 
-    with Scheduler() as scheduler:
-        output = scheduler.output(1)
+    with Client() as client:
+        output = client.output(1)
     out, _ = say("logs", "loud", "--json")
 
     assert output is not None
@@ -63,8 +63,8 @@ def test_a_letter_that_lies_in_two_chunks_is_one_letter_as_json(say: Say) -> Non
     program = "import sys; sys.stdout.buffer.write(b'a' + 'é'.encode() * 60_000 + b'\\xc3')"
     run_here(say, "words", "--", sys.executable, "-c", program)
 
-    with Scheduler() as scheduler:
-        output = scheduler.output(1)
+    with Client() as client:
+        output = client.output(1)
     lines = json.loads(say("logs", "words", "--json")[0])
 
     assert output is not None

@@ -158,7 +158,7 @@ def test_history_and_show_say_what_went_of_its_own_times(
     story.add("job", "* * * * *")
     for _ in range(10):
         story.after_s(60)
-    story.scheduler.prune(retention=Retention(history_count=4))
+    story.client.prune(retention=Retention(history_count=4))
 
     listed, shown = edgecron("history", "job"), edgecron("show", "job")
 
@@ -175,7 +175,7 @@ def test_why_says_of_a_time_that_its_run_was_removed(
     story.add("job", "* * * * *")
     for _ in range(10):
         story.after_s(60)
-    story.scheduler.prune(retention=Retention(history_count=4))
+    story.client.prune(retention=Retention(history_count=4))
 
     said = edgecron("why", "job", "2026-03-08T20:03:00Z")
 

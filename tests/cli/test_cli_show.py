@@ -27,10 +27,10 @@ def lines(story: Story, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], dict
 
     def tell(name: str) -> dict[str, str]:
         with closing(Session()) as cli:
-            cli.database = str(story.scheduler.path)
+            cli.database = str(story.client.path)
             found: dict[str, str] = {}
-            outlook = story.scheduler.outlook(name)
-            now = story.scheduler.now()
+            outlook = story.client.outlook(name)
+            now = story.client.now()
             for label, text in prospect_lines(cli, outlook, zone=cli.zone(), now=now):
                 found.setdefault(label, text)
         return found
@@ -42,7 +42,7 @@ Lines = Callable[[str], dict[str, str]]
 
 
 def outlook_of(story: Story, name: str) -> Outlook:
-    return story.scheduler.outlook(name)
+    return story.client.outlook(name)
 
 
 def test_the_next_time_is_told_with_its_trigger(story: Story, lines: Lines) -> None:
@@ -64,7 +64,7 @@ def test_what_a_clock_change_does_to_the_times_shown_is_told(story: Story, lines
 
 def test_a_moved_time_is_told_with_what_it_was(story: Story, lines: Lines) -> None:
     story.add("job", "@hourly")
-    story.scheduler.reschedule("job", from_ms(START_MS + 600_000))
+    story.client.reschedule("job", from_ms(START_MS + 600_000))
 
     assert lines("job")["next"].endswith("in 10 min  @hourly  rescheduled from 21:00:00")
 
@@ -72,7 +72,7 @@ def test_a_moved_time_is_told_with_what_it_was(story: Story, lines: Lines) -> No
 def test_each_reason_for_no_next_time_is_told(story: Story, lines: Lines) -> None:
     story.add("first", "@hourly")
     story.add("paused", "@hourly")
-    story.scheduler.pause("paused")
+    story.client.pause("paused")
     story.add("counted", "* * * * *", max_runs=1)
     story.add("bounded", "* * * * *", until_at=from_ms(START_MS + 90_000))
     story.add("follows", "after first")
@@ -106,12 +106,12 @@ def test_each_reason_for_no_next_time_is_told(story: Story, lines: Lines) -> Non
 
 
 def _resume(story: Story, name: str) -> str:
-    return f"edgecron --db {story.scheduler.path} resume {name}"
+    return f"edgecron --db {story.client.path} resume {name}"
 
 
 def test_a_pause_with_an_end_is_told_with_what_it_leaves_out(story: Story, lines: Lines) -> None:
     story.add("job", "@hourly")
-    story.scheduler.pause("job", until=from_ms(START_MS + 3 * HOUR_S * 1000 + 1000))
+    story.client.pause("job", until=from_ms(START_MS + 3 * HOUR_S * 1000 + 1000))
 
     told = lines("job")
 
@@ -191,7 +191,7 @@ def test_a_clock_that_can_not_be_trusted_is_told(story: Story, lines: Lines) -> 
 def test_a_full_group_is_told(story: Story, lines: Lines) -> None:
     story.add("one", "@hourly", lasts_s=600, group="disk")
     story.add("two", "@yearly", group="disk")
-    story.scheduler.store.set_group_limit("disk", 1)
+    story.client.store.set_group_limit("disk", 1)
     story.after_s(HOUR_S)
 
     assert lines("two")["a fire now"] == "would wait for a place in its group"
@@ -200,8 +200,8 @@ def test_a_full_group_is_told(story: Story, lines: Lines) -> None:
 def test_scopes_that_differ_are_told_apart(story: Story, lines: Lines) -> None:
     scopes = (("device", "a"), ("device", "b"))
     story.add("job", "@yearly", lasts_s=600, scopes=scopes)
-    [first, _] = story.scheduler.run_now("job")
-    story.scheduler.cancel(first.id)
+    [first, _] = story.client.run_now("job")
+    story.client.cancel(first.id)
 
     assert lines("job")["a fire now"] == (
         "would wait for an engine (device:a);"
@@ -222,11 +222,11 @@ def test_what_a_queued_run_waits_for(
     story: Story, pause: bool, has_engine: bool, is_full: bool, wanted: WaitsFor
 ) -> None:
     story.add("job", "@hourly")
-    story.scheduler.backfill("job", NOW, NOW)
+    story.client.backfill("job", NOW, NOW)
     if pause:
-        story.scheduler.pause("job")
-    schedule = story.scheduler.schedule("job")
-    stored = story.scheduler.store.find_prospects(schedule, most_active=9, now_ms=START_MS)
+        story.client.pause("job")
+    schedule = story.client.schedule("job")
+    stored = story.client.store.find_prospects(schedule, most_active=9, now_ms=START_MS)
 
     [judged] = judge_active(
         stored.active,
@@ -241,7 +241,7 @@ def test_what_a_queued_run_waits_for(
 
 def test_many_that_wait_are_counted(story: Story, lines: Lines) -> None:
     story.add("job", "* * * * *")
-    story.scheduler.backfill("job", from_ms(START_MS - 20 * MINUTE_MS), NOW)
+    story.client.backfill("job", from_ms(START_MS - 20 * MINUTE_MS), NOW)
 
     outlook = outlook_of(story, "job")
 

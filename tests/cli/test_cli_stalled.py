@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from edgecron.api import Scheduler
+from edgecron.api import Client
 from support.cli import Edgecron
 from support.processes import BOUND_S, Daemon, Gate
 from support.stuck import SLEEPS, StuckEngine, resume, stop
@@ -77,8 +77,8 @@ def test_who_counts_on_a_stalled_engine_is_warned(
 def test_several_stalled_engines_are_all_named(
     edgecron: Edgecron, stopped: Daemon, database: Path
 ) -> None:
-    with Scheduler(database) as scheduler:
-        stuck = StuckEngine(scheduler, SLEEPS)
+    with Client(database) as client:
+        stuck = StuckEngine(client, SLEEPS)
     said = edgecron("run", "backup")
     stuck.end()
 

@@ -74,21 +74,21 @@ def test_only_what_was_decided_since_then_is_counted(story: Story) -> None:
     story.add("fails", "* * * * *", code=1)
     for _ in range(5):
         story.after_s(60)
-    story.scheduler.pause("fails")
-    middle = story.scheduler.now()
+    story.client.pause("fails")
+    middle = story.client.now()
     for _ in range(3):
         story.after_s(60)
 
-    everything = story.scheduler.tallies(since=middle - DAY)
-    latest = story.scheduler.tallies(since=middle)
-    one = story.scheduler.tallies("fails", since=middle - DAY)
+    everything = story.client.tallies(since=middle - DAY)
+    latest = story.client.tallies(since=middle)
+    one = story.client.tallies("fails", since=middle - DAY)
 
     assert sorted(everything.by_name) == ["fails", "often"]
     assert everything.by_name["fails"].success_rate == 0
     assert everything.total.runs == sum(each.runs for each in everything.by_name.values())
     assert latest.by_name["often"].runs <= 3 < everything.by_name["often"].runs
     assert one.by_name["fails"] == one.total == everything.by_name["fails"]
-    assert story.scheduler.tallies(since=story.scheduler.now() + DAY).by_name == {}
+    assert story.client.tallies(since=story.client.now() + DAY).by_name == {}
 
 
 def test_more_than_can_be_counted_is_cut_and_said(
@@ -99,7 +99,7 @@ def test_more_than_can_be_counted_is_cut_and_said(
     for _ in range(6):
         story.after_s(60)
 
-    found = story.scheduler.tallies(since=story.scheduler.now() - DAY)
+    found = story.client.tallies(since=story.client.now() - DAY)
 
     assert found.total.runs == 3
     assert found.cut_at == story.runs("often")[-3].claimed_at
@@ -110,7 +110,7 @@ def test_times_of_a_range_count_each(story: Story) -> None:
     story.after_s(3600)
     story.after_s(5 * 3600)
 
-    found = story.scheduler.tallies("hourly", since=story.scheduler.now() - DAY)
+    found = story.client.tallies("hourly", since=story.client.now() - DAY)
 
     assert found.total.skipped == {"misfire": 4}
 
@@ -119,12 +119,12 @@ def test_what_a_run_that_is_stuck_keeps_out_counts_as_long_as_that_goes_on(story
     story.add("stuck", "* * * * *", lasts_s=1_000_000)
     for _ in range(5):
         story.after_s(60)
-    before = story.scheduler.now()
+    before = story.client.now()
     for _ in range(5):
         story.after_s(60)
 
-    found = story.scheduler.tallies("stuck", since=before)
-    after = story.scheduler.tallies("stuck", since=story.scheduler.now() + DAY)
+    found = story.client.tallies("stuck", since=before)
+    after = story.client.tallies("stuck", since=story.client.now() + DAY)
 
     # One row, which has grown since: it counts whole.
     assert found.total.skipped == {"overlap": 9}

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from edgecron.api import Scheduler
+from edgecron.api import Client
 from edgecron.checkup.takeover import get_stalled
 from edgecron.errors import EdgecronError
 from edgecron.paths import state_dir
@@ -49,7 +49,7 @@ def daemon(place: Place, stack: ExitStack) -> Daemon:
     place.add("long", "@yearly", line)
     daemon = place.daemon()
     stack.callback(lambda: daemon.process.poll() is None and daemon.kill())
-    place.scheduler.run_now("long")
+    place.client.run_now("long")
     daemon.wait_for("started", schedule="long")
     place.gate.wait_arrival()
     return daemon
@@ -141,19 +141,19 @@ def test_an_end_that_the_stalled_engine_had_not_written_is_put_on_record(
 def test_a_run_that_was_claimed_and_never_started_is_queued_again(
     place: Place, edgecron: Edgecron, stack: ExitStack
 ) -> None:
-    stuck = StuckEngine(place.scheduler, SLEEPS)
+    stuck = StuckEngine(place.client, SLEEPS)
     stack.callback(stuck.end)
     place.add("never", "@yearly", "true")
-    place.scheduler.run_now("never")
+    place.client.run_now("never")
     # The supervisor is dead, and its journal knows nothing of a start.
-    Journal(stuck.state_dir, "deadbeef", boot_id=place.scheduler.clock.boot_id())
+    Journal(stuck.state_dir, "deadbeef", boot_id=place.client.clock.boot_id())
     seat = Seat(
         engine_id=stuck.engine_id,
         supervisor_id="deadbeef",
         queues=("command",),
         max_running=1,
     )
-    place.scheduler.store.claim_queued(seat=seat, now_ms=place.scheduler.clock.now_ms())
+    place.client.store.claim_queued(seat=seat, now_ms=place.client.clock.now_ms())
 
     said = edgecron("doctor", "--take-over", str(stuck.process.pid), "--yes")
 
@@ -193,7 +193,7 @@ def test_a_process_that_only_claims_to_be_the_engine_is_refused(
     bystander = StuckEngine.start_bystander()
     stack.callback(bystander.communicate)
     stack.callback(bystander.kill)
-    stuck = StuckEngine(place.scheduler, SLEEPS, pid=bystander.pid)
+    stuck = StuckEngine(place.client, SLEEPS, pid=bystander.pid)
     stack.callback(stuck.end)
     stop(bystander)
     place.add("rings", "@yearly", "true")
@@ -208,7 +208,7 @@ def test_a_process_that_only_claims_to_be_the_engine_is_refused(
 def test_an_engine_that_sleeps_on_is_ended(
     place: Place, edgecron: Edgecron, stack: ExitStack
 ) -> None:
-    stuck = StuckEngine(place.scheduler, SLEEPS)
+    stuck = StuckEngine(place.client, SLEEPS)
     stack.callback(stuck.end)
     place.add("rings", "@yearly", "true")
 
@@ -224,7 +224,7 @@ def test_an_engine_that_sleeps_on_is_ended(
 def test_an_engine_that_was_stopped_while_it_wrote_is_found_and_ended(
     place: Place, edgecron: Edgecron, stack: ExitStack
 ) -> None:
-    stuck = StuckEngine(place.scheduler, LOCKS)
+    stuck = StuckEngine(place.client, LOCKS)
     stack.callback(stuck.end)
     stuck.take_write_lock()
     stop(stuck.process)
@@ -296,7 +296,7 @@ def test_an_engine_that_goes_on_while_the_question_stands_is_left_alone(
 def test_a_lock_that_a_child_of_the_engine_holds_on_is_told(
     place: Place, edgecron: Edgecron, stack: ExitStack
 ) -> None:
-    stuck = StuckEngine(place.scheduler, FORKS)
+    stuck = StuckEngine(place.client, FORKS)
     stack.callback(stuck.end)
     stop(stuck.process)
 
@@ -326,8 +326,8 @@ def test_a_system_that_can_not_name_a_process_for_good_is_refused(
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can be another user")
 def test_the_process_of_another_user_is_refused(stack: ExitStack) -> None:
     folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="edgecron-test-")))
-    scheduler = stack.enter_context(Scheduler(folder / "edge.db"))
-    stuck = StuckEngine(scheduler, SLEEPS)
+    client = stack.enter_context(Client(folder / "edge.db"))
+    stuck = StuckEngine(client, SLEEPS)
     stack.callback(stuck.end)
     for path in (folder, *folder.rglob("*")):
         os.chown(path, 65534, 65534)
@@ -335,7 +335,7 @@ def test_the_process_of_another_user_is_refused(stack: ExitStack) -> None:
     os.seteuid(65534)
 
     with pytest.raises(EdgecronError, match="belongs to user 0, and you are user 65534"):
-        get_stalled(scheduler, stuck.process.pid)
+        get_stalled(client, stuck.process.pid)
 
 
 def wait_for_exit(journal: Path) -> None:

@@ -67,7 +67,7 @@ def end_of(process: subprocess.Popen[bytes]) -> tuple[int, bytes, str]:
 def add(place: Place, name: str, line: str, policies: Policies | None = None) -> None:
     job = Job(kind=JobKind.SHELL, argv=(line,))
     spec = ScheduleSpec(name=name, triggers=("@yearly",), job=job, policies=policies or Policies())
-    place.scheduler.add(spec)
+    place.client.add(spec)
 
 
 def test_what_a_run_prints_comes_while_it_runs_on_the_stream_of_its_own(anywhere: Place) -> None:
@@ -138,7 +138,7 @@ def test_each_attempt_is_followed_and_the_code_is_the_last_one_s(anywhere: Place
 def test_history_shows_when_an_attempt_that_waits_is_due(place: Place) -> None:
     add(place, "x", "exit 3", Policies(retries=1, retry_delay_s=1800))
     daemon = place.daemon()
-    place.scheduler.run_now("x")
+    place.client.run_now("x")
     daemon.wait_for("ended", schedule="x")
 
     code, out, _ = end_of(program(place, "history"))
@@ -148,7 +148,7 @@ def test_history_shows_when_an_attempt_that_waits_is_due(place: Place) -> None:
     assert retry.plan_at == first.plan_at
     waiting, ended = out.decode().splitlines()[1:]
     assert re.search(r"retry, attempt 2, due in \d+ (min|h)$", waiting)
-    assert near_time(retry.due_at, zone=load_zone("local"), now=place.scheduler.now()) in waiting
+    assert near_time(retry.due_at, zone=load_zone("local"), now=place.client.now()) in waiting
     assert "due" not in ended
 
 
@@ -176,7 +176,7 @@ def test_a_run_that_is_cancelled_meanwhile_is_no_success(
     waiting = program(anywhere, "run", name, "--wait")
     anywhere.gate.wait_arrival()
 
-    anywhere.scheduler.cancel(1)
+    anywhere.client.cancel(1)
 
     said = end_of(waiting)
     assert said[0] == code
@@ -203,14 +203,14 @@ def test_ctrl_c_shows_what_the_run_still_prints_and_nothing_twice(place: Place) 
     code, late, err = end_of(waiting)
     assert (code, early + late) == (130, b"one\nbye\n")
     assert err == "edgecron: ending run 1; Ctrl-C again leaves it to its supervisor\n"
-    assert place.scheduler.execution(1).status is Status.CANCELLED
+    assert place.client.execution(1).status is Status.CANCELLED
 
 
 def leave_running(place: Place, name: str) -> None:
     """A run at the gate whose engine was killed."""
     daemon = place.daemon()
     daemon.wait_for("engine_started")
-    place.scheduler.run_now(name)
+    place.client.run_now(name)
     place.gate.wait_arrival()
     daemon.kill()
 
@@ -226,8 +226,8 @@ def test_ctrl_c_withdraws_what_waits_to_be_run_here(place: Place) -> None:
     code, _, _ = end_of(waiting)
     assert code == 130
     assert words.startswith(b"edgecron: run 2 waits: run 1 still runs, and no engine is alive")
-    assert place.scheduler.execution(2).status is Status.CANCELLED
-    assert place.scheduler.execution(1).status is Status.RUNNING
+    assert place.client.execution(2).status is Status.CANCELLED
+    assert place.client.execution(1).status is Status.RUNNING
 
 
 def test_an_engine_that_comes_runs_what_waits_to_be_run_here_and_once(place: Place) -> None:
@@ -255,7 +255,7 @@ def test_a_run_that_waits_for_its_group_says_so_once(place: Place, edgecron: Edg
                  "--shell", line)  # fmt: skip
     daemon = place.daemon()
     daemon.wait_for("engine_started")
-    place.scheduler.run_now("first")
+    place.client.run_now("first")
     place.gate.wait_arrival()
     waiting = program(place, "run", "second", "--wait")
 
@@ -291,7 +291,7 @@ def test_a_run_goes_on_when_the_reader_of_its_output_has_gone(
     assert waiting.wait(BOUND_S) == 125
     assert words.startswith("edgecron: run 1 goes on; to end it: edgecron --db ")
     later.wait_arrival()
-    assert anywhere.scheduler.execution(1).status is Status.RUNNING
+    assert anywhere.client.execution(1).status is Status.RUNNING
 
 
 def test_output_that_can_not_be_written_is_an_error_of_our_own(anywhere: Place) -> None:
@@ -338,7 +338,7 @@ def test_a_defect_of_ours_is_shown_and_is_not_taken_for_the_job_s_end(place: Pla
 
 def test_a_database_that_takes_no_run_is_not_taken_for_the_job_s_end(place: Place) -> None:
     add(place, "x", "echo one", Policies(overlap=Overlap.ALLOW))
-    place.scheduler.run_now("x")
+    place.client.run_now("x")
     database = Database(place.database)
     with database.transaction():
         database.change("CREATE UNIQUE INDEX somebody_s ON executions (cause)")
@@ -374,7 +374,7 @@ def test_what_is_wrong_with_the_command_line_is_an_error_of_our_own(
 def test_a_callable_of_a_program_that_is_not_here_is_not_queued(place: Place) -> None:
     job = Job(kind=JobKind.CALLABLE, argv=("report",))
     spec = ScheduleSpec(name="x", triggers=("@yearly",), job=job, queue="py:shop")
-    place.scheduler.add(spec)
+    place.client.add(spec)
 
     code, _, err = end_of(program(place, "run", "x", "--wait"))
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from edgecron.api import Scheduler
+from edgecron.api import Client
 from edgecron.explaining import Explanation, Verdict
 from edgecron.model import Overlap, Status
 from support.cli import Edgecron
@@ -28,21 +28,21 @@ def clock() -> FakeClock:
 
 
 @pytest.fixture
-def scheduler(tmp_path: Path, clock: FakeClock) -> Scheduler:
-    return Scheduler(tmp_path / "why.db", clock=clock)
+def client(tmp_path: Path, clock: FakeClock) -> Client:
+    return Client(tmp_path / "why.db", clock=clock)
 
 
-def verdict(scheduler: Scheduler, name: str, at: datetime) -> Verdict:
-    return scheduler.explain(name, at).verdict
+def verdict(client: Client, name: str, at: datetime) -> Verdict:
+    return client.explain(name, at).verdict
 
 
 def test_a_time_to_come_is_told_with_its_trigger_and_those_around_it(
-    scheduler: Scheduler,
+    client: Client,
 ) -> None:
-    scheduler.add(make_spec("hourly", "30 * * * *"))
+    client.add(make_spec("hourly", "30 * * * *"))
 
-    coming = scheduler.explain("hourly", MORNING + timedelta(minutes=30))
-    none = scheduler.explain("hourly", MORNING + timedelta(minutes=31))
+    coming = client.explain("hourly", MORNING + timedelta(minutes=30))
+    none = client.explain("hourly", MORNING + timedelta(minutes=31))
 
     assert (coming.verdict, coming.source) == (Verdict.COMING, "30 * * * *")
     assert none.verdict is Verdict.NO_TIME
@@ -50,42 +50,40 @@ def test_a_time_to_come_is_told_with_its_trigger_and_those_around_it(
     assert none.next_at == MORNING + timedelta(minutes=90)
 
 
-def test_a_whole_minute_means_all_of_it_and_a_second_only_itself(scheduler: Scheduler) -> None:
-    scheduler.add(make_spec("sixth", "17 30 9 * * *"))
+def test_a_whole_minute_means_all_of_it_and_a_second_only_itself(client: Client) -> None:
+    client.add(make_spec("sixth", "17 30 9 * * *"))
 
-    minute = scheduler.explain("sixth", MORNING + timedelta(minutes=90))
-    second = scheduler.explain("sixth", MORNING + timedelta(minutes=90, seconds=16))
+    minute = client.explain("sixth", MORNING + timedelta(minutes=90))
+    second = client.explain("sixth", MORNING + timedelta(minutes=90, seconds=16))
 
     assert minute.plan_at == MORNING + timedelta(minutes=90, seconds=17)
     assert second.verdict is Verdict.NO_TIME
 
 
-def test_what_bounds_a_schedule_is_named(scheduler: Scheduler, clock: FakeClock) -> None:
+def test_what_bounds_a_schedule_is_named(client: Client, clock: FakeClock) -> None:
     hour = timedelta(hours=1)
     spec = make_spec("bounded", "0 * * * *", max_runs=5)
-    scheduler.add(spec)
-    scheduler.add(make_spec("held", "0 * * * *"))
-    scheduler.pause("held", until=MORNING + 3 * hour)
+    client.add(spec)
+    client.add(make_spec("held", "0 * * * *"))
+    client.pause("held", until=MORNING + 3 * hour)
 
-    assert verdict(scheduler, "bounded", MORNING - hour) is Verdict.NOT_MADE
-    assert verdict(scheduler, "bounded", MORNING + 5 * hour) is Verdict.COMING
-    assert verdict(scheduler, "bounded", MORNING + 6 * hour) is Verdict.USED_UP
-    assert verdict(scheduler, "held", MORNING + 2 * hour) is Verdict.HELD
-    assert verdict(scheduler, "held", MORNING + 3 * hour) is Verdict.COMING
+    assert verdict(client, "bounded", MORNING - hour) is Verdict.NOT_MADE
+    assert verdict(client, "bounded", MORNING + 5 * hour) is Verdict.COMING
+    assert verdict(client, "bounded", MORNING + 6 * hour) is Verdict.USED_UP
+    assert verdict(client, "held", MORNING + 2 * hour) is Verdict.HELD
+    assert verdict(client, "held", MORNING + 3 * hour) is Verdict.COMING
     clock.advance_ms(3_600_000)
-    assert verdict(scheduler, "bounded", MORNING + hour) is Verdict.DUE
+    assert verdict(client, "bounded", MORNING + hour) is Verdict.DUE
 
 
-def test_a_time_is_judged_by_what_the_schedule_said_then(
-    scheduler: Scheduler, clock: FakeClock
-) -> None:
-    scheduler.add(make_spec("moved", "0 9 * * *"))
+def test_a_time_is_judged_by_what_the_schedule_said_then(client: Client, clock: FakeClock) -> None:
+    client.add(make_spec("moved", "0 9 * * *"))
     clock.advance_to(MORNING + timedelta(minutes=30))
-    scheduler.edit("moved", lambda _: make_spec("moved", "0 10 * * *"))
+    client.edit("moved", lambda _: make_spec("moved", "0 10 * * *"))
     clock.advance_to(MORNING + timedelta(hours=4))
 
-    before = scheduler.explain("moved", MORNING + timedelta(minutes=10))
-    after = scheduler.explain("moved", MORNING + timedelta(hours=1))
+    before = client.explain("moved", MORNING + timedelta(minutes=10))
+    after = client.explain("moved", MORNING + timedelta(hours=1))
 
     assert (before.verdict, before.words.revision) == (Verdict.NO_TIME, 1)
     assert before.next_at == MORNING + timedelta(hours=1)
@@ -96,7 +94,7 @@ def test_a_time_is_judged_by_what_the_schedule_said_then(
 def told(story: Story, name: str, seconds: int) -> Explanation:
     """What is known of so long after the story's beginning."""
     start = story.runs(name)[0].plan_at
-    return story.scheduler.explain(name, start + timedelta(seconds=seconds))
+    return story.client.explain(name, start + timedelta(seconds=seconds))
 
 
 def test_what_ran_and_what_was_left_out_is_told_by_its_rows(story: Story) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 
-from edgecron.api import Scheduler
+from edgecron.api import Client
 from edgecron.crontab import Crontab, read_crontab
 from edgecron.crontab.writing import write_crontab
 from edgecron.model import Job, JobKind, ScheduleSpec
@@ -33,12 +33,12 @@ def written(*specs: ScheduleSpec, paused: tuple[str, ...] = ()) -> str:
     others = [make_spec("other", "every 1d"), make_spec("third", "every 1d")]
     with (
         TemporaryDirectory() as folder,
-        Scheduler(Path(folder) / "a.db", clock=FakeClock(NOW)) as scheduler,
+        Client(Path(folder) / "a.db", clock=FakeClock(NOW)) as client,
     ):
-        scheduler.add_all([*others, *specs])
+        client.add_all([*others, *specs])
         for name in paused:
-            scheduler.pause(name)
-        made = [scheduler.schedule(spec.name) for spec in specs]
+            client.pause(name)
+        made = [client.schedule(spec.name) for spec in specs]
         return write_crontab(made, owner="me").partition("\n\n")[2]
 
 

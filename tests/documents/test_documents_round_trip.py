@@ -10,7 +10,7 @@ from tempfile import TemporaryDirectory
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from edgecron.api import Scheduler
+from edgecron.api import Client
 from edgecron.documents.comparing import Action
 from edgecron.documents.document import SCHEDULES
 from edgecron.documents.keys import KEYS, spec_table
@@ -53,15 +53,15 @@ def test_the_defaults_are_not_written() -> None:
     assert spec_table(spec) == {"cron": "* * * * *", "command": ["/bin/true"]}
 
 
-def database_of(folder: str, name: str, specs: list[ScheduleSpec]) -> Scheduler:
-    scheduler = Scheduler(Path(folder) / f"{name}.db", clock=FakeClock(NOW))
+def database_of(folder: str, name: str, specs: list[ScheduleSpec]) -> Client:
+    client = Client(Path(folder) / f"{name}.db", clock=FakeClock(NOW))
     others = [make_spec("other", "every 1d"), make_spec("third", "every 1d")]
-    scheduler.add_all([*others, *specs])
-    return scheduler
+    client.add_all([*others, *specs])
+    return client
 
 
-def kept(scheduler: Scheduler) -> list[Schedule]:
-    return scheduler.schedules()
+def kept(client: Client) -> list[Schedule]:
+    return client.schedules()
 
 
 @SELDOM
@@ -73,26 +73,26 @@ def kept(scheduler: Scheduler) -> list[Schedule]:
 def test_applying_what_was_exported_changes_nothing(
     specs: list[ScheduleSpec], limit: int | None, paused: bool
 ) -> None:
-    with TemporaryDirectory() as folder, database_of(folder, "a", specs) as scheduler:
-        scheduler.limit_group("disk", limit)
+    with TemporaryDirectory() as folder, database_of(folder, "a", specs) as client:
+        client.limit_group("disk", limit)
         if paused:
-            scheduler.pause(scheduler.schedules()[0].name)
-        before = kept(scheduler)
+            client.pause(client.schedules()[0].name)
+        before = kept(client)
         document = read_document(write_document(before).encode())
 
-        steps = scheduler.plan_document(document, origin="apply x")
-        scheduler.apply(steps, origin="apply x")
+        steps = client.plan_document(document, origin="apply x")
+        client.apply(steps, origin="apply x")
 
         assert {step.action for step in steps} == {Action.KEEP}
-        assert kept(scheduler) == before
+        assert kept(client) == before
 
 
 @SELDOM
 @given(specs=st.lists(SPECS, max_size=3, unique_by=lambda spec: spec.name))
 def test_what_a_document_makes_is_exported_as_it_was(specs: list[ScheduleSpec]) -> None:
-    with TemporaryDirectory() as folder, database_of(folder, "a", specs) as scheduler:
-        exported = write_document(kept(scheduler))
-        with Scheduler(Path(folder) / "b.db", clock=FakeClock(NOW)) as fresh:
+    with TemporaryDirectory() as folder, database_of(folder, "a", specs) as client:
+        exported = write_document(kept(client))
+        with Client(Path(folder) / "b.db", clock=FakeClock(NOW)) as fresh:
             document = read_document(exported.encode())
 
             steps = fresh.plan_document(document, origin="apply x")
@@ -105,8 +105,8 @@ def test_what_a_document_makes_is_exported_as_it_was(specs: list[ScheduleSpec]) 
 @SELDOM
 @given(spec=SPECS)
 def test_the_text_for_an_editor_says_the_same(spec: ScheduleSpec) -> None:
-    with TemporaryDirectory() as folder, database_of(folder, "a", [spec]) as scheduler:
-        schedule = scheduler.schedule(spec.name)
+    with TemporaryDirectory() as folder, database_of(folder, "a", [spec]) as client:
+        schedule = client.schedule(spec.name)
 
         text = write_for_editing(schedule)
 

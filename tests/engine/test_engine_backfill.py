@@ -15,7 +15,7 @@ MINUTE_MS = 60_000
 def fill(story: Story, name: str, *, hours: int) -> list[int]:
     """Backfill the hours before the story's start."""
     since = from_ms(START_MS - hours * 60 * MINUTE_MS)
-    return story.scheduler.backfill(name, since, from_ms(START_MS))
+    return story.client.backfill(name, since, from_ms(START_MS))
 
 
 def are_apart(story: Story, name: str) -> bool:
@@ -44,7 +44,7 @@ def test_the_runs_of_a_backfill_come_one_after_the_other(story: Story) -> None:
 
 def test_what_is_on_time_waits_for_a_backfill_s_run_and_is_not_left_out(story: Story) -> None:
     story.add("job", "* * * * *", lasts_s=25)
-    story.scheduler.backfill("job", from_ms(START_MS - 9 * MINUTE_MS), from_ms(START_MS))
+    story.client.backfill("job", from_ms(START_MS - 9 * MINUTE_MS), from_ms(START_MS))
 
     for _ in range(69):
         story.after_s(5)
@@ -59,12 +59,12 @@ def test_what_is_on_time_waits_for_a_backfill_s_run_and_is_not_left_out(story: S
 
 def test_a_newer_fire_replaces_no_run_of_a_backfill(story: Story) -> None:
     story.add("job", "* * * * *", lasts_s=70, policies=Policies(overlap=Overlap.REPLACE))
-    fill_ids = story.scheduler.backfill("job", from_ms(START_MS - MINUTE_MS), from_ms(START_MS))
+    fill_ids = story.client.backfill("job", from_ms(START_MS - MINUTE_MS), from_ms(START_MS))
 
     for _ in range(50):
         story.after_s(10)
 
-    backfilled = [story.scheduler.execution(id_) for id_ in fill_ids]
+    backfilled = [story.client.execution(id_) for id_ in fill_ids]
     assert backfilled[0].status is Status.SUCCESS
     assert {run.status for run in backfilled} <= {Status.SUCCESS, Status.QUEUED}
 
@@ -89,7 +89,7 @@ def test_a_backfill_takes_part_in_retries_and_the_next_run_waits_for_the_last_at
     story.add("job", "@yearly", code=1, policies=policies)
     story.add("other", "@hourly")
     times = ("2024-01-01T00:00:00+00:00", "2025-01-01T00:00:00+00:00")
-    story.scheduler.backfill("job", *(type(from_ms(0)).fromisoformat(text) for text in times))
+    story.client.backfill("job", *(type(from_ms(0)).fromisoformat(text) for text in times))
 
     for _ in range(20):
         story.after_s(10)
@@ -106,7 +106,7 @@ def test_a_backfill_takes_part_in_retries_and_the_next_run_waits_for_the_last_at
 def test_a_retry_of_a_backfill_keeps_nothing_waiting_that_is_on_time(story: Story) -> None:
     policies = Policies(retries=1, retry_delay_s=3000)
     story.add("job", "* * * * *", code=1, policies=policies)
-    story.scheduler.backfill("job", from_ms(START_MS), from_ms(START_MS))
+    story.client.backfill("job", from_ms(START_MS), from_ms(START_MS))
     story.after_s(0)
     story.world.mend("job")
 
@@ -121,12 +121,12 @@ def test_a_pause_holds_a_backfill_and_resume_lets_it_go_on(story: Story) -> None
     story.add("job", "@hourly", lasts_s=10)
     fill(story, "job", hours=2)
     story.after_s(0)
-    story.scheduler.pause("job")
+    story.client.pause("job")
 
     for _ in range(6):
         story.after_s(10)
     held = [run.status for run in story.runs("job")]
-    story.scheduler.resume("job")
+    story.client.resume("job")
     for _ in range(6):
         story.after_s(10)
 
@@ -140,22 +140,22 @@ def test_what_was_missed_is_filled_and_what_succeeded_is_left_out(story: Story) 
     story.after_s(4 * HOUR_S)
 
     since, until = from_ms(START_MS), from_ms(START_MS + 5 * HOUR_S * 1000)
-    plan = story.scheduler.plan_backfill("job", since, until)
-    ids = story.scheduler.backfill("job", since, until)
+    plan = story.client.plan_backfill("job", since, until)
+    ids = story.client.backfill("job", since, until)
     for _ in range(8):
         story.after_s(1)
 
     assert [fire.plan_at for fire in plan.succeeded] == [from_ms(START_MS + HOUR_S * 1000)]
     assert len(ids) == 5
-    assert {story.scheduler.execution(id_).status for id_ in ids} == {Status.SUCCESS}
-    assert story.scheduler.backfill("job", since, until) == []
+    assert {story.client.execution(id_).status for id_ in ids} == {Status.SUCCESS}
+    assert story.client.backfill("job", since, until) == []
 
 
 def test_an_interval_after_the_end_is_set_while_a_backfill_waits(story: Story) -> None:
     story.add("job", "every 5m after end", "@hourly", lasts_s=30)
     fill(story, "job", hours=30)
-    story.scheduler.pause("job")
-    story.scheduler.resume("job")
+    story.client.pause("job")
+    story.client.resume("job")
 
     for _ in range(60):
         story.after_s(10)
@@ -181,12 +181,12 @@ def test_a_thousand_runs_of_a_backfill_are_walked_past_by_few_looks(story: Story
     """What is on time is found at once behind a backfill that can't go on."""
     story.add("job", "* * * * *", lasts_s=600, policies=Policies(overlap=Overlap.ALLOW))
     story.add("low", "* * * * *", policies=Policies(priority=-100))
-    story.scheduler.backfill("job", from_ms(START_MS - 999 * MINUTE_MS), from_ms(START_MS))
+    story.client.backfill("job", from_ms(START_MS - 999 * MINUTE_MS), from_ms(START_MS))
     story.after_s(30)
-    story.scheduler.run_now("low")
+    story.client.run_now("low")
 
     story.after_s(1)
 
     assert [run.status for run in story.runs("low")] == [Status.SUCCESS]
-    filled = story.scheduler.history("job", statuses=(Status.RUNNING,), limit=10)
+    filled = story.client.history("job", statuses=(Status.RUNNING,), limit=10)
     assert len(filled) == 1

@@ -104,7 +104,7 @@ def test_runs_by_hand_count_as_well(tmp_path: Path) -> None:
     story = Story(tmp_path / "story.db", burst=1)
     for name in ("a", "b"):
         story.add(name, "@yearly")
-        story.scheduler.run_now(name)
+        story.client.run_now(name)
 
     story.after_s(0)
     first = len(story.world.bodies)
@@ -137,7 +137,7 @@ def test_a_start_that_is_allowed_while_a_step_goes_on_is_not_forgotten(
     story = Story(tmp_path / "story.db")
     for name in ("a", "b", "c", "d"):
         story.add(name, "@yearly")
-        story.scheduler.run_now(name)
+        story.client.run_now(name)
     story.world.clock = Ticking(START_MS)
     story.world.kill_engine(story.key)
     story.key = story.world.start_engine(burst=1)
@@ -200,7 +200,7 @@ def test_catch_ups_run_a_few_at_a_time_until_all_have_run(tmp_path: Path) -> Non
 
     assert most == 3
     assert len(story.world.bodies) == 30
-    assert {run.cause for run in story.scheduler.history(limit=100)} == {Cause.CATCH_UP}
+    assert {run.cause for run in story.client.history(limit=100)} == {Cause.CATCH_UP}
 
 
 @pytest.mark.failure(28)
@@ -212,7 +212,7 @@ def test_catch_up_meets_overlap_queue_within_its_share_of_places(tmp_path: Path)
 
     story.after_s(HOUR_S + 90)
 
-    late = [run for run in story.scheduler.history(limit=100) if run.cause is Cause.CATCH_UP]
+    late = [run for run in story.client.history(limit=100) if run.cause is Cause.CATCH_UP]
     assert Counter(str(run.status) for run in late) == {"running": 2, "queued": 18}
 
 
@@ -234,7 +234,7 @@ def test_one_place_is_enough_to_catch_up(tmp_path: Path) -> None:
 def test_a_daemon_starts_no_more_in_a_second_than_it_was_told(place: Place) -> None:
     for name in ("a", "b", "c"):
         place.add(name, "@yearly", "true")
-        place.scheduler.run_now(name)
+        place.client.run_now(name)
 
     daemon = place.daemon("--burst", "1")
     for _ in range(3):

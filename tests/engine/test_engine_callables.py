@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from edgecron.api import Scheduler
+from edgecron.api import Client
 from edgecron.clock import SystemClock
 from edgecron.engine.host import EngineHost
 from edgecron.model import (
@@ -52,16 +52,16 @@ def program(database: Path, registry: Mapping[str, Function]) -> Iterator[Engine
 
 def fire(database: Path, name: str) -> None:
     """Have a callable run now."""
-    with Scheduler(database) as scheduler:
+    with Client(database) as client:
         job = Job(kind=JobKind.CALLABLE, argv=(name,), payload='{"host": "plc1"}')
         spec = ScheduleSpec(name=name, triggers=("@yearly",), job=job, queue=QUEUE)
-        scheduler.add(spec)
-        scheduler.run_now(name)
+        client.add(spec)
+        client.run_now(name)
 
 
 def run_of(database: Path, name: str) -> Execution:
-    with Scheduler(database) as scheduler:
-        [run] = scheduler.history(name)
+    with Client(database) as client:
+        [run] = client.history(name)
     return run
 
 
@@ -98,8 +98,8 @@ def test_an_exception_is_the_error_of_its_row_and_the_traceback_its_output(tmp_p
     run = run_of(database, "poll")
     assert (run.status, run.reason) == (Status.FAILED, Reason.EXCEPTION)
     assert run.error_msg == "TimeoutError: plc1 is silent"
-    with Scheduler(database) as scheduler:
-        output = scheduler.output(run.id)
+    with Client(database) as client:
+        output = client.output(run.id)
     assert output is not None
     assert b"in poll" in b"".join(chunk.content for chunk in output.chunks)
 

@@ -89,7 +89,7 @@ def test_a_wrong_clock_at_boot_fires_no_calendar_time_and_what_was_missed_is_cau
     [run] = story.runs("morning")
     assert (run.plan_at, run.cause, run.status) == (NINE, Cause.CATCH_UP, Status.SUCCESS)
     assert story.statuses("once") == ["success"]
-    assert story.scheduler.schedule("morning").next_plan_at == NINE + timedelta(days=1)
+    assert story.client.schedule("morning").next_plan_at == NINE + timedelta(days=1)
     assert len(told(story, EventKind.CLOCK_UNTRUSTED)) == 1
     assert len(told(story, EventKind.CLOCK_TRUSTED)) == 1
 
@@ -161,7 +161,7 @@ def test_what_a_person_runs_is_not_held(story: Story) -> None:
     boot(story, THE_EPOCH, synchronised=False)
     story.after_s(0)
 
-    story.scheduler.run_now("morning")
+    story.client.run_now("morning")
     story.after_s(0)
 
     assert story.statuses("morning") == ["success"]
@@ -223,7 +223,7 @@ def test_the_mark_is_written_hourly_at_most_and_only_beside_other_work(story: St
         story.after_s(300)
         marks.add(query(story, "SELECT trusted_high_at FROM meta")[0][0])
 
-    story.scheduler.remove("often")
+    story.client.remove("often")
     for _ in range(40):
         story.after_s(1800)
         marks.add(query(story, "SELECT trusted_high_at FROM meta")[0][0])
@@ -252,7 +252,7 @@ def test_a_schedule_that_was_made_in_1970_has_missed_nothing_since(story: Story)
     correct(story, EIGHT)
 
     assert story.runs("morning") == []
-    assert story.scheduler.schedule("morning").next_plan_at == NINE
+    assert story.client.schedule("morning").next_plan_at == NINE
 
 
 # A clock that is set.
@@ -283,7 +283,7 @@ def test_a_large_step_back_computes_anew_and_what_has_a_row_stays_decided(story:
 
     story.world.clock.step_ms(-5 * HOUR_MS - 60_000)  # 08:59
     story.after_s(0)
-    following = story.scheduler.schedule("hourly").next_plan_at
+    following = story.client.schedule("hourly").next_plan_at
     for _ in range(7):
         story.after_s(3600)  # up to 15:59
 
@@ -330,37 +330,37 @@ def test_a_next_time_stranded_in_the_far_future_is_repaired(story: Story, is_run
     story.add("morning", "0 9 * * *")
     story.add("later", "every 1h after end")
     story.add("held", "0 9 * * *")
-    story.scheduler.pause("held")
-    stranded = story.scheduler.schedule("morning").next_plan_at
+    story.client.pause("held")
+    stranded = story.client.schedule("morning").next_plan_at
 
     if is_running:
         correct(story, EIGHT)
     else:
         boot(story, EIGHT, synchronised=True)
         story.after_s(0)
-    story.scheduler.resume("held")
+    story.client.resume("held")
 
     assert stranded is not None
     assert stranded.year == 2099
-    assert story.scheduler.schedule("morning").next_plan_at == NINE
-    assert story.scheduler.schedule("later").next_plan_at == NINE
-    assert story.scheduler.schedule("held").next_plan_at == NINE
+    assert story.client.schedule("morning").next_plan_at == NINE
+    assert story.client.schedule("later").next_plan_at == NINE
+    assert story.client.schedule("held").next_plan_at == NINE
     moved = {event.schedule: event for event in told(story, EventKind.RETIMED)}
     assert moved["morning"].details["next_was_ms"] == to_ms(stranded)
 
 
 def test_a_fire_that_was_decided_early_by_hand_is_not_brought_back(story: Story) -> None:
     story.add("monthly", "0 9 1 * *")
-    story.scheduler.reschedule("monthly", EIGHT + timedelta(minutes=1))
+    story.client.reschedule("monthly", EIGHT + timedelta(minutes=1))
     story.after_s(60)
-    decided = story.scheduler.schedule("monthly")
+    decided = story.client.schedule("monthly")
 
     boot(story, NINE, synchronised=True)
     story.after_s(0)
 
     assert story.statuses("monthly") == ["success"]
     assert decided.decided_until == datetime(2026, 12, 1, 9, tzinfo=UTC)
-    assert story.scheduler.schedule("monthly") == decided
+    assert story.client.schedule("monthly") == decided
 
 
 @pytest.mark.parametrize("hours", [5, 640_000])
@@ -391,7 +391,7 @@ def test_a_success_in_the_future_opens_no_gate_for_longer(
 ) -> None:
     story.add("backup", "@yearly")
     story.world.clock.step_ms(hours * HOUR_MS)
-    story.scheduler.run_now("backup")
+    story.client.run_now("backup")
     story.after_s(0)
     if not is_seen:
         story.world.kill_engine(story.key)
@@ -405,7 +405,7 @@ def test_a_success_in_the_future_opens_no_gate_for_longer(
     for _ in range(6):
         story.after_s(600)
     before = story.statuses("report")
-    story.scheduler.run_now("backup")
+    story.client.run_now("backup")
     story.after_s(0)
     story.after_s(1)
 
@@ -419,7 +419,7 @@ def test_a_clock_that_became_wrong_gives_up_nothing_when_a_run_ends(story: Story
     story.add("other", "@yearly", lasts_s=600)
     story.add("report", "@hourly", policies=needs)
     story.after_s(3600)
-    story.scheduler.run_now("other")
+    story.client.run_now("other")
     story.after_s(0)
 
     story.world.clock.synchronised = False
@@ -505,14 +505,14 @@ def test_another_local_zone_has_its_times_computed_anew(
     story.add("local", "0 18 * * *", timezone="local")
     story.add("fixed", "0 18 * * *", timezone="Europe/Berlin")
     story.after_s(0)
-    in_berlin = story.scheduler.schedule("local").next_plan_at
+    in_berlin = story.client.schedule("local").next_plan_at
 
     moved_to("America/New_York", monkeypatch)
     story.after_s(31)
 
     assert in_berlin == datetime(2026, 11, 20, 17, tzinfo=UTC)
-    assert story.scheduler.schedule("local").next_plan_at == datetime(2026, 11, 20, 23, tzinfo=UTC)
-    assert story.scheduler.schedule("fixed").next_plan_at == in_berlin
+    assert story.client.schedule("local").next_plan_at == datetime(2026, 11, 20, 23, tzinfo=UTC)
+    assert story.client.schedule("fixed").next_plan_at == in_berlin
     *_, changed = told(story, EventKind.LOCAL_ZONE_CHANGED)
     assert changed.details["now"] == "America/New_York"
     assert [event.schedule for event in told(story, EventKind.RETIMED)] == ["local"]
@@ -533,11 +533,9 @@ def test_another_local_zone_fires_nothing_for_the_past_and_loses_nothing_that_wa
 
     assert story.statuses("due") == ["success"]
     assert story.runs("past") == []
-    assert story.scheduler.schedule("past").next_plan_at == datetime(
-        2026, 11, 21, 7, 30, tzinfo=UTC
-    )
-    assert story.scheduler.schedule("due").next_plan_at == datetime(2026, 11, 21, 2, 15, tzinfo=UTC)
-    story.scheduler.remove("past")
+    assert story.client.schedule("past").next_plan_at == datetime(2026, 11, 21, 7, 30, tzinfo=UTC)
+    assert story.client.schedule("due").next_plan_at == datetime(2026, 11, 21, 2, 15, tzinfo=UTC)
+    story.client.remove("past")
     assert story.runs("past") == []  # nor is a time of the new zone counted as missed
 
 
@@ -553,7 +551,7 @@ def test_another_local_zone_is_noticed_across_a_restart(
     boot(story, NINE - timedelta(minutes=1), synchronised=True)
     story.after_s(0)
 
-    assert story.scheduler.schedule("local").next_plan_at == NINE
+    assert story.client.schedule("local").next_plan_at == NINE
     *_, changed = told(story, EventKind.LOCAL_ZONE_CHANGED)
     assert (changed.details["was"], changed.details["now"]) == ("Europe/Berlin", "Asia/Tokyo")
 
@@ -565,7 +563,7 @@ def test_a_pause_keeps_what_it_holds_when_the_zone_changes(
     boot(story, EIGHT, synchronised=True)
     story.add("held", "30 * * * *", timezone="local")
     story.after_s(0)
-    story.scheduler.pause("held", until=EIGHT + timedelta(hours=2))
+    story.client.pause("held", until=EIGHT + timedelta(hours=2))
 
     story.after_s(3600)
     moved_to("Asia/Kolkata", monkeypatch)  # half an hour off
@@ -581,7 +579,7 @@ def test_a_pause_keeps_what_it_holds_when_the_zone_changes(
 def test_other_zone_data_has_all_calendar_times_computed_anew(story: Story) -> None:
     story.add("berlin", "0 18 * * *", timezone="Europe/Berlin")
     story.add("grid", "every 7h")
-    before = story.scheduler.schedule("grid")
+    before = story.client.schedule("grid")
     write(story, "UPDATE meta SET tzdata_version = '2019a'")
     # By the rules of that version, the winter had not begun yet.
     write(
@@ -594,8 +592,8 @@ def test_other_zone_data_has_all_calendar_times_computed_anew(story: Story) -> N
     story.after_s(0)
     story.after_s(60)
 
-    assert story.scheduler.schedule("berlin").next_plan_at == datetime(2026, 11, 20, 17, tzinfo=UTC)
-    assert story.scheduler.schedule("grid").next_plan_at == before.next_plan_at
+    assert story.client.schedule("berlin").next_plan_at == datetime(2026, 11, 20, 17, tzinfo=UTC)
+    assert story.client.schedule("grid").next_plan_at == before.next_plan_at
     [changed] = told(story, EventKind.TZDATA_CHANGED)
     assert (changed.details["was"], changed.details["now"]) == ("2019a", tzdata_version())
     assert [event.schedule for event in told(story, EventKind.RETIMED)] == ["berlin"]
@@ -622,8 +620,8 @@ def test_a_zone_that_is_gone_does_not_keep_the_others_from_being_computed_anew(
     boot(story, EIGHT, synchronised=True)
     story.after_s(0)
 
-    assert "Atlantis" in (story.scheduler.schedule("gone").trigger_error or "")
-    assert story.scheduler.schedule("gone").next_plan_at is None
+    assert "Atlantis" in (story.client.schedule("gone").trigger_error or "")
+    assert story.client.schedule("gone").next_plan_at is None
     assert [event.schedule for event in told(story, EventKind.BROKEN)] == ["gone"]
     assert [event.schedule for event in told(story, EventKind.RETIMED)] == ["first", "last"]
 
@@ -697,7 +695,7 @@ def play_a_trick(story: Story, random: Random, true_ms: int) -> int:
 
 def lost(story: Story, name: str, *, until_ms: int) -> list[datetime]:
     """The times of a schedule since eight o'clock that have left no row."""
-    times = story.scheduler.timing(story.scheduler.schedule(name)).times
+    times = story.client.timing(story.client.schedule(name)).times
     rows = story.runs(name)
     plans = {run.plan_at for run in rows if run.missed_from_at is None}
     ranges = [
@@ -737,11 +735,11 @@ def test_whatever_the_clock_did_in_the_end_all_times_are_right_and_nothing_ran_t
 
     now_ms = story.world.clock.now_ms()
     for name in ("cron", "often", "both"):
-        schedule = story.scheduler.schedule(name)
+        schedule = story.client.schedule(name)
         decided_ms = to_ms(schedule.decided_until)
         # A small step back leaves decided what it has decided.
         assert decided_ms <= now_ms + LARGE_MS, name
-        times = story.scheduler.timing(schedule).times
+        times = story.client.timing(schedule).times
         following = times.next_with_source(max(now_ms, decided_ms))
         assert following is not None
         assert schedule.next_plan_at is not None

@@ -55,7 +55,7 @@ def between(daemon: Daemon, first: str, last: str) -> list[str]:
 @pytest.mark.parametrize("name", DAMAGE)
 def test_an_engine_goes_on_once_a_damage_has_healed(place: Place, name: str) -> None:
     place.add("often", "every 1s", 'echo "$EDGECRON_PLAN_AT" >>$LOG')
-    place.scheduler.close()
+    place.client.close()
     daemon = place.daemon()
     daemon.wait_for("ended", schedule="often")
     stop_between_writes(daemon, place.database)
@@ -74,5 +74,5 @@ def test_an_engine_goes_on_once_a_damage_has_healed(place: Place, name: str) -> 
     assert code == 0
     runs = [run for run in place.runs("often") if run.started_at is not None]
     assert len(place.effects()) == len(set(place.effects())) == len(runs)
-    [(verdict,)] = place.scheduler.store.database.rows("PRAGMA integrity_check")
+    [(verdict,)] = place.client.store.database.rows("PRAGMA integrity_check")
     assert verdict == "ok"

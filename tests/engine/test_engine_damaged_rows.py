@@ -110,8 +110,8 @@ def test_a_schedule_without_its_words_says_so(damaged: Story, snapshot: str) -> 
     assert_others_run(damaged)
     told = [one for one in damaged.world.events if one.kind is EventKind.BROKEN]
     assert len(told) == 1, "once, and not at each of its times"
-    assert damaged.scheduler.schedule("bad").trigger_error == told[0].details["error"]
-    assert damaged.scheduler.schedule("bad").next_run_at is None
+    assert damaged.client.schedule("bad").trigger_error == told[0].details["error"]
+    assert damaged.client.schedule("bad").next_run_at is None
 
 
 @pytest.mark.parametrize("snapshot", ["'{'", "'{}'", NOT_UTF_8])
@@ -121,14 +121,14 @@ def test_a_follower_without_its_words_does_not_hold_up_the_others(
     change(damaged, f"UPDATE schedule_revisions SET snapshot = {snapshot} WHERE schedule_id = 4")
 
     assert_others_run(damaged)
-    assert damaged.scheduler.schedule("beside").trigger_error is not None
+    assert damaged.client.schedule("beside").trigger_error is not None
 
 
 @pytest.mark.parametrize("columns", ["overlap = 'rocket'", "needs = '{'", "ok_codes = '{'"])
 def test_a_run_of_a_damaged_schedule_does_not_hold_up_the_others(
     damaged: Story, columns: str
 ) -> None:
-    damaged.scheduler.run_now("bad")
+    damaged.client.run_now("bad")
     change(damaged, f"UPDATE schedules SET {columns} WHERE id = 1")
 
     assert_others_run(damaged)
@@ -206,7 +206,7 @@ def test_a_run_that_can_not_be_read_once_it_has_a_place_is_told_in_order(tmp_pat
     story.add("good", "every 1m", lasts_s=30)
     story.after_s(60)
     story.add("bad", "@yearly")
-    story.scheduler.run_now("bad")
+    story.client.run_now("bad")
     change(
         story,
         "UPDATE schedule_revisions SET snapshot = json_set(snapshot, '$.job', '{')"

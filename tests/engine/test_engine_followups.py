@@ -26,7 +26,7 @@ def test_what_follows_an_end_by_a_clock_that_was_ahead_is_due_by_the_right_one(
     story.add("flaky", "@yearly", lasts_s=30, code=1, policies=Policies(retries=1))
     story.add("poll", "every 10m after end", lasts_s=30)
     story.after_s(600)
-    story.scheduler.run_now("flaky")
+    story.client.run_now("flaky")
     story.after_s(0)
 
     story.world.clock.advance_ms(40_000)
@@ -38,7 +38,7 @@ def test_what_follows_an_end_by_a_clock_that_was_ahead_is_due_by_the_right_one(
     story.after_s(0)
 
     _, retry = story.runs("flaky")
-    following = story.scheduler.schedule("poll").next_run_at
+    following = story.client.schedule("poll").next_run_at
     assert to_ms(retry.due_at) - now_ms <= 11_000
     assert following is not None
     assert to_ms(following) - now_ms <= 600_000
@@ -50,11 +50,11 @@ def test_what_was_to_be_ended_is_not_tried_again_although_it_died_by_itself(
 ) -> None:
     policies = Policies(retries=3, on_interrupt=on_interrupt)
     story.add("long", "@yearly", lasts_s=60, policies=policies)
-    [run] = story.scheduler.run_now("long")
+    [run] = story.client.run_now("long")
     story.after_s(0)
     story.world.supervisors[story.engine.supervisor_id].is_stopped = True
 
-    story.scheduler.store.request_cancel(run.id, now_ms=story.world.clock.now_ms())
+    story.client.store.request_cancel(run.id, now_ms=story.world.clock.now_ms())
     story.world.kill_supervisor(story.engine.supervisor_id)
     story.after_s(1)
     story.after_s(60)
@@ -71,7 +71,7 @@ def test_a_fire_that_is_replaced_while_it_waits_to_be_tried_again_is_followed(
     story.add("down", trigger)
 
     for _ in range(2):
-        story.scheduler.run_now("up")
+        story.client.run_now("up")
         story.after_s(0)
         story.after_s(0)
 
@@ -83,19 +83,19 @@ def test_runs_after_others_and_planned_ones_are_counted_together(story: Story) -
     story.add("both", "after up", "@hourly", max_runs=2)
 
     story.after_s(HOUR_S)
-    story.scheduler.run_now("up")
+    story.client.run_now("up")
     story.after_s(0)
     story.after_s(0)
     story.after_s(HOUR_S)
 
     assert story.statuses("both") == ["success", "success"]
-    assert story.scheduler.schedule("both").next_plan_at is None
+    assert story.client.schedule("both").next_plan_at is None
 
 
 def test_a_fire_that_was_moved_before_its_time_is_followed_by_the_interval(story: Story) -> None:
     start = from_ms(START_MS + 48 * HOUR_S * 1000)
     story.add("poll", "every 1h after end", from_at=start)
-    story.scheduler.reschedule("poll", from_ms(START_MS + 60_000))
+    story.client.reschedule("poll", from_ms(START_MS + 60_000))
 
     story.after_s(60)
     story.after_s(HOUR_S)
@@ -119,10 +119,10 @@ def test_an_edit_while_it_runs_does_not_shorten_the_interval_after_its_end(story
     story.after_s(HOUR_S)
 
     story.after_s(60)
-    story.scheduler.edit("poll", lambda spec: replace(spec, until_at=from_ms(START_MS * 2)))
+    story.client.edit("poll", lambda spec: replace(spec, until_at=from_ms(START_MS * 2)))
     story.after_s(2940)
     ended = story.runs("poll")[0].finished_at
-    following = story.scheduler.schedule("poll").next_plan_at
+    following = story.client.schedule("poll").next_plan_at
 
     assert ended is not None
     assert following is not None
@@ -137,7 +137,7 @@ def test_what_was_replaced_by_a_commit_that_raised_is_ended_all_the_same(
     trigger = "@hourly" if where == "claim_due" else "after up"
     story.add("up", "every 30m")
     story.add("feed", trigger, lasts_s=5000, policies=policies)
-    story.scheduler.run_now("feed")
+    story.client.run_now("feed")
     story.after_s(0)
     store = story.world.engines[story.key][1]
     real, failures = getattr(store, where), [1]

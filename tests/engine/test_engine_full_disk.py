@@ -17,8 +17,8 @@ pytestmark = pytest.mark.failure(51)
 def fill_log(place: Place) -> None:
     """Write until that is refused: the log may have some room of its own left."""
     for _ in range(1000):
-        place.scheduler.pause("often")
-        place.scheduler.resume("often")
+        place.client.pause("often")
+        place.client.resume("often")
 
 
 def test_an_engine_on_a_full_disk_goes_on_once_there_is_room(tmp_path: Path) -> None:
@@ -42,4 +42,4 @@ def test_an_engine_on_a_full_disk_goes_on_once_there_is_room(tmp_path: Path) -> 
         assert "no space left" in trouble["error"]
         runs = [run for run in place.runs("often") if run.started_at is not None]
         assert len(place.effects()) == len(set(place.effects())) == len(runs)
-        place.scheduler.close()
+        place.client.close()

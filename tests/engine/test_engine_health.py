@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from edgecron.api import Scheduler
+from edgecron.api import Client
 from edgecron.engine.health import EngineHealth, find_holder, holds_open
 from edgecron.engine.liveness import engine_lock_path
 from edgecron.engine.peers import EngineState
@@ -29,36 +29,36 @@ def stack() -> Iterator[ExitStack]:
 
 
 @pytest.fixture
-def scheduler(tmp_path: Path, stack: ExitStack) -> Scheduler:
-    return stack.enter_context(Scheduler(tmp_path / "edge.db"))
+def client(tmp_path: Path, stack: ExitStack) -> Client:
+    return stack.enter_context(Client(tmp_path / "edge.db"))
 
 
 Start = Callable[[], Daemon]
 
 
 @pytest.fixture
-def start(scheduler: Scheduler, stack: ExitStack) -> Start:
+def start(client: Client, stack: ExitStack) -> Start:
     """Start a real engine on the database, and wait until it has run something."""
 
     def start_one() -> Daemon:
-        if not scheduler.schedules():
-            add(scheduler, "once", "@yearly")
-        daemon = Daemon(scheduler.path)
+        if not client.schedules():
+            add(client, "once", "@yearly")
+        daemon = Daemon(client.path)
         stack.callback(lambda: daemon.process.poll() is None and daemon.kill())
-        scheduler.run_now("once")
+        client.run_now("once")
         daemon.wait_for("ended", schedule="once")
         return daemon
 
     return start_one
 
 
-def add(scheduler: Scheduler, name: str, trigger: str) -> None:
+def add(client: Client, name: str, trigger: str) -> None:
     job = Job(kind=JobKind.SHELL, argv=("true",))
-    scheduler.add(ScheduleSpec(name=name, triggers=(trigger,), job=job))
+    client.add(ScheduleSpec(name=name, triggers=(trigger,), job=job))
 
 
-def only_state(scheduler: Scheduler) -> EngineState:
-    [state] = scheduler.engines()
+def only_state(client: Client) -> EngineState:
+    [state] = client.engines()
     return state
 
 
@@ -70,34 +70,32 @@ def turns_of(pid: int) -> int:
 
 
 @pytest.mark.failure(23)
-def test_a_stopped_engine_is_stalled_until_it_goes_on(scheduler: Scheduler, start: Start) -> None:
+def test_a_stopped_engine_is_stalled_until_it_goes_on(client: Client, start: Start) -> None:
     daemon = start()
 
     stop(daemon.process)
-    stopped = only_state(scheduler)
+    stopped = only_state(client)
     resume(daemon.process)
-    resumed = only_state(scheduler)
+    resumed = only_state(client)
 
     assert (stopped.health, stopped.is_alive, stopped.is_working) == ("stalled", True, False)
     assert stopped.why == "it is stopped (SIGSTOP or Ctrl-Z)"
     assert (resumed.health, resumed.is_working, resumed.why) == ("alive", True, "")
 
 
-def test_an_engine_with_nothing_due_is_not_woken_by_a_look(
-    scheduler: Scheduler, start: Start
-) -> None:
+def test_an_engine_with_nothing_due_is_not_woken_by_a_look(client: Client, start: Start) -> None:
     daemon = start()
     wait_for_rest(daemon.process.pid)
     before = turns_of(daemon.process.pid)
 
-    states = [only_state(scheduler).health for _ in range(20)]
+    states = [only_state(client).health for _ in range(20)]
 
     assert set(states) == {EngineHealth.ALIVE}
     assert turns_of(daemon.process.pid) == before
 
 
-def test_who_only_asks_for_a_lock_does_not_hold_it(scheduler: Scheduler, stack: ExitStack) -> None:
-    stuck = StuckEngine(scheduler, SLEEPS)
+def test_who_only_asks_for_a_lock_does_not_hold_it(client: Client, stack: ExitStack) -> None:
+    stuck = StuckEngine(client, SLEEPS)
     stack.callback(stuck.end)
     lock = engine_lock_path(stuck.state_dir, KEY)
 
@@ -108,24 +106,24 @@ def test_who_only_asks_for_a_lock_does_not_hold_it(scheduler: Scheduler, stack: 
     assert (has_it_open, holder) == (True, stuck.process.pid)
 
 
-def test_an_engine_that_died_is_gone(scheduler: Scheduler, start: Start) -> None:
+def test_an_engine_that_died_is_gone(client: Client, start: Start) -> None:
     start().kill()
 
-    state = only_state(scheduler)
+    state = only_state(client)
 
     assert (state.health, state.is_alive, state.is_working) == ("gone", False, False)
 
 
 def test_an_engine_of_which_something_is_overdue_is_rung_and_hears_it(
-    tmp_path: Path, scheduler: Scheduler, start: Start
+    tmp_path: Path, client: Client, start: Start
 ) -> None:
     daemon = start()
     wait_for_rest(daemon.process.pid)
     before = turns_of(daemon.process.pid)
     # By the clock of who looks, a year has passed; the engine's own says otherwise.
-    late = FakeClock(scheduler.clock.now_ms() + 400 * 86_400_000)
+    late = FakeClock(client.clock.now_ms() + 400 * 86_400_000)
 
-    with Scheduler(scheduler.path, clock=late) as onlooker:
+    with Client(client.path, clock=late) as onlooker:
         # On a machine that is busy it may take longer than one look has patience.
         seen = {only_state(onlooker).health for _ in range(10)}
 
@@ -136,14 +134,14 @@ def test_an_engine_of_which_something_is_overdue_is_rung_and_hears_it(
 
 @pytest.mark.failure(23)
 def test_an_engine_that_sleeps_and_hears_no_doorbell_is_stalled(
-    scheduler: Scheduler, stack: ExitStack
+    client: Client, stack: ExitStack
 ) -> None:
-    stuck = StuckEngine(scheduler, SLEEPS)
+    stuck = StuckEngine(client, SLEEPS)
     stack.callback(stuck.end)
-    at_rest = only_state(scheduler)
+    at_rest = only_state(client)
 
-    add(scheduler, "rings", "@yearly")
-    rung = only_state(scheduler)
+    add(client, "rings", "@yearly")
+    rung = only_state(client)
 
     assert at_rest.health is EngineHealth.ALIVE, "nothing speaks against it yet"
     assert (rung.health, rung.why) == ("stalled", "it sleeps, and does not hear its doorbell")
@@ -152,28 +150,26 @@ def test_an_engine_that_sleeps_and_hears_no_doorbell_is_stalled(
 
 @pytest.mark.failure(23)
 def test_an_engine_that_leaves_undone_what_is_due_is_rung_and_found_out(
-    scheduler: Scheduler, stack: ExitStack
+    client: Client, stack: ExitStack
 ) -> None:
-    add(scheduler, "due", "@yearly")
-    stuck = StuckEngine(scheduler, SLEEPS)
+    add(client, "due", "@yearly")
+    stuck = StuckEngine(client, SLEEPS)
     stack.callback(stuck.end)
-    late = FakeClock(scheduler.clock.now_ms() + 400 * 86_400_000)
+    late = FakeClock(client.clock.now_ms() + 400 * 86_400_000)
 
-    with Scheduler(scheduler.path, clock=late) as onlooker:
+    with Client(client.path, clock=late) as onlooker:
         state = only_state(onlooker)
 
     assert state.health is EngineHealth.STALLED
     assert count_unheard(stuck.state_dir, KEY) == 1
 
 
-def test_an_engine_at_work_is_silent_and_not_stalled(
-    scheduler: Scheduler, stack: ExitStack
-) -> None:
-    stuck = StuckEngine(scheduler, SPINS)
+def test_an_engine_at_work_is_silent_and_not_stalled(client: Client, stack: ExitStack) -> None:
+    stuck = StuckEngine(client, SPINS)
     stack.callback(stuck.end)
 
     ring_engine(stuck.state_dir, KEY)
-    state = only_state(scheduler)
+    state = only_state(client)
 
     assert (state.health, state.is_working) == ("silent", True)
     assert "at work" in state.why
@@ -181,43 +177,41 @@ def test_an_engine_at_work_is_silent_and_not_stalled(
 
 @pytest.mark.failure(24)
 def test_an_engine_that_waits_for_a_foreign_lock_is_late_and_not_stalled(
-    scheduler: Scheduler, start: Start, stack: ExitStack
+    client: Client, start: Start, stack: ExitStack
 ) -> None:
     start()
-    add(scheduler, "tick", "every 1s")
-    locker = Database(scheduler.path)
+    add(client, "tick", "every 1s")
+    locker = Database(client.path)
     stack.callback(locker.close)
 
     with locker.transaction():
         seen = []
         # It wants to write within a second; until then it hears each ring at once.
         while EngineHealth.SILENT not in seen and len(seen) < 10_000:
-            ring_engine(state_dir(scheduler.path), only_state(scheduler).info.key)
-            seen.append(only_state(scheduler).health)
+            ring_engine(state_dir(client.path), only_state(client).info.key)
+            seen.append(only_state(client).health)
 
     assert seen[-1] is EngineHealth.SILENT
     assert EngineHealth.STALLED not in seen
 
 
 def test_a_process_that_is_not_the_engine_says_nothing_about_it(
-    scheduler: Scheduler, stack: ExitStack, start: Start
+    client: Client, stack: ExitStack, start: Start
 ) -> None:
     bystander = start().process
     stop(bystander)
-    stuck = StuckEngine(scheduler, SLEEPS, pid=bystander.pid)
+    stuck = StuckEngine(client, SLEEPS, pid=bystander.pid)
     stack.callback(stuck.end)
     ring_engine(stuck.state_dir, KEY)
 
-    [state] = [one for one in scheduler.engines() if one.info.key == KEY]
+    [state] = [one for one in client.engines() if one.info.key == KEY]
 
     assert state.health is EngineHealth.SILENT
     assert state.why.endswith("its process can't be seen from here")
 
 
-def test_the_holder_of_a_lock_is_told_by_what_it_has_open(
-    scheduler: Scheduler, stack: ExitStack
-) -> None:
-    stuck = StuckEngine(scheduler, SLEEPS)
+def test_the_holder_of_a_lock_is_told_by_what_it_has_open(client: Client, stack: ExitStack) -> None:
+    stuck = StuckEngine(client, SLEEPS)
     stack.callback(stuck.end)
     lock = engine_lock_path(stuck.state_dir, KEY)
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from edgecron.api import Scheduler
+from edgecron.api import Client
 from edgecron.model import Execution, Job, JobKind, Reason, ScheduleSpec, Status
 from edgecron.paths import state_dir
 from edgecron.store.connection import Database
@@ -26,12 +26,12 @@ FORKED.set_forkserver_preload(["support.killing"])
 def make_database(folder: Path) -> Path:
     """A database with a schedule that is due, and a run by hand that waits."""
     database = folder / "edge.db"
-    with Scheduler(database) as scheduler:
+    with Client(database) as client:
         for name, trigger in zip(NAMES, ("every 1h", "@yearly"), strict=True):
             line = f"echo {name} >>{folder}/effects.log; head -c {PRINTED} /dev/zero"
             job = Job(kind=JobKind.SHELL, argv=(line,))
-            scheduler.add(ScheduleSpec(name=name, triggers=(trigger,), job=job))
-        scheduler.run_now("by-hand")
+            client.add(ScheduleSpec(name=name, triggers=(trigger,), job=job))
+        client.run_now("by-hand")
     connection = Database(database)
     with connection.transaction():
         connection.change(
@@ -56,11 +56,11 @@ def live(database: Path, kill: Kill | None) -> int | None:
 
 def runs_of(database: Path) -> dict[str, Execution]:
     """The one run that each schedule has."""
-    with Scheduler(database) as scheduler:
-        found = scheduler.history(limit=100)
+    with Client(database) as client:
+        found = client.history(limit=100)
         assert Counter(run.schedule for run in found) == Counter(NAMES)
         for run in found:
-            output = scheduler.output(run.id)
+            output = client.output(run.id)
             if run.status is Status.SUCCESS:
                 assert output is not None
                 assert (output.stdout_bytes, output.dropped_bytes) == (PRINTED, 0)

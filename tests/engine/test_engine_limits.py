@@ -17,7 +17,7 @@ HOUR_S = 3600
 
 
 def running(story: Story) -> list[Execution]:
-    return story.scheduler.history(statuses=(Status.RUNNING,), limit=1000)
+    return story.client.history(statuses=(Status.RUNNING,), limit=1000)
 
 
 def settle(story: Story) -> None:
@@ -43,7 +43,7 @@ def come_late(story: Story) -> None:
 def run_by_hand(story: Story) -> None:
     for name in ("a", "b"):
         story.add(name, "@yearly", lasts_s=600, group="disk")
-        story.scheduler.run_now(name)
+        story.client.run_now(name)
     story.after_s(0)
 
 
@@ -51,11 +51,11 @@ def try_again(story: Story) -> None:
     for name in ("a", "b"):
         policies = Policies(retries=5, retry_delay_s=60, retry_factor=1)
         story.add(name, "@yearly", lasts_s=10, code=1, policies=policies)
-        story.scheduler.run_now(name)
+        story.client.run_now(name)
     story.after_s(0)
     story.after_s(10)
     for name in ("a", "b"):
-        story.scheduler.edit(name, in_group)
+        story.client.edit(name, in_group)
     story.after_s(70)
 
 
@@ -106,13 +106,13 @@ WAYS: list[Callable[[Story], None]] = [
 
 @pytest.mark.parametrize("way", WAYS)
 def test_a_group_s_limit_holds_on_every_way(story: Story, way: Callable[[Story], None]) -> None:
-    story.scheduler.limit_group("disk", 1)
+    story.client.limit_group("disk", 1)
 
     way(story)
     settle(story)
 
     assert [run.schedule for run in running(story) if run.schedule in "ab"] in (["a"], ["b"])
-    waiting = story.scheduler.history(statuses=(Status.QUEUED,))
+    waiting = story.client.history(statuses=(Status.QUEUED,))
     assert len({run.schedule for run in waiting} & {"a", "b"}) == 1
 
 
@@ -131,7 +131,7 @@ def test_an_engine_s_limit_holds_on_every_way(tmp_path: Path, way: Callable[[Sto
 def test_a_place_that_comes_free_in_a_group_goes_to_the_one_of_most_priority(
     story: Story,
 ) -> None:
-    story.scheduler.limit_group("disk", 1)
+    story.client.limit_group("disk", 1)
     story.add("first", "@hourly", lasts_s=60, group="disk", policies=Policies(priority=20))
     for name, priority in (("low", -10), ("high", 10), ("plain", 0)):
         policies = Policies(priority=priority)
@@ -145,10 +145,10 @@ def test_a_place_that_comes_free_in_a_group_goes_to_the_one_of_most_priority(
 
 
 def test_a_limit_that_is_raised_gives_places_at_once(story: Story) -> None:
-    story.scheduler.limit_group("disk", 1)
+    story.client.limit_group("disk", 1)
     plan(story)
 
-    story.scheduler.limit_group("disk", None)
+    story.client.limit_group("disk", None)
     story.after_s(0)
 
     assert len(running(story)) == 2
@@ -156,7 +156,7 @@ def test_a_limit_that_is_raised_gives_places_at_once(story: Story) -> None:
 
 def test_a_full_group_keeps_nothing_else_back(tmp_path: Path) -> None:
     story = Story(tmp_path / "story.db", max_running=4)
-    story.scheduler.limit_group("disk", 1)
+    story.client.limit_group("disk", 1)
     for number in range(60):
         policies = Policies(priority=10)
         story.add(f"disk{number}", "@hourly", lasts_s=60, group="disk", policies=policies)
@@ -177,7 +177,7 @@ def test_no_limit_is_ever_passed_whatever_comes_together(tmp_path: Path, seed: i
     story.world.start_engine(max_running=3)
     limits = {"disk": 2, "net": 1}
     for group, most in limits.items():
-        story.scheduler.limit_group(group, most)
+        story.client.limit_group(group, most)
     story.add("source", "*/2 * * * *")
     specs = {}
     for number in range(14):
@@ -202,7 +202,7 @@ def test_no_limit_is_ever_passed_whatever_comes_together(tmp_path: Path, seed: i
     for _ in range(60):
         story.world.clock.advance_ms(random.choice((5_000, 20_000, 60_000, 240_000)))
         if random.random() < 0.4:
-            story.scheduler.run_now(random.choice(list(specs)))
+            story.client.run_now(random.choice(list(specs)))
         for key in random.sample(list(story.world.engines), k=2):
             story.world.step(key)
         check(story, specs, limits)
@@ -233,10 +233,10 @@ def test_any_number_of_queued_runs_that_can_not_be_read_is_ended(tmp_path: Path)
     story = Story(tmp_path / "story.db", max_running=1)
     story.add("many", "@yearly", policies=Policies(overlap=Overlap.ALLOW))
     story.add("one", "@yearly")
-    story.scheduler.run_now("one")
+    story.client.run_now("one")
     story.engine.step()
     for _ in range(1_200):
-        story.scheduler.run_now("many")
+        story.client.run_now("many")
     database = Database(story.world.path)
     with database.transaction():
         database.change("UPDATE schedule_revisions SET snapshot = '{}'")
@@ -245,5 +245,5 @@ def test_any_number_of_queued_runs_that_can_not_be_read_is_ended(tmp_path: Path)
 
     settle(story)
 
-    counts = Counter(run.status for run in story.scheduler.history(limit=2_000))
+    counts = Counter(run.status for run in story.client.history(limit=2_000))
     assert counts == {Status.SUCCESS: 1, Status.FAILED: 1_200}

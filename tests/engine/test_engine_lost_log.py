@@ -29,7 +29,7 @@ def assert_each_fire_is_one(place: Place) -> None:
 
     assert effects == plans
     assert set(plans.values()) == {1}
-    [(verdict,)] = place.scheduler.store.database.rows("PRAGMA integrity_check")
+    [(verdict,)] = place.client.store.database.rows("PRAGMA integrity_check")
     assert verdict == "ok"
 
 
@@ -56,7 +56,7 @@ def test_an_engine_saves_what_lay_in_the_log_and_goes_on(
     place: Place, suffixes: tuple[str, ...]
 ) -> None:
     place.add("often", "every 1s", 'echo "$EDGECRON_PLAN_AT" >>$LOG')
-    place.scheduler.close()  # Nobody else has it open then.
+    place.client.close()  # Nobody else has it open then.
     daemon = place.daemon()
     daemon.wait_for("ended", schedule="often")
 
@@ -74,7 +74,7 @@ def test_an_engine_saves_what_lay_in_the_log_and_goes_on(
 
 def test_engines_that_share_a_log_all_let_go_of_it(place: Place) -> None:
     place.add("often", "every 1s", 'echo "$EDGECRON_PLAN_AT" >>$LOG')
-    place.scheduler.close()
+    place.client.close()
     daemons = [place.daemon() for _ in range(2)]
     for daemon in daemons:
         daemon.wait_for("engine_started")
@@ -93,8 +93,8 @@ def test_engines_that_share_a_log_all_let_go_of_it(place: Place) -> None:
 def test_who_follows_a_run_lets_go_of_the_log_too(place: Place) -> None:
     place.add("often", "every 1s", 'echo "$EDGECRON_PLAN_AT" >>$LOG')
     place.add("long", "@yearly", "until [ -e $LOG.end ]; do echo it runs; sleep 0.1; done")
-    place.scheduler.run_now("long")
-    place.scheduler.close()
+    place.client.run_now("long")
+    place.client.close()
     daemon = place.daemon()
     daemon.wait_for("started", schedule="long")
     with follow(place, "long") as follower:
@@ -115,8 +115,8 @@ def test_who_follows_a_run_lets_go_of_the_log_too(place: Place) -> None:
 
 def test_an_engine_that_only_waits_for_its_runs_saves_it_too(place: Place) -> None:
     place.add("long", "@yearly", place.gate.line)
-    place.scheduler.run_now("long")
-    place.scheduler.close()
+    place.client.run_now("long")
+    place.client.close()
     daemon = place.daemon("--on-shutdown", "wait")
     place.gate.wait_arrival()
     daemon.process.terminate()

@@ -58,8 +58,8 @@ class Telling:
         self.clock = self.story.world.clock
 
     @property
-    def scheduler(self) -> Any:
-        return self.story.scheduler
+    def client(self) -> Any:
+        return self.story.client
 
     def go_to(self, time: str) -> None:
         """Let the engine live until a time: it steps at each wake-up and at each end."""
@@ -147,21 +147,21 @@ def power_cut(until: str) -> Happening:
 
 def pause(name: str, until: str | None = None) -> Happening:
     def happen(telling: Telling) -> None:
-        telling.scheduler.pause(name, until=None if until is None else from_ms(ms(until)))
+        telling.client.pause(name, until=None if until is None else from_ms(ms(until)))
 
     return happen
 
 
 def resume(name: str) -> Happening:
-    return lambda telling: telling.scheduler.resume(name)
+    return lambda telling: telling.client.resume(name)
 
 
 def run(name: str) -> Happening:
-    return lambda telling: telling.scheduler.run_now(name)
+    return lambda telling: telling.client.run_now(name)
 
 
 def remove(name: str) -> Happening:
-    return lambda telling: telling.scheduler.remove(name)
+    return lambda telling: telling.client.remove(name)
 
 
 def mend(name: str) -> Happening:
@@ -174,7 +174,7 @@ def cancel(name: str) -> Happening:
     def happen(telling: Telling) -> None:
         newest = telling.story.runs(name)[-1]
         if newest.status == "queued":
-            telling.scheduler.cancel(newest.id)
+            telling.client.cancel(newest.id)
         else:
             body = next(b for b in telling.story.world.bodies if b.execution_id == newest.id)
             for supervisor in telling.story.world.supervisors.values():
@@ -188,7 +188,7 @@ def edit(name: str, *triggers: str, **policies: Any) -> Happening:
         changed = replace(spec, policies=replace(spec.policies, **policies))
         return replace(changed, triggers=triggers) if triggers else changed
 
-    return lambda telling: telling.scheduler.edit(name, change)
+    return lambda telling: telling.client.edit(name, change)
 
 
 def at(time: str) -> Any:
@@ -891,5 +891,5 @@ def test_policies_meet_as_the_table_says(name: str, tmp_path: Path) -> None:
     told = {schedule: telling.history(schedule) for schedule in tale.history}
     assert told == {schedule: lines(text) for schedule, text in tale.history.items()}
     for schedule, upcoming in tale.after.items():
-        found = telling.scheduler.schedule(schedule).next_plan_at
+        found = telling.client.schedule(schedule).next_plan_at
         assert upcoming == (None if found is None else clock_time(to_ms(found)))

@@ -104,7 +104,7 @@ def test_what_comes_after_needs_it_as_well(story: Story) -> None:
     story.after_s(HOUR_S)
     story.after_s(0)
     waiting = history(story, "second")
-    story.scheduler.run_now("backup")
+    story.client.run_now("backup")
     story.after_s(0)
     story.after_s(0)
 
@@ -117,7 +117,7 @@ def test_a_success_that_comes_by_hand_or_as_a_retry_counts(story: Story) -> None
     story.add("report", "@hourly", policies=NEEDS)
     story.after_s(HOUR_S)
 
-    story.scheduler.run_now("backup")
+    story.client.run_now("backup")
     story.after_s(0)
     failed = history(story, "report")
     story.world.mend("backup")
@@ -132,7 +132,7 @@ def test_a_run_by_hand_goes_at_once(story: Story) -> None:
     story.add("backup", "@yearly")
     story.add("report", "@yearly", policies=NEEDS)
 
-    story.scheduler.run_now("report")
+    story.client.run_now("report")
     story.after_s(0)
 
     assert history(story, "report") == ["success"]
@@ -155,7 +155,7 @@ def test_two_that_wait_for_each_other_are_given_up_in_the_end(story: Story) -> N
     story.add("one", "@daily")
     story.add("two", "@daily", policies=Policies(needs=("success:one",), needs_deadline_s=60))
     needing = Policies(needs=("success:two",), needs_deadline_s=60)
-    story.scheduler.edit("one", lambda spec: replace(spec, policies=needing))
+    story.client.edit("one", lambda spec: replace(spec, policies=needing))
 
     story.after_s(4 * HOUR_S)
     story.after_s(60)
@@ -192,7 +192,7 @@ def test_an_interval_after_the_end_goes_on_when_its_fire_was_given_up(story: Sto
     story.after_s(600)
 
     assert history(story, "probe") == ["skipped:condition"]
-    following = story.scheduler.schedule("probe").next_plan_at
+    following = story.client.schedule("probe").next_plan_at
     assert following is not None
     assert to_ms(following) == START_MS + (2 * HOUR_S + 600) * 1000
 
@@ -206,7 +206,7 @@ def test_a_sequence_of_catch_ups_waits_as_one(story: Story) -> None:
     story.after_s(3 * HOUR_S + 90)
     waiting = history(story, "report")
 
-    story.scheduler.run_now("backup")
+    story.client.run_now("backup")
     for _ in range(6):
         story.after_s(0)
 
@@ -219,7 +219,7 @@ def test_a_schedule_that_needs_a_success_can_be_told_to_need_it_no_more(story: S
     story.add("report", "@daily", policies=NEEDS)
     story.after_s(4 * HOUR_S)
 
-    story.scheduler.edit(
+    story.client.edit(
         "report", lambda spec: replace(spec, policies=replace(spec.policies, needs=()))
     )
     story.after_s(0)
@@ -244,11 +244,11 @@ def test_what_follows_any_end_follows_a_fire_that_was_given_up(
 def test_a_sleeping_engine_is_woken_for_what_waits(place: Place) -> None:
     place.add("backup", "@yearly", "exit 0")
     place.add("report", "every 1s", "echo done")
-    place.scheduler.edit("report", lambda spec: replace(spec, policies=NEEDS))
+    place.client.edit("report", lambda spec: replace(spec, policies=NEEDS))
     daemon = place.daemon()
     queued = daemon.wait_for("queued", schedule="report")
 
-    place.scheduler.run_now("backup")
+    place.client.run_now("backup")
     ended = daemon.wait_for("ended", schedule="report")
 
     assert (queued["waits_for"], queued["condition"]) == ("condition", "success:backup:1h")
@@ -257,7 +257,7 @@ def test_a_sleeping_engine_is_woken_for_what_waits(place: Place) -> None:
 
 def store_needs(story: Story, name: str, needs: str) -> None:
     """As a later version may have written it, or somebody's hand."""
-    database = story.scheduler.store._database
+    database = story.client.store._database
     with database.transaction():
         database.change(
             "UPDATE schedules SET needs = :needs WHERE name = :name", {"name": name, "needs": needs}
@@ -298,7 +298,7 @@ def test_a_need_that_can_not_be_read_is_not_met_and_the_others_run(
         " which did not come true within 2h"
     )
     assert history(story, "other")[0] == "success"
-    assert [one.name for one in story.scheduler.schedules()] == ["odd", "other"]
+    assert [one.name for one in story.client.schedules()] == ["odd", "other"]
 
 
 def test_a_need_that_can_not_be_read_is_mended_by_an_edit(story: Story) -> None:
@@ -307,12 +307,12 @@ def test_a_need_that_can_not_be_read_is_mended_by_an_edit(story: Story) -> None:
     store_needs(story, "odd", '["online"]')
     story.after_s(600)
 
-    shown_again = story.scheduler.edit("odd", lambda spec: replace(spec, description="shown"))
+    shown_again = story.client.edit("odd", lambda spec: replace(spec, description="shown"))
     with pytest.raises(InvalidInput, match="not known"):
-        story.scheduler.edit(
+        story.client.edit(
             "odd", lambda spec: replace(spec, policies=replace(NEEDS, needs=("offline",)))
         )
-    story.scheduler.edit("odd", lambda spec: replace(spec, policies=replace(NEEDS, needs=())))
+    story.client.edit("odd", lambda spec: replace(spec, policies=replace(NEEDS, needs=())))
     story.after_s(1)
 
     assert shown_again.spec.policies.needs == ("online",)
@@ -336,7 +336,7 @@ def test_an_end_is_written_whoever_of_its_followers_can_not_be_read(story: Story
     story.add("up", "every 10m")
     story.add("odd", "after up")
     story.add("next", "after up")
-    database = story.scheduler.store._database
+    database = story.client.store._database
     with database.transaction():
         database.change(
             """UPDATE schedule_revisions SET snapshot = json_set(snapshot, '$.kind', 'container')
@@ -348,6 +348,6 @@ def test_an_end_is_written_whoever_of_its_followers_can_not_be_read(story: Story
     story.after_s(1)
 
     assert history(story, "up") == history(story, "next") == ["success"]
-    assert "'container'" in (story.scheduler.schedule("odd").trigger_error or "")
+    assert "'container'" in (story.client.schedule("odd").trigger_error or "")
     [told] = [event for event in story.world.events if event.kind is EventKind.BROKEN]
     assert told.schedule == "odd"

@@ -87,15 +87,15 @@ def test_runs_of_a_version_that_can_not_be_adopted_are_seen_followed_and_ended(
 ) -> None:
     place.add("long", "@yearly", f"echo before; {place.gate.line}")
     first = place.daemon(program=another_version(tmp_path, "9.9.9", protocol=99))
-    [run] = place.scheduler.run_now("long")
+    [run] = place.client.run_now("long")
     place.gate.wait_arrival()
     first.kill()
 
-    [finding] = check_supervisors(place.scheduler)
-    _, printed = next(place.scheduler.follow(run.id))
+    [finding] = check_supervisors(place.client)
+    _, printed = next(place.client.follow(run.id))
     second = place.daemon()
     second.wait_for("engine_started")
-    cancelled = place.scheduler.cancel(run.id)
+    cancelled = place.client.cancel(run.id)
     ended = second.wait_for("ended", schedule="long")
 
     assert (finding.status, finding.hint) == ("ok", None)
@@ -264,7 +264,7 @@ def check_each_run_was_whole(place: Place) -> None:
         [run] = place.runs(name_of(number))
         status, reason = (Status.FAILED, Reason.EXIT) if number else (Status.SUCCESS, None)
         assert (run.status, run.reason, run.exit_code) == (status, reason, number)
-        output = place.scheduler.output(run.id)
+        output = place.client.output(run.id)
         assert output is not None
         assert output.dropped_bytes == 0
         for stream in Stream:
@@ -278,8 +278,8 @@ def check_only_the_living_have_files(place: Place) -> None:
     """What is left in the state folder belongs to the engine that is alive."""
     # The last end may have been taken over an instant before its supervisor went: any engine, and
     # any look for ends, clears that away.
-    take_over_ends(place.scheduler.store, state_dir(place.database), clock=SystemClock())
-    [engine] = [state.info for state in place.scheduler.engines() if state.is_alive]
+    take_over_ends(place.client.store, state_dir(place.database), clock=SystemClock())
+    [engine] = [state.info for state in place.client.engines() if state.is_alive]
     files = {path.name for path in state_dir(place.database).iterdir()}
     own = {f"supervisor-{supervisor_key(place)}.{kind}" for kind in ("lock", "journal", "sock")}
     assert files == own | {f"engine-{engine.key}.lock", f"engine-{engine.key}.fifo"}

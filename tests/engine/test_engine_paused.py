@@ -20,8 +20,8 @@ def test_a_pause_with_an_end_records_what_it_held_and_goes_on_by_itself(story: S
     story.add("job", "* * * * *")
     story.after_s(MINUTE_S)
 
-    paused = story.scheduler.pause("job", until=minute(4.5))
-    shown = next(iter(story.scheduler.next_fires("job")))
+    paused = story.client.pause("job", until=minute(4.5))
+    shown = next(iter(story.client.next_fires("job")))
     for _ in range(5):
         story.after_s(MINUTE_S)
 
@@ -39,7 +39,7 @@ def test_a_pause_holds_what_is_queued_and_its_end_lets_it_start(story: Story) ->
     story.after_s(MINUTE_S)
     waiting = story.statuses("job")
 
-    story.scheduler.pause("job", until=minute(5.5))
+    story.client.pause("job", until=minute(5.5))
     story.after_s(MINUTE_S)
     story.after_s(MINUTE_S)
     held = story.statuses("job")
@@ -53,7 +53,7 @@ def test_a_pause_holds_what_is_queued_and_its_end_lets_it_start(story: Story) ->
 def test_a_pause_until_a_time_holds_what_comes_after_another(story: Story) -> None:
     story.add("first", "* * * * *")
     story.add("second", "after first")
-    story.scheduler.pause("second", until=minute(2.5))
+    story.client.pause("second", until=minute(2.5))
 
     for _ in range(3):
         story.after_s(MINUTE_S)
@@ -67,7 +67,7 @@ def test_an_interval_after_the_end_goes_on_when_a_pause_is_over(story: Story) ->
     story.add("poll", "every 2m after end", lasts_s=60)
     story.after_s(2 * MINUTE_S)
 
-    story.scheduler.pause("poll", until=minute(10))
+    story.client.pause("poll", until=minute(10))
     for _ in range(12):
         story.after_s(MINUTE_S)
 
@@ -78,10 +78,10 @@ def test_an_interval_after_the_end_goes_on_when_a_pause_is_over(story: Story) ->
 def test_what_runs_goes_on_and_a_run_by_hand_still_starts(story: Story) -> None:
     story.add("job", "* * * * *", lasts_s=30)
     story.after_s(MINUTE_S)
-    story.scheduler.pause("job")
+    story.client.pause("job")
 
     story.after_s(30)
-    story.scheduler.run_now("job")
+    story.client.run_now("job")
     story.after_s(30)
 
     assert story.statuses("job") == ["success", "running"]
@@ -91,7 +91,7 @@ def test_each_end_that_a_paused_follower_leaves_out_is_on_record(story: Story) -
     """Of several scopes they have the same plan time."""
     story.add("up", "every 10m", scopes=(("d", "x"), ("d", "y"), ("d", "z")))
     story.add("follower", "after up")
-    story.scheduler.pause("follower")
+    story.client.pause("follower")
 
     for _ in range(3):
         story.after_s(600)
@@ -101,4 +101,4 @@ def test_each_end_that_a_paused_follower_leaves_out_is_on_record(story: Story) -
     assert {run.status for run in held} == {Status.SKIPPED}
     assert {run.reason for run in held} == {Reason.PAUSED}
     assert sum(run.missed_count or 0 for run in held) == len(story.runs("up")) == 9
-    assert story.scheduler.schedule("follower").counts[Status.SKIPPED] == 9
+    assert story.client.schedule("follower").counts[Status.SKIPPED] == 9

@@ -21,18 +21,18 @@ from support.processes import ends
 def test_a_run_goes_on_and_is_not_doubled_when_the_state_folder_is_deleted(place: Place) -> None:
     place.add("long", "@yearly", f"echo began >>$LOG; {place.gate.line}; exit 7")
     first = place.daemon()
-    [run] = place.scheduler.run_now("long")
+    [run] = place.client.run_now("long")
     first.wait_for("started", schedule="long")
     process = os.pidfd_open(place.gate.wait_arrival())
 
     shutil.rmtree(state_dir(place.database))
     second = place.daemon()
     second.wait_for("engine_started")
-    [skipped] = place.scheduler.run_now("long")
+    [skipped] = place.client.run_now("long")
     place.add("next", "every 1s", "true")
     second.wait_for("ended", schedule="next")
-    alive = [state.is_alive for state in place.scheduler.engines()]
-    goes_on = place.scheduler.execution(run.id).status
+    alive = [state.is_alive for state in place.client.engines()]
+    goes_on = place.client.execution(run.id).status
     place.gate.open()
     ended = first.wait_for("ended", schedule="long")
 
@@ -52,9 +52,9 @@ def test_an_engine_makes_its_place_anew_and_is_woken_there(place: Place) -> None
 
     shutil.rmtree(state_dir(place.database))
     daemon.wait_for("state_restored")
-    place.scheduler.pause("often")
+    place.client.pause("often")
     place.add("new", "@yearly", "true")
-    place.scheduler.run_now("new")
+    place.client.run_now("new")
     woken = daemon.wait_for("ended", schedule="new")
     code = daemon.stop()
 
@@ -67,10 +67,10 @@ def test_an_engine_makes_its_place_anew_and_is_woken_there(place: Place) -> None
 def test_a_supervisor_whose_lock_was_deleted_is_alive_to_those_who_ask(place: Place) -> None:
     place.add("long", "@yearly", f"{place.gate.line}; exit 7")
     daemon = place.daemon()
-    [run] = place.scheduler.run_now("long")
+    [run] = place.client.run_now("long")
     daemon.wait_for("started", schedule="long")
     job = os.pidfd_open(place.gate.wait_arrival())
-    key = place.scheduler.execution(run.id).supervisor_id
+    key = place.client.execution(run.id).supervisor_id
     assert key is not None
     path = lock_path(state_dir(place.database), key)
 

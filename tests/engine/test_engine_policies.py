@@ -92,7 +92,7 @@ def test_a_retry_keeps_the_revision_that_its_fire_began_with(story: Story) -> No
     story.add("flaky", "@hourly", code=1, policies=Policies(retries=1, retry_delay_s=60))
     story.after_s(HOUR_S)
 
-    story.scheduler.edit("flaky", lambda spec: replace(spec, description="new"))
+    story.client.edit("flaky", lambda spec: replace(spec, description="new"))
     story.after_s(70)
 
     assert [run.revision for run in story.runs("flaky")] == [1, 1]
@@ -102,7 +102,7 @@ def test_a_removed_schedule_is_not_tried_again(story: Story) -> None:
     story.add("flaky", "@hourly", lasts_s=30, code=1, policies=Policies(retries=3))
     story.after_s(HOUR_S)
 
-    story.scheduler.remove("flaky")
+    story.client.remove("flaky")
     story.after_s(30)
     story.after_s(60)
 
@@ -111,13 +111,13 @@ def test_a_removed_schedule_is_not_tried_again(story: Story) -> None:
 
 def test_a_pause_holds_a_retry(story: Story) -> None:
     story.add("flaky", "@yearly", code=1, policies=Policies(retries=1, retry_delay_s=60))
-    story.scheduler.run_now("flaky")
+    story.client.run_now("flaky")
     story.after_s(0)
 
-    story.scheduler.pause("flaky")
+    story.client.pause("flaky")
     story.after_s(600)
     held = history(story, "flaky")
-    story.scheduler.resume("flaky")
+    story.client.resume("flaky")
     story.after_s(0)
 
     assert held == ["failed:exit", "queued #2"]
@@ -177,7 +177,7 @@ def test_a_newer_fire_replaces_the_one_that_runs(story: Story) -> None:
 def test_what_waits_to_replace_is_replaced_itself(story: Story) -> None:
     story.add("feed", "@yearly", lasts_s=90, policies=Policies(overlap=Overlap.REPLACE))
     for _ in range(3):
-        story.scheduler.run_now("feed")
+        story.client.run_now("feed")
 
     story.after_s(0)
     story.after_s(90)
@@ -287,11 +287,11 @@ def test_a_chain_runs_in_turn(story: Story) -> None:
 def test_a_paused_schedule_records_what_it_would_have_followed(story: Story) -> None:
     story.add("first", "@hourly")
     story.add("second", "after first")
-    story.scheduler.pause("second")
+    story.client.pause("second")
 
     story.after_s(HOUR_S)
     story.after_s(HOUR_S)
-    story.scheduler.resume("second")
+    story.client.resume("second")
     story.after_s(HOUR_S)
     story.after_s(0)
 
@@ -315,7 +315,7 @@ def test_a_run_by_hand_is_followed_too_and_max_runs_bounds_it(story: Story) -> N
     story.add("second", "after first", max_runs=1)
 
     for _ in range(2):
-        story.scheduler.run_now("first")
+        story.client.run_now("first")
         story.after_s(0)
         story.after_s(0)
 
@@ -341,12 +341,12 @@ def test_an_interval_after_the_end_counts_from_the_last_attempt(story: Story) ->
     story.add("poll", "every 10m after end", code=1, policies=policies)
 
     story.after_s(600)
-    between = story.scheduler.schedule("poll").next_plan_at
+    between = story.client.schedule("poll").next_plan_at
     story.after_s(70)
 
     assert between is None
     last = story.runs("poll")[-1]
-    following = story.scheduler.schedule("poll").next_plan_at
+    following = story.client.schedule("poll").next_plan_at
     assert last.finished_at is not None
     assert following is not None
     assert to_ms(following) == to_ms(last.finished_at) + 600_000
@@ -367,7 +367,7 @@ def test_an_interval_after_the_end_that_was_missed_is_caught_up_once(story: Stor
     story.add("never", "every 10m after end", policies=Policies(catch_up=CatchUp.SKIP))
 
     story.after_s(5 * HOUR_S)
-    later = story.scheduler.schedule("never").next_plan_at
+    later = story.client.schedule("never").next_plan_at
 
     assert history(story, "poll") == ["success"]
     assert story.runs("poll")[0].cause is Cause.CATCH_UP
@@ -383,7 +383,7 @@ def test_the_interval_goes_on_after_an_interruption(story: Story) -> None:
     story.after_s(1)
 
     assert history(story, "poll") == ["interrupted:lost"]
-    assert story.scheduler.schedule("poll").next_plan_at is not None
+    assert story.client.schedule("poll").next_plan_at is not None
     assert story.runs("poll")[0].reason == Reason.LOST
 
 
@@ -391,8 +391,8 @@ def test_retries_that_are_due_together_run_beside_one_another(story: Story) -> N
     """What waited for its next attempt, and has begun it, takes one place, and not two."""
     policies = Policies(overlap=Overlap.ALLOW, max_running=2, retries=1, retry_delay_s=0)
     story.add("feed", "@yearly", lasts_s=60, code=3, policies=policies)
-    story.scheduler.run_now("feed")
-    story.scheduler.run_now("feed")
+    story.client.run_now("feed")
+    story.client.run_now("feed")
     story.engine.step()
 
     story.world.clock.advance_ms(60_000)

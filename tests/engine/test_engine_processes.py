@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from edgecron.api import Scheduler
+from edgecron.api import Client
 from edgecron.errors import Conflict
 from edgecron.model import Reason, Status
 from edgecron.paths import state_dir
@@ -32,7 +32,7 @@ def test_an_idle_engine_runs_what_another_process_adds(place: Place) -> None:
     ended = daemon.wait_for("ended", schedule="soon")
 
     assert ended["outcome"] == "success"
-    output = place.scheduler.output(ended["execution"])
+    output = place.client.output(ended["execution"])
     assert output is not None
     assert [chunk.content for chunk in output.chunks] == [b"hello\n"]
 
@@ -42,7 +42,7 @@ def test_an_idle_engine_runs_what_another_process_adds(place: Place) -> None:
 def test_a_run_outlives_its_killed_engine_and_the_next_one_gets_its_end(place: Place) -> None:
     place.add("long", "@yearly", _at_the_gate(place))
     first = place.daemon()
-    place.scheduler.run_now("long")
+    place.client.run_now("long")
     first.wait_for("started", schedule="long")
     place.gate.wait_arrival()
 
@@ -54,7 +54,7 @@ def test_a_run_outlives_its_killed_engine_and_the_next_one_gets_its_end(place: P
     assert (ended["outcome"], ended["exit_code"]) == ("failed", 7)
     assert place.effects() == ["began", "went"]
     [run] = place.runs("long")
-    output = place.scheduler.output(run.id)
+    output = place.client.output(run.id)
     assert output is not None
     assert {chunk.content for chunk in output.chunks} == {b"out\n", b"err\n"}
 
@@ -63,7 +63,7 @@ def test_a_run_outlives_its_killed_engine_and_the_next_one_gets_its_end(place: P
 def test_a_stopped_engine_leaves_its_runs_going(place: Place) -> None:
     place.add("long", "@yearly", _at_the_gate(place))
     first = place.daemon()
-    place.scheduler.run_now("long")
+    place.client.run_now("long")
     first.wait_for("started", schedule="long")
     place.gate.wait_arrival()
 
@@ -85,7 +85,7 @@ def test_engine_and_supervisor_killed_leave_an_interrupted_row_and_no_process(
 ) -> None:
     place.add("long", "@yearly", _at_the_gate(place))
     first = place.daemon()
-    place.scheduler.run_now("long")
+    place.client.run_now("long")
     first.wait_for("started", schedule="long")
     job = place.gate.wait_arrival()
     watch = os.pidfd_open(job)
@@ -98,7 +98,7 @@ def test_engine_and_supervisor_killed_leave_an_interrupted_row_and_no_process(
     assert (ended["outcome"], ended["reason"]) == ("interrupted", "lost")
     assert ends(watch), "what was left of the command was not ended"
     assert place.effects() == ["began"]
-    place.scheduler.run_now("long")
+    place.client.run_now("long")
     second.wait_for("started", schedule="long")
     place.gate.open()
     assert second.wait_for("ended", schedule="long")["exit_code"] == 7
@@ -108,7 +108,7 @@ def test_engine_and_supervisor_killed_leave_an_interrupted_row_and_no_process(
 def test_a_killed_supervisor_is_replaced_and_its_runs_are_interrupted(place: Place) -> None:
     place.add("long", "@yearly", _at_the_gate(place))
     daemon = place.daemon()
-    place.scheduler.run_now("long")
+    place.client.run_now("long")
     daemon.wait_for("started", schedule="long")
     job = place.gate.wait_arrival()
 
@@ -125,7 +125,7 @@ def test_a_killed_supervisor_is_replaced_and_its_runs_are_interrupted(place: Pla
 def test_a_stalled_engine_keeps_its_runs_and_does_no_harm_when_it_wakes(place: Place) -> None:
     place.add("long", "@yearly", _at_the_gate(place))
     first = place.daemon()
-    place.scheduler.run_now("long")
+    place.client.run_now("long")
     first.wait_for("started", schedule="long")
     place.gate.wait_arrival()
 
@@ -134,7 +134,7 @@ def test_a_stalled_engine_keeps_its_runs_and_does_no_harm_when_it_wakes(place: P
     place.add("other", "every 1s", "true")
     second.wait_for("ended", schedule="other")
     [while_stalled] = place.runs("long")
-    known = {state.info.pid for state in place.scheduler.engines() if state.is_alive}
+    known = {state.info.pid for state in place.client.engines() if state.is_alive}
     first.process.send_signal(signal.SIGCONT)
     place.gate.open()
     ended = first.wait_for("ended", schedule="long")
@@ -169,8 +169,8 @@ def test_an_end_is_taken_over_while_other_runs_of_the_dead_engine_go_on(
     place.add("long", "@yearly", _at_the_gate(place))
     place.add("short", "@yearly", second_gate.line)
     first = place.daemon()
-    place.scheduler.run_now("long")
-    place.scheduler.run_now("short")
+    place.client.run_now("long")
+    place.client.run_now("short")
     place.gate.wait_arrival()
     second_gate.wait_arrival()
 
@@ -191,15 +191,15 @@ def test_an_end_is_taken_over_while_other_runs_of_the_dead_engine_go_on(
 def test_a_run_that_ended_without_an_engine_does_not_overlap_the_next(place: Place) -> None:
     place.add("short", "@yearly", _at_the_gate(place))
     daemon = place.daemon()
-    place.scheduler.run_now("short")
+    place.client.run_now("short")
     job = place.gate.wait_arrival()
     supervisor = os.pidfd_open(parent_of(job))
 
     daemon.kill()
     place.gate.open()
     assert ends(supervisor)
-    place.scheduler.take_over()
-    [queued] = place.scheduler.run_now("short")
+    place.client.take_over()
+    [queued] = place.client.run_now("short")
 
     first, second = place.runs("short")
     assert (first.status, first.exit_code) == (Status.FAILED, 7)
@@ -210,10 +210,10 @@ def test_a_run_that_ended_without_an_engine_does_not_overlap_the_next(place: Pla
 def test_a_run_that_goes_on_is_ended_on_request(place: Place) -> None:
     place.add("long", "@yearly", _at_the_gate(place))
     daemon = place.daemon()
-    [run] = place.scheduler.run_now("long")
+    [run] = place.client.run_now("long")
     watch = os.pidfd_open(place.gate.wait_arrival())
 
-    cancelled = place.scheduler.cancel(run.id)
+    cancelled = place.client.cancel(run.id)
     ended = daemon.wait_for("ended", schedule="long")
 
     assert cancelled.cancel_requested_at is not None
@@ -221,21 +221,21 @@ def test_a_run_that_goes_on_is_ended_on_request(place: Place) -> None:
     assert ends(watch)
     assert place.effects() == ["began"]
     with pytest.raises(Conflict, match="ended already"):
-        place.scheduler.cancel(run.id)
+        place.client.cancel(run.id)
 
 
 @pytest.mark.failure(26)
 def test_a_run_is_ended_on_request_with_no_engine_alive(place: Place) -> None:
     place.add("long", "@yearly", _at_the_gate(place))
     daemon = place.daemon()
-    [run] = place.scheduler.run_now("long")
+    [run] = place.client.run_now("long")
     job = place.gate.wait_arrival()
     supervisor = os.pidfd_open(parent_of(job))
     daemon.kill()
 
-    place.scheduler.cancel(run.id)
+    place.client.cancel(run.id)
     assert ends(supervisor)
-    place.scheduler.take_over()
+    place.client.take_over()
 
     [ended] = place.runs("long")
     assert (ended.status, ended.reason) == (Status.CANCELLED, Reason.REQUEST)
@@ -244,11 +244,11 @@ def test_a_run_is_ended_on_request_with_no_engine_alive(place: Place) -> None:
 def test_output_is_read_while_a_run_goes_on_and_to_its_end(place: Place) -> None:
     place.add("long", "@yearly", _at_the_gate(place) + "; echo never")
     daemon = place.daemon()
-    [run] = place.scheduler.run_now("long")
+    [run] = place.client.run_now("long")
     place.gate.wait_arrival()
 
-    so_far = place.scheduler.output_so_far(place.scheduler.execution(run.id))
-    follow = place.scheduler.follow(run.id)
+    so_far = place.client.output_so_far(place.client.execution(run.id))
+    follow = place.client.follow(run.id)
     early = [next(follow), next(follow)]
     place.gate.open()
     late = list(follow)
@@ -258,13 +258,13 @@ def test_output_is_read_while_a_run_goes_on_and_to_its_end(place: Place) -> None
     assert {chunk.content for _, chunk in early} == {b"out\n", b"err\n"}
     assert [skipped for skipped, _ in early] == [0, 0]
     assert late == []
-    assert list(place.scheduler.follow(run.id)) == early
+    assert list(place.client.follow(run.id)) == early
 
 
 def test_output_is_followed_by_the_program(place: Place) -> None:
     place.add("short", "@yearly", place.gate.line + "; echo the end")
     daemon = place.daemon()
-    [run] = place.scheduler.run_now("short")
+    [run] = place.client.run_now("short")
     place.gate.wait_arrival()
     logs = subprocess.Popen(
         [sys.executable, "-m", "edgecron", "--db", str(place.database), "logs", "-f", str(run.id)],
@@ -289,7 +289,7 @@ def test_an_engine_whose_database_is_gone_says_so_and_stops(
 
     place.database.unlink()
     if is_replaced:
-        with Scheduler(place.database.with_name("other.db")) as other:
+        with Client(place.database.with_name("other.db")) as other:
             other.schedules()
         place.database.with_name("other.db").rename(place.database)
     trouble = daemon.wait_for("database_trouble")
@@ -310,7 +310,7 @@ def test_an_engine_whose_database_is_emptied_says_so_and_stops_and_leaves_the_lo
     os.truncate(place.database, 0)  # as a `cp` to it does that fails, or `>`
     trouble = daemon.wait_for("database_trouble")
     code = daemon.wait_end()
-    place.scheduler.close()
+    place.client.close()
 
     assert "was emptied while it was open" in trouble["error"]
     assert code == 5
@@ -338,7 +338,7 @@ def test_many_engines_fire_each_time_once(
             daemon.wait_for("ended")
             ends += 1
     for number in range(schedules):
-        place.scheduler.remove(f"s{number}")
+        place.client.remove(f"s{number}")
     codes = [daemon.stop() for daemon in daemons]
 
     assert codes == [0] * engines

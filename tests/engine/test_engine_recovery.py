@@ -176,7 +176,7 @@ def test_what_is_claimed_just_before_its_engine_dies_is_not_overlooked(
         rows = find()
         while deaths:
             dying = deaths.pop()
-            story.scheduler.run_now("late")
+            story.client.run_now("late")
             story.world.step(dying)
             story.world.kill_engine(dying)
         return rows

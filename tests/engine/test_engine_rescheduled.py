@@ -41,7 +41,7 @@ def test_an_engine_that_has_it_loaded_runs_it_at_its_new_time_and_the_next_by_it
     story.after_s(HOUR_S)
     story.engine.prepare()
 
-    moved = story.scheduler.reschedule("job", hour(1.5))
+    moved = story.client.reschedule("job", hour(1.5))
     for _ in range(8):
         story.after_s(HOUR_S / 4)
 
@@ -52,9 +52,9 @@ def test_an_engine_that_has_it_loaded_runs_it_at_its_new_time_and_the_next_by_it
 
 def test_a_run_that_is_moved_past_others_is_the_last_of_them(story: Story) -> None:
     story.add("job", "@hourly")
-    story.scheduler.reschedule("job", hour(3.5))
+    story.client.reschedule("job", hour(3.5))
 
-    shown = list(islice(story.scheduler.next_fires("job"), 2))
+    shown = list(islice(story.client.next_fires("job"), 2))
     for _ in range(8):
         story.after_s(HOUR_S / 2)
 
@@ -70,9 +70,9 @@ def test_a_run_that_is_moved_past_others_is_the_last_of_them(story: Story) -> No
 
 def test_those_that_it_is_moved_past_run_in_turn_where_all_are_asked_for(story: Story) -> None:
     story.add("job", "@hourly", policies=Policies(catch_up=CatchUp.ALL))
-    story.scheduler.reschedule("job", hour(3.5))
+    story.client.reschedule("job", hour(3.5))
 
-    shown = list(islice(story.scheduler.next_fires("job"), 4))
+    shown = list(islice(story.client.next_fires("job"), 4))
     story.after_s(3.5 * HOUR_S)
     for _ in range(3):
         story.after_s(0)
@@ -84,13 +84,13 @@ def test_those_that_it_is_moved_past_run_in_turn_where_all_are_asked_for(story: 
 
 def test_a_change_of_times_forgets_the_move_and_other_changes_keep_it(story: Story) -> None:
     story.add("job", "@hourly")
-    story.scheduler.reschedule("job", hour(0.5))
+    story.client.reschedule("job", hour(0.5))
 
-    kept = story.scheduler.edit("job", lambda spec: replace(spec, description="new"))
-    forgotten = story.scheduler.edit("job", lambda spec: replace(spec, triggers=("30 * * * *",)))
-    story.scheduler.reschedule("job", hour(0.25))
-    story.scheduler.pause("job")
-    resumed = story.scheduler.resume("job")
+    kept = story.client.edit("job", lambda spec: replace(spec, description="new"))
+    forgotten = story.client.edit("job", lambda spec: replace(spec, triggers=("30 * * * *",)))
+    story.client.reschedule("job", hour(0.25))
+    story.client.pause("job")
+    resumed = story.client.resume("job")
 
     assert kept.next_run_at == hour(0.5)
     assert forgotten.next_run_at == hour(0.5)
@@ -100,12 +100,12 @@ def test_a_change_of_times_forgets_the_move_and_other_changes_keep_it(story: Sto
 
 def test_new_times_count_from_now_after_a_fire_that_was_moved_to_be_early(story: Story) -> None:
     story.add("job", "@daily", "@yearly")
-    story.scheduler.reschedule("job", hour(0.25))
+    story.client.reschedule("job", hour(0.25))
     story.after_s(HOUR_S // 2)
 
-    kept = story.scheduler.edit("job", lambda spec: replace(spec, max_runs=100))
-    resumed = (story.scheduler.pause("job"), story.scheduler.resume("job"))[1]
-    edited = story.scheduler.edit("job", lambda spec: replace(spec, triggers=("0 * * * *",)))
+    kept = story.client.edit("job", lambda spec: replace(spec, max_runs=100))
+    resumed = (story.client.pause("job"), story.client.resume("job"))[1]
+    edited = story.client.edit("job", lambda spec: replace(spec, triggers=("0 * * * *",)))
     for _ in range(6):
         story.after_s(HOUR_S)
 
@@ -117,7 +117,7 @@ def test_new_times_count_from_now_after_a_fire_that_was_moved_to_be_early(story:
 
 def test_what_was_moved_and_missed_is_caught_up_as_ever(story: Story) -> None:
     story.add("job", "@daily")
-    story.scheduler.reschedule("job", hour(1))
+    story.client.reschedule("job", hour(1))
 
     story.after_s(2 * HOUR_S)
 
@@ -130,26 +130,26 @@ def test_what_has_no_next_time_is_not_moved(story: Story) -> None:
     story.add("paused", "@hourly")
     story.add("once", "@hourly", max_runs=1)
     story.add("after", "after paused")
-    story.scheduler.pause("paused")
+    story.client.pause("paused")
     story.after_s(HOUR_S)
 
     with pytest.raises(Conflict, match="no next time to move: paused"):
-        story.scheduler.reschedule("paused", hour(5))
+        story.client.reschedule("paused", hour(5))
     with pytest.raises(Conflict, match="has had its 1 planned run"):
-        story.scheduler.reschedule("once", hour(5))
+        story.client.reschedule("once", hour(5))
     with pytest.raises(Conflict, match="after paused"):
-        story.scheduler.reschedule("after", hour(5))
+        story.client.reschedule("after", hour(5))
 
 
 def test_a_run_is_not_moved_into_the_past_or_into_a_pause(story: Story) -> None:
     story.add("job", "@hourly")
 
     with pytest.raises(InvalidInput, match="past"):
-        story.scheduler.reschedule("job", hour(0))
-    story.scheduler.pause("job", until=hour(2.5))
+        story.client.reschedule("job", hour(0))
+    story.client.pause("job", until=hour(2.5))
     with pytest.raises(InvalidInput, match="is paused until"):
-        story.scheduler.reschedule("job", hour(2))
-    moved = story.scheduler.reschedule("job", hour(2.75))
+        story.client.reschedule("job", hour(2))
+    moved = story.client.reschedule("job", hour(2.75))
     for _ in range(12):
         story.after_s(HOUR_S / 4)
 
@@ -160,7 +160,7 @@ def test_a_run_is_not_moved_into_the_past_or_into_a_pause(story: Story) -> None:
 
 def test_a_pause_with_nothing_after_it_has_no_time_to_move(story: Story) -> None:
     story.add("once", f"at {hour(1).isoformat()}")
-    story.scheduler.pause("once", until=hour(2))
+    story.client.pause("once", until=hour(2))
 
     with pytest.raises(Conflict, match="nothing of it follows its pause"):
-        story.scheduler.reschedule("once", hour(3))
+        story.client.reschedule("once", hour(3))

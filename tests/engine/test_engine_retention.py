@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 
-from edgecron.api import Scheduler
+from edgecron.api import Client
 from edgecron.engine.events import EventKind
 from edgecron.errors import NotFound
 from edgecron.model import Policies, Status
@@ -67,7 +67,7 @@ def test_an_idle_engine_removes_nothing_and_is_not_woken_for_it(story: Story) ->
     story.add("job", "* * * * *")
     for _ in range(20):
         story.after_s(60)
-    story.scheduler.pause("job")
+    story.client.pause("job")
     story.engine.step()
     before = story.runs("job")
 
@@ -130,7 +130,7 @@ def test_a_database_that_fails_during_a_pass_ends_it_and_nothing_else(story: Sto
 @pytest.mark.failure(5)
 def test_by_a_clock_that_can_not_be_trusted_no_history_is_too_old(tmp_path: Path) -> None:
     world = World(tmp_path / "story.db", random=Random(0), start_ms=START_MS)
-    scheduler = Scheduler(world.path, clock=world.clock)
+    client = Client(world.path, clock=world.clock)
     story = Story(tmp_path / "story.db")
     story.add("job", "every 1m")
     for _ in range(5):
@@ -150,7 +150,7 @@ def test_by_a_clock_that_can_not_be_trusted_no_history_is_too_old(tmp_path: Path
 
     assert len(story.runs("job")) >= 5
     assert pruned(story) == []
-    scheduler.close()
+    client.close()
 
 
 @pytest.mark.failure(5)
@@ -163,7 +163,7 @@ def test_by_a_clock_that_nothing_keeps_right_history_is_as_old_as_has_surely_pas
     story.add("job", "every 1m")
     for _ in range(5):
         story.after_s(60)
-    story.scheduler.pause("past")
+    story.client.pause("past")
     clock = story.world.clock
     story.world.kill_engine(story.key)
     clock.synchronised = synchronised
@@ -183,10 +183,10 @@ def test_what_went_is_not_backfilled(story: Story) -> None:
     for _ in range(12):
         story.after_s(60)
     since, until = from_ms(START_MS), story.world.clock.now()
-    story.scheduler.prune(retention=FEW)
+    story.client.prune(retention=FEW)
 
-    plan = story.scheduler.plan_backfill("job", since, until)
-    ids = story.scheduler.backfill("job", since, until)
+    plan = story.client.plan_backfill("job", since, until)
+    ids = story.client.backfill("job", since, until)
 
     # The minute at which it was made is not one of its own, and never ran.
     assert (len(plan.succeeded), plan.forgotten_count) == (5, 8)
@@ -199,7 +199,7 @@ def test_a_clock_that_was_ahead_runs_nothing_again_whose_row_went(story: Story) 
     story.after_s(1)
     for _ in range(30):
         story.after_s(600)
-    story.scheduler.prune(retention=Retention(history_count=1))
+    story.client.prune(retention=Retention(history_count=1))
     plans = {body.plan_ms for body in story.world.bodies}
 
     story.world.clock.step_ms(-4 * HOUR_S * 1000)
@@ -217,14 +217,14 @@ def test_the_last_run_is_known_after_everything_else_went(story: Story) -> None:
         story.after_s(60)
     newest = story.runs("job")[-1]
 
-    story.scheduler.prune(retention=Retention(history_count=1))
+    story.client.prune(retention=Retention(history_count=1))
 
-    assert story.scheduler.last_run("job") == newest
-    assert story.scheduler.schedule("job").run_count == 10
+    assert story.client.last_run("job") == newest
+    assert story.client.schedule("job").run_count == 10
     with pytest.raises(NotFound, match="run 1 was removed by retention"):
-        story.scheduler.execution(1)
+        story.client.execution(1)
 
 
 def test_a_prune_of_one_that_is_not_there_is_refused(story: Story) -> None:
     with pytest.raises(NotFound):
-        story.scheduler.prune("nope")
+        story.client.prune("nope")

@@ -39,7 +39,7 @@ def at_the_gate(place: Place, **how: Any) -> tuple[Daemon, int]:
     """A daemon, and the supervisor of its run `long` that waits at the gate, to exit with 7."""
     place.add("long", "@yearly", f"{place.gate.line}; exit 7")
     daemon = place.daemon(**how)
-    place.scheduler.run_now("long")
+    place.client.run_now("long")
     return daemon, parent_of(place.gate.wait_arrival())
 
 
@@ -57,7 +57,7 @@ def test_a_job_killed_for_memory_fails_alone(place: Place, make_group: MakeGroup
     group.add(daemon.process.pid, parent_of(supervisor), supervisor)
     place.add("greedy", "@yearly", f"exec {sys.executable} -c 'bytearray(400_000_000)'")
 
-    place.scheduler.run_now("greedy")
+    place.client.run_now("greedy")
     greedy = daemon.wait_for("ended", schedule="greedy")
     place.gate.open()
     long = daemon.wait_for("ended", schedule="long")
@@ -78,7 +78,7 @@ def test_a_run_for_which_no_process_is_left_at_first_is_started_later(
     group.add(supervisor)
     place.add("next", "@yearly", 'echo ran >>"$LOG"')
 
-    place.scheduler.run_now("next")
+    place.client.run_now("next")
     daemon.wait_for("started", schedule="next")
     # The end of a run that is let through afterwards says that the start was tried.
     place.gate.open()
@@ -102,7 +102,7 @@ def test_a_run_for_which_no_process_is_ever_left_says_so_and_others_go_on(
     group = make_group("pids.max", 1)
     group.add(supervisor)
 
-    place.scheduler.run_now("next")
+    place.client.run_now("next")
     daemon.wait_for("ended", schedule="next")
     group.set("max")
     place.gate.open()
@@ -124,11 +124,11 @@ def test_a_missing_command_or_folder_fails_at_once_with_a_reason_of_its_own(plac
         "in-shell": Job(kind=JobKind.SHELL, argv=("exit 127",)),
     }
     for name, job in jobs.items():
-        place.scheduler.add(ScheduleSpec(name=name, triggers=("@yearly",), job=job))
+        place.client.add(ScheduleSpec(name=name, triggers=("@yearly",), job=job))
     daemon = place.daemon()
 
     for name in jobs:
-        place.scheduler.run_now(name)
+        place.client.run_now(name)
         daemon.wait_for("ended", schedule=name)
 
     for name in ("command", "folder"):
@@ -152,7 +152,7 @@ def test_without_space_for_output_the_job_goes_on_and_its_row_is_flagged(
 ) -> None:
     place.add("loud", "@yearly", f"{place.gate.line}; head -c 200000 /dev/zero; exit 3")
     daemon = place.daemon()
-    place.scheduler.run_now("loud")
+    place.client.run_now("loud")
     place.gate.wait_arrival()
 
     filler = fill(small_state)
@@ -162,7 +162,7 @@ def test_without_space_for_output_the_job_goes_on_and_its_row_is_flagged(
 
     assert (ended["outcome"], ended["exit_code"]) == ("failed", 3)
     run = only_run(place, "loud")
-    output = place.scheduler.output(run.id)
+    output = place.client.output(run.id)
     assert Flag.OUTPUT_LOST in run.flags
     assert output is not None
     kept = sum(len(chunk.content) for chunk in output.chunks)
@@ -182,7 +182,7 @@ def test_without_space_for_the_journal_a_run_waits_and_then_runs_once(
     # What is left of the journal's last page is used up by a few runs.
     refused = {"event": "ended"}
     while refused["event"] == "ended":
-        place.scheduler.run_now("next")
+        place.client.run_now("next")
         refused = daemon.wait_until(is_told_of("ended", "not_started"), what="an end or a refusal")
     while_full = place.effects()
     filler.unlink()

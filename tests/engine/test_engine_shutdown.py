@@ -18,13 +18,13 @@ from support.terminal import on_terminal, read_until
 def begin(place: Place, daemon: Daemon) -> tuple[Execution, int]:
     """A run that waits at the gate, and a descriptor of its process."""
     place.add("long", "@yearly", f"{place.gate.line}; echo went >>$LOG; exit 7")
-    [run] = place.scheduler.run_now("long")
+    [run] = place.client.run_now("long")
     daemon.wait_for("started", schedule="long")
     return run, os.pidfd_open(place.gate.wait_arrival())
 
 
 def end_of(place: Place, run: Execution) -> tuple[Status, Reason | None, int | None]:
-    ended = place.scheduler.execution(run.id)
+    ended = place.client.execution(run.id)
     return ended.status, ended.reason, ended.exit_code
 
 
@@ -36,7 +36,7 @@ def test_wait_ends_with_the_last_run_and_starts_nothing_more(place: Place) -> No
 
     daemon.process.terminate()
     stopping = daemon.wait_for("engine_stopping")
-    [queued] = place.scheduler.run_now("next")
+    [queued] = place.client.run_now("next")
     place.gate.open()
     code = daemon.wait_end()
 
@@ -45,7 +45,7 @@ def test_wait_ends_with_the_last_run_and_starts_nothing_more(place: Place) -> No
     assert daemon.lines[-1]["event"] == "engine_stopped"
     assert daemon.lines[-1]["runs"] == 0
     assert end_of(place, run) == (Status.FAILED, Reason.EXIT, 7)
-    assert place.scheduler.execution(queued.id).status is Status.QUEUED
+    assert place.client.execution(queued.id).status is Status.QUEUED
 
 
 @pytest.mark.failure(36)
@@ -126,7 +126,7 @@ def terminal(place: Place) -> Iterator[tuple[int, int]]:
 
 def begin_on(place: Place, outer: int) -> tuple[Execution, int]:
     place.add("long", "@yearly", f"{place.gate.line}; exit 7")
-    [run] = place.scheduler.run_now("long")
+    [run] = place.client.run_now("long")
     process = os.pidfd_open(place.gate.wait_arrival())
     read_until(outer, "started")
     return run, process

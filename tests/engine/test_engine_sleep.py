@@ -12,7 +12,7 @@ from random import Random
 
 import pytest
 
-from edgecron.api import Scheduler
+from edgecron.api import Client
 from edgecron.clock import SystemClock
 from edgecron.engine.events import EventKind
 from edgecron.engine.loop import Loop
@@ -47,7 +47,7 @@ class Sleepy:
 
     def __init__(self, folder: Path) -> None:
         self.world = World(folder / "e.db", random=Random(0), start_ms=START_MS)
-        self.scheduler = Scheduler(self.world.path, clock=self.world.clock)
+        self.client = Client(self.world.path, clock=self.world.clock)
         self.engine = self.world.engines[self.world.start_engine()][0]
         self.state_dir = state_dir(self.world.path)
         self.state_dir.mkdir()
@@ -55,7 +55,7 @@ class Sleepy:
 
     def add(self, name: str, trigger: str, *, queue: str = "command", lasts_s: int = 0) -> None:
         job = Job(kind=JobKind.COMMAND, argv=("job", str(lasts_s), "0"))
-        self.scheduler.add(ScheduleSpec(name=name, triggers=(trigger,), job=job, queue=queue))
+        self.client.add(ScheduleSpec(name=name, triggers=(trigger,), job=job, queue=queue))
 
     def run(self, *happenings: Callable[[], set[int]]) -> ScriptedSleeper:
         """Run the loop through a story, whose end stops it."""
@@ -125,7 +125,7 @@ def test_a_clock_that_was_set_is_noticed_at_once(sleepy: Sleepy) -> None:
 
 def test_a_change_by_another_process_is_seen_even_if_its_ring_was_lost(sleepy: Sleepy) -> None:
     def somebody_adds() -> set[int]:
-        with Scheduler(sleepy.world.path, clock=sleepy.world.clock) as other:
+        with Client(sleepy.world.path, clock=sleepy.world.clock) as other:
             job = Job(kind=JobKind.COMMAND, argv=("job", "0", "0"))
             other.add(ScheduleSpec(name="new", triggers=("every 10m",), job=job))
         sleepy.doorbell.clear()

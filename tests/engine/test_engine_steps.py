@@ -156,7 +156,7 @@ def test_every_due_time_is_decided_at_once_even_when_no_place_is_free(tmp_path: 
 
     story.after_s(60)
 
-    counts = story.scheduler.active_counts()
+    counts = story.client.active_counts()
     assert counts == {Status.RUNNING: 2, Status.QUEUED: 298}
 
 
@@ -189,7 +189,7 @@ def test_on_boot_keeps_to_its_bounds(story: Story) -> None:
         story.after_s(14 * 60)
 
     assert [run.cause for run in story.runs("twice")] == [Cause.BOOT, Cause.BOOT]
-    assert story.scheduler.schedule("twice").next_plan_at is None
+    assert story.client.schedule("twice").next_plan_at is None
     assert len(story.runs("later")) == 1
     assert len(story.runs("before")) == 1
 
@@ -200,7 +200,7 @@ def test_on_boot_is_not_lost_to_an_edit_at_the_same_moment(
     story.add("boot", "on boot")
     story.world.reboot()
     story.key = story.world.start_engine()
-    edits = [lambda: story.scheduler.edit("boot", lambda spec: _with_description(spec, "new"))]
+    edits = [lambda: story.client.edit("boot", lambda spec: _with_description(spec, "new"))]
     find = SqliteStore.find_boot_due
 
     def find_and_be_late(*args: Any, **named: Any) -> list[tuple[int, int]]:
@@ -220,10 +220,10 @@ def test_on_boot_is_not_lost_to_an_edit_at_the_same_moment(
 def test_a_paused_schedule_holds_and_resumes_without_catching_up(story: Story) -> None:
     story.add("minutely", "* * * * *")
     story.after_s(60)
-    story.scheduler.pause("minutely")
+    story.client.pause("minutely")
 
     story.after_s(600)
-    story.scheduler.resume("minutely")
+    story.client.resume("minutely")
     story.after_s(60)
 
     assert story.statuses("minutely") == ["success", "skipped:paused", "success"]
@@ -233,7 +233,7 @@ def test_a_paused_schedule_holds_and_resumes_without_catching_up(story: Story) -
 def test_a_pause_with_an_end_ends_by_itself(story: Story) -> None:
     story.add("minutely", "* * * * *")
     until = story.world.clock.now().replace(minute=5)
-    story.scheduler.pause("minutely", until=until)
+    story.client.pause("minutely", until=until)
 
     story.after_s(240)
     held = story.runs("minutely")
@@ -249,11 +249,11 @@ def test_a_pause_with_an_end_ends_by_itself(story: Story) -> None:
 def test_a_pause_that_swallows_the_last_time_leaves_a_row(story: Story, way: str) -> None:
     last = f"at {format_ms(START_MS + 10 * MINUTE_MS)}"
     story.add("once", last if way == "pause" else "@yearly")
-    story.scheduler.pause("once", until=from_ms(START_MS + 20 * MINUTE_MS))
+    story.client.pause("once", until=from_ms(START_MS + 20 * MINUTE_MS))
     if way == "edit":
-        story.scheduler.edit("once", lambda spec: _with_triggers(spec, last))
+        story.client.edit("once", lambda spec: _with_triggers(spec, last))
 
-    shown = list(story.scheduler.next_fires("once"))
+    shown = list(story.client.next_fires("once"))
     story.after_s(19 * 60)
     before = story.runs("once")
     story.after_s(60)
@@ -262,7 +262,7 @@ def test_a_pause_that_swallows_the_last_time_leaves_a_row(story: Story, way: str
     [held] = story.runs("once")
     assert (held.status, held.reason) == (Status.SKIPPED, Reason.PAUSED)
     assert held.missed_from_at == held.missed_to_at == from_ms(START_MS + 10 * MINUTE_MS)
-    schedule = story.scheduler.schedule("once")
+    schedule = story.client.schedule("once")
     assert (schedule.next_plan_at, schedule.paused_until) == (None, None)
 
 
@@ -271,7 +271,7 @@ def test_a_manual_run_at_a_due_time_is_an_execution_of_its_own(story: Story) -> 
     story.add("minutely", "* * * * *", policies=Policies(overlap=Overlap.ALLOW))
     story.world.clock.advance_ms(60_000)
 
-    [manual] = story.scheduler.run_now("minutely")
+    [manual] = story.client.run_now("minutely")
     story.after_s(0)
 
     runs = story.runs("minutely")
@@ -285,12 +285,12 @@ def test_new_triggers_record_what_was_missed_and_compute_from_now(story: Story) 
     story.add("job", "*/10 * * * *")
     story.world.clock.advance_ms(25 * MINUTE_MS)
 
-    story.scheduler.edit("job", lambda spec: _with_triggers(spec, "0 * * * *"))
+    story.client.edit("job", lambda spec: _with_triggers(spec, "0 * * * *"))
     story.after_s(0)
 
     [missed] = story.runs("job")
     assert (missed.reason, missed.missed_count) == (Reason.EDITED, 2)
-    assert story.scheduler.schedule("job").next_plan_at == story.world.clock.now().replace(
+    assert story.client.schedule("job").next_plan_at == story.world.clock.now().replace(
         hour=21, minute=0, second=0
     )
 
@@ -298,14 +298,14 @@ def test_new_triggers_record_what_was_missed_and_compute_from_now(story: Story) 
 def test_other_edits_keep_the_next_time_and_the_grid(story: Story) -> None:
     story.world.clock.advance_ms(17_000)
     story.add("grid", "every 10m")
-    before = story.scheduler.schedule("grid").next_plan_at
+    before = story.client.schedule("grid").next_plan_at
     story.world.clock.advance_ms(90_000)
 
-    story.scheduler.edit("grid", lambda spec: _with_description(spec, "tidy up"))
+    story.client.edit("grid", lambda spec: _with_description(spec, "tidy up"))
     story.after_s(600 - 90)
 
     assert story.runs("grid")[0].plan_at == before
-    following = story.scheduler.schedule("grid").next_plan_at
+    following = story.client.schedule("grid").next_plan_at
     assert following is not None
     assert before is not None
     assert (following - before).total_seconds() == 600
@@ -319,7 +319,7 @@ def test_a_trigger_that_can_not_be_read_stops_its_schedule_alone(story: Story) -
 
     story.after_s(60)
 
-    broken = story.scheduler.schedule("broken")
+    broken = story.client.schedule("broken")
     assert broken.trigger_error is not None
     assert "Atlantis" in broken.trigger_error
     assert broken.next_plan_at is None
@@ -332,13 +332,13 @@ def test_a_stored_specification_that_can_not_be_read_stops_its_schedule_alone(
 ) -> None:
     story.add("broken", "* * * * *", timezone="Europe/Berlin")
     story.add("well", "* * * * *")
-    story.scheduler.run_now("broken")
+    story.client.run_now("broken")
     _vandalise(story, '"broken"', '"bro ken"')
 
     story.after_s(60)
     story.after_s(60)
 
-    assert story.scheduler.schedule("broken").trigger_error is not None
+    assert story.client.schedule("broken").trigger_error is not None
     [manual] = story.runs("broken")
     assert (manual.status, manual.reason) == (Status.FAILED, Reason.SPAWN)
     assert story.statuses("well") == ["success", "success"]
@@ -348,14 +348,14 @@ def test_a_schedule_without_its_revision_is_broken_and_not_looked_at_for_ever(
     story: Story,
 ) -> None:
     story.add("lost", "* * * * *")
-    database = Database(story.scheduler.path)
+    database = Database(story.client.path)
     with database.transaction():
         database.change("DELETE FROM schedule_revisions")
     database.close()
 
     story.after_s(60)
 
-    assert "not on record" in (story.scheduler.schedule("lost").trigger_error or "")
+    assert "not on record" in (story.client.schedule("lost").trigger_error or "")
     assert story.engine.step().wake_ms is None
 
 

@@ -72,7 +72,7 @@ def test_the_daemon_of_a_terminal_that_closes_ends_cleanly_and_its_runs_go_on(
 ) -> None:
     place.add("long", "@yearly", f"{place.gate.line}; exit 7")
     first = terminal.daemon(place)
-    place.scheduler.run_now("long")
+    place.client.run_now("long")
     job = os.pidfd_open(place.gate.wait_arrival())
 
     terminal.hang_up()
@@ -106,7 +106,7 @@ def test_a_policy_holds_although_nobody_hears_of_it_on_the_terminal_that_closed(
     place: Place, terminal: Terminal, policy: str
 ) -> None:
     place.add("long", "@yearly", f"{place.gate.line}; exit 7")
-    [run] = place.scheduler.run_now("long")
+    [run] = place.client.run_now("long")
     words = ("--db", str(place.database), "daemon", "--on-shutdown", policy)
     daemon = terminal.start("-m", "edgecron", *words)
     job = os.pidfd_open(place.gate.wait_arrival())
@@ -118,7 +118,7 @@ def test_a_policy_holds_although_nobody_hears_of_it_on_the_terminal_that_closed(
 
     assert code == 0
     assert ends(job)
-    ended = place.scheduler.execution(run.id)
+    ended = place.client.execution(run.id)
     assert (ended.status, ended.exit_code) == (
         (Status.CANCELLED, 143) if policy == "stop" else (Status.FAILED, 7)
     )
@@ -130,13 +130,13 @@ def test_the_daemon_that_prints_on_a_terminal_that_closes_ends_cleanly(
     place: Place, terminal: Terminal
 ) -> None:
     place.add("long", "@yearly", f"{place.gate.line}; exit 7")
-    place.scheduler.run_now("long")
+    place.client.run_now("long")
     first = terminal.start("-m", "edgecron", "--db", str(place.database), "daemon")
     place.gate.wait_arrival()
 
     terminal.hang_up()
     code = first.wait(BOUND_S)
-    left = place.scheduler.engines()
+    left = place.client.engines()
     second = place.daemon()
     place.gate.open()
     ended = second.wait_for("ended", schedule="long")
@@ -153,10 +153,10 @@ def test_a_job_inherits_nothing_from_whoever_started_the_daemon(place: Place) ->
     place.add("look", "@yearly", inner)
     daemon = place.daemon(through=("/bin/sh", "-c", line, "sh"))
 
-    place.scheduler.run_now("look")
+    place.client.run_now("look")
     ended = daemon.wait_for("ended", schedule="look")
 
-    output = place.scheduler.output(ended["execution"])
+    output = place.client.output(ended["execution"])
     assert output is not None
     words = b"".join(chunk.content for chunk in output.chunks).split()
     # The fourth descriptor is the folder that ls itself reads.
@@ -212,7 +212,7 @@ print(json.dumps({
 def test_an_engine_leaves_its_host_s_children_to_it_and_no_zombie(place: Place, kind: str) -> None:
     for number in range(20):
         place.add(f"job-{number}", "@yearly", f"exit {number}")
-        place.scheduler.run_now(f"job-{number}")
+        place.client.run_now(f"job-{number}")
 
     host = subprocess.run(
         [sys.executable, "-c", HOST, str(place.database), kind],
@@ -235,7 +235,7 @@ def test_an_engine_leaves_its_host_s_children_to_it_and_no_zombie(place: Place, 
 @pytest.mark.failure(42)
 def test_a_run_goes_on_when_the_thread_that_ran_its_engine_has_ended(place: Place) -> None:
     place.add("long", "@yearly", f"{place.gate.line}; exit 7")
-    place.scheduler.run_now("long")
+    place.client.run_now("long")
     jobs: list[int] = []
 
     def work() -> None:

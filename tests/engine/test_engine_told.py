@@ -52,7 +52,7 @@ def test_what_a_pause_or_overlap_keeps_from_following_is_told(story: Story) -> N
     story.add("first", "* * * * *")
     story.add("held", "after first")
     story.add("slow", "after first", lasts_s=90)
-    story.scheduler.pause("held")
+    story.client.pause("held")
 
     story.after_s(60)
     story.after_s(60)
@@ -137,7 +137,7 @@ def test_every_row_has_its_lines(story: Story) -> None:
         if turn == 40:
             story.world.kill_supervisor(story.engine.supervisor_id)
 
-    rows = story.scheduler.history(limit=1000)
+    rows = story.client.history(limit=1000)
     lines = Counter((event.execution_id, event.kind) for event in story.world.events)
     assert len(rows) > 30
     for row in rows:

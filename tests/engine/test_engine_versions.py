@@ -10,7 +10,7 @@ from random import Random
 import apsw
 import pytest
 
-from edgecron.api import Scheduler
+from edgecron.api import Client
 from edgecron.engine.core import Engine
 from edgecron.errors import SchemaTooNew
 from edgecron.model import Cause, OnShutdown, Status
@@ -137,7 +137,7 @@ def test_what_an_engine_ran_that_stepped_back_is_taken_over(
     place.add("long", "@yearly", f'echo ran >>"$LOG"; {place.gate.line}; exit 7')
     place.add("soon", "every 1s", "true")
     older = place.daemon("--on-shutdown", policy)
-    [run] = place.scheduler.run_now("long")
+    [run] = place.client.run_now("long")
     older.wait_for("started", schedule="long")
     job = os.pidfd_open(place.gate.wait_arrival())
 
@@ -181,18 +181,18 @@ def test_an_engine_goes_on_with_what_an_old_database_holds(tmp_path: Path) -> No
     start_ms = 1_795_205_100_000  # 2026-11-20T20:05:00Z, hours after its last engine was killed
     world = World(path, random=Random(0), start_ms=start_ms)
     engine, _ = world.engines[world.start_engine()]
-    scheduler = Scheduler(path, clock=world.clock)
+    client = Client(path, clock=world.clock)
 
     for _ in range(10 * 60 // 5):
         engine.step()
         world.clock.advance_ms(5 * 60_000)
-    scheduler.edit("first", lambda spec: replace(spec, description="changed"))
-    scheduler.resume("second")
+    client.edit("first", lambda spec: replace(spec, description="changed"))
+    client.resume("second")
     engine.step()
 
-    last = {name: scheduler.history(name, limit=1) for name in ("first", "follows")}
-    assert scheduler.execution(2).status is Status.INTERRUPTED
+    last = {name: client.history(name, limit=1) for name in ("first", "follows")}
+    assert client.execution(2).status is Status.INTERRUPTED
     assert [run.status for run in last["first"]] == [Status.SUCCESS]
     assert [run.cause for run in last["follows"]] == [Cause.AFTER]
-    assert [one.trigger_error for one in scheduler.schedules()] == [None] * 10
-    scheduler.close()
+    assert [one.trigger_error for one in client.schedules()] == [None] * 10
+    client.close()

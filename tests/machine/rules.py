@@ -21,7 +21,7 @@ from hypothesis.stateful import (
     rule,
 )
 
-from edgecron.api import Scheduler
+from edgecron.api import Client
 from edgecron.errors import AlreadyExists, InvalidInput, NotFound
 from edgecron.model import Status
 from edgecron.retention import UNLIMITED
@@ -84,8 +84,8 @@ class Story(RuleBasedStateMachine):
     def both_say_the_same(self) -> None:
         check_agreement(self.world.path, self.book)
 
-    def scheduler(self) -> Scheduler:
-        return Scheduler(self.world.path, clock=self.world.clock)
+    def client(self) -> Client:
+        return Client(self.world.path, clock=self.world.clock)
 
     # People.
 
@@ -99,15 +99,15 @@ class Story(RuleBasedStateMachine):
     @rule(data=st.data(), name=NAME)
     def add(self, data: st.DataObject, name: str) -> None:
         wish = data.draw(wishes(name, self.now_ms))
-        with self.scheduler() as scheduler:
+        with self.client() as client:
             if self.lacks_upstream(wish):
                 with pytest.raises(InvalidInput):
-                    scheduler.add(spec_of(name, wish))
+                    client.add(spec_of(name, wish))
             elif self.book.find(name) is not None:
                 with pytest.raises(AlreadyExists):
-                    scheduler.add(spec_of(name, wish))
+                    client.add(spec_of(name, wish))
             else:
-                schedule = scheduler.add(spec_of(name, wish))
+                schedule = client.add(spec_of(name, wish))
                 self.people.add(schedule.id, name, wish, self.now_ms)
 
     @rule(data=st.data(), name=NAME)
@@ -142,24 +142,24 @@ class Story(RuleBasedStateMachine):
         return any(self.book.find(upstream) is None for upstream in followed)
 
     def edit(self, schedule: Schedule, wish: Wish) -> None:
-        with self.scheduler() as scheduler:
-            scheduler.edit(schedule.name, lambda _: spec_of(schedule.name, wish))
+        with self.client() as client:
+            client.edit(schedule.name, lambda _: spec_of(schedule.name, wish))
         self.people.edit(schedule, wish, self.now_ms)
 
     def find_or_fail(self, name: str) -> Schedule | None:
         """The schedule; where there is none, edgecron must say so."""
         schedule = self.book.find(name)
         if schedule is None:
-            with self.scheduler() as scheduler, pytest.raises(NotFound):
-                scheduler.edit(name, lambda spec: spec)
+            with self.client() as client, pytest.raises(NotFound):
+                client.edit(name, lambda spec: spec)
         return schedule
 
     @rule(name=NAME)
     def remove(self, name: str) -> None:
         schedule = self.find_or_fail(name)
         if schedule is not None:
-            with self.scheduler() as scheduler:
-                scheduler.remove(name)
+            with self.client() as client:
+                client.remove(name)
             self.people.remove(schedule, self.now_ms)
 
     @rule(name=NAME, for_ms=st.sampled_from((None, 0, 20_000, 100_000, 2 * HOUR_MS)))
@@ -168,13 +168,13 @@ class Story(RuleBasedStateMachine):
         if schedule is None:
             return
         until_ms = None if for_ms is None else self.now_ms + for_ms
-        with self.scheduler() as scheduler:
+        with self.client() as client:
             until = None if until_ms is None else from_ms(until_ms)
             if for_ms == 0:
                 with pytest.raises(InvalidInput):
-                    scheduler.pause(name, until=until)
+                    client.pause(name, until=until)
                 return
-            scheduler.pause(name, until=until)
+            client.pause(name, until=until)
         self.people.pause(schedule, until_ms)
 
     @rule(name=NAME, is_now=st.booleans())
@@ -182,8 +182,8 @@ class Story(RuleBasedStateMachine):
         schedule = self.find_or_fail(name)
         if schedule is None:
             return
-        with self.scheduler() as scheduler:
-            scheduler.resume(name)
+        with self.client() as client:
+            client.resume(name)
         self.people.resume(schedule, self.now_ms)
         if is_now:
             self.run(name)
@@ -193,8 +193,8 @@ class Story(RuleBasedStateMachine):
         schedule = self.find_or_fail(name)
         if schedule is None:
             return
-        with self.scheduler() as scheduler:
-            fired = scheduler.run_now(name)
+        with self.client() as client:
+            fired = client.run_now(name)
         [key] = {one.fire_key for one in fired}
         assert [(one.scope_kind, one.scope_id) for one in fired] == list(schedule.wish.scopes)
         assert key.startswith("manual:")
@@ -205,12 +205,12 @@ class Story(RuleBasedStateMachine):
     def cancel(self, data: st.DataObject) -> None:
         active = [row for row in self.book.rows.values() if row.is_active]
         row: Row = data.draw(st.sampled_from(active))
-        with self.scheduler() as scheduler:
+        with self.client() as client:
             if row.status == "queued":
-                assert scheduler.cancel(row.id).status is Status.CANCELLED
+                assert client.cancel(row.id).status is Status.CANCELLED
             else:
                 # The supervisor is asked, as by its socket.
-                found = scheduler.store.request_cancel(row.id, now_ms=self.now_ms)
+                found = client.store.request_cancel(row.id, now_ms=self.now_ms)
                 assert found is not None
                 self.world.end_body(found)
         self.people.cancel(row, self.now_ms)
@@ -225,8 +225,8 @@ class Story(RuleBasedStateMachine):
         # A time far ahead that is decided now is looked at anew when the clock goes back by far.
         if is_held or schedule.next_ms[0] > self.now_ms + HOUR_MS:
             return
-        with self.scheduler() as scheduler:
-            scheduler.reschedule(name, from_ms(run_ms))
+        with self.client() as client:
+            client.reschedule(name, from_ms(run_ms))
         self.people.reschedule(schedule, run_ms)
 
     @rule(name=NAME, back_ms=st.sampled_from((30_000, 120_000, 600_000)))
@@ -235,24 +235,24 @@ class Story(RuleBasedStateMachine):
         if schedule is None:
             return
         span = self.now_ms - back_ms, self.now_ms + back_ms
-        with self.scheduler() as scheduler:
+        with self.client() as client:
             if all(isinstance(one, Follows) for one in schedule.wish.triggers):
                 with pytest.raises(InvalidInput):
-                    scheduler.backfill(name, from_ms(span[0]), from_ms(span[1]))
+                    client.backfill(name, from_ms(span[0]), from_ms(span[1]))
                 return
-            scheduler.backfill(name, from_ms(span[0]), from_ms(span[1]))
+            client.backfill(name, from_ms(span[0]), from_ms(span[1]))
         self.people.backfill(schedule, *span, self.now_ms)
 
     @rule(group=st.sampled_from(("g", "h")), most=st.sampled_from((None, 1, 2)))
     def limit_group(self, group: str, most: int | None) -> None:
-        with self.scheduler() as scheduler:
-            scheduler.limit_group(group, most)
+        with self.client() as client:
+            client.limit_group(group, most)
         self.people.limit_group(group, most)
 
     @rule(count=st.sampled_from((1, 3, 20)))
     def prune(self, count: int) -> None:
-        with self.scheduler() as scheduler:
-            scheduler.prune(retention=replace(UNLIMITED, history_count=count))
+        with self.client() as client:
+            client.prune(retention=replace(UNLIMITED, history_count=count))
         self.people.prune(
             {row[0] for row in read(self.world.path, "SELECT id FROM executions")},
             dict(read(self.world.path, "SELECT id, pruned_until FROM schedules")),

@@ -11,7 +11,7 @@ from random import Random
 
 import apsw
 
-from edgecron.api import Scheduler
+from edgecron.api import Client
 from edgecron.engine.events import Event, EventKind
 from edgecron.engine.loop import Loop
 from edgecron.engine.wake import Doorbell
@@ -44,7 +44,7 @@ _STEP_MS = 1_000  # nobody sleeps for longer: somebody else may be at it
 
 REFUSED = Story(name="refused", tell=lambda world: None, specs=CORE)  # told by `live_through`
 
-Act = Callable[[Scheduler], object]
+Act = Callable[[Client], object]
 ACTS: tuple[tuple[int, Act], ...] = (
     (3_000, lambda s: s.run_now("beside")),
     (5_000, lambda s: s.pause("plain")),
@@ -217,6 +217,6 @@ def _check_told(world: RefusingWorld) -> None:
 
 def _check_service(world: RefusingWorld) -> None:
     """At the end all that is due has been decided."""
-    with Scheduler(world.path, clock=world.clock) as scheduler:
-        due_ms = scheduler.store.next_due_ms(("command",), now_ms=world.clock.now_ms())
+    with Client(world.path, clock=world.clock) as client:
+        due_ms = client.store.next_due_ms(("command",), now_ms=world.clock.now_ms())
     assert due_ms is None or due_ms >= world.clock.now_ms() - _STEP_MS, "I16 still behind"

@@ -10,7 +10,7 @@ from pathlib import Path
 from random import Random
 from tempfile import TemporaryDirectory
 
-from edgecron.api import Scheduler
+from edgecron.api import Client
 from edgecron.model import CatchUp, OnInterrupt, Overlap, ScheduleSpec, Status
 from edgecron.retention import Retention, limits_at
 from edgecron.store import open_store
@@ -96,9 +96,9 @@ def core_story(world: PoweredWorld) -> None:
     go_on(world, 4)
 
 
-def cancel_another(scheduler: Scheduler) -> None:
-    [queued] = scheduler.run_now("beside")
-    assert scheduler.cancel(queued.id).status is Status.CANCELLED
+def cancel_another(client: Client) -> None:
+    [queued] = client.run_now("beside")
+    assert client.cancel(queued.id).status is Status.CANCELLED
 
 
 def go_on(world: PoweredWorld, rounds: int) -> None:
@@ -227,8 +227,8 @@ def migrated_story(world: PoweredWorld) -> None:
     """A database of the first version is brought up to date, and goes on."""
     open_store(world.path, now_ms=world.clock.now_ms()).close()
     world.mark(Returned(call="migrated"))
-    with Scheduler(world.path, clock=world.clock) as scheduler:
-        scheduler.add(spec("new", 60, lasts_s=1))
+    with Client(world.path, clock=world.clock) as client:
+        client.add(spec("new", 60, lasts_s=1))
     world.mark(Returned(call="added"))
 
 
@@ -246,8 +246,8 @@ def backed_up_story(world: PoweredWorld) -> None:
 
 def back_up(world: PoweredWorld, *, replace: bool) -> None:
     backup = world.path.with_name(BACKUP)
-    with Scheduler(world.path, clock=world.clock) as scheduler:
-        scheduler.backup(backup, replace=replace, on_progress=lambda *_: go_on(world, 1))
+    with Client(world.path, clock=world.clock) as client:
+        client.backup(backup, replace=replace, on_progress=lambda *_: go_on(world, 1))
     world.mark(Copied(digest=digest_of(backup)))
 
 
@@ -256,8 +256,8 @@ def restored_story(world: PoweredWorld) -> None:
     backed_up_story(world)
     world.shut_down()
     with (
-        Scheduler(world.path, clock=world.clock) as scheduler,
-        scheduler.restoring(world.path.with_name(BACKUP)) as restoration,
+        Client(world.path, clock=world.clock) as client,
+        client.restoring(world.path.with_name(BACKUP)) as restoration,
     ):
         done = restoration.carry_out(skip_missed=False)
     assert done.aside is not None

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from edgecron.api import Scheduler
+from edgecron.api import Client
 from edgecron.errors import EdgecronError
 from edgecron.store import open_store
 from powerloss.faults import Duration, Faults, Op, Trouble
@@ -28,10 +28,10 @@ BEFORE = ["first", "later"]
 
 def make_two(folder: Path) -> None:
     """A database, and a backup of before it had its second schedule."""
-    with Scheduler(folder / DATABASE, clock=FakeClock()) as scheduler:
-        scheduler.add(make_spec("first"))
-        scheduler.backup(folder / BACKUP)
-        scheduler.add(make_spec("later"))
+    with Client(folder / DATABASE, clock=FakeClock()) as client:
+        client.add(make_spec("first"))
+        client.backup(folder / BACKUP)
+        client.add(make_spec("later"))
 
 
 def make_old(folder: Path) -> None:
@@ -39,14 +39,14 @@ def make_old(folder: Path) -> None:
 
 
 def back_up(folder: Path) -> None:
-    with Scheduler(folder / DATABASE, clock=FakeClock()) as scheduler:
-        scheduler.backup(folder / "another.db", replace=True)
+    with Client(folder / DATABASE, clock=FakeClock()) as client:
+        client.backup(folder / "another.db", replace=True)
 
 
 def restore(folder: Path) -> None:
     with (
-        Scheduler(folder / DATABASE, clock=FakeClock()) as scheduler,
-        scheduler.restoring(folder / BACKUP) as restoration,
+        Client(folder / DATABASE, clock=FakeClock()) as client,
+        client.restoring(folder / BACKUP) as restoration,
     ):
         restoration.carry_out(skip_missed=False)
 
@@ -56,8 +56,8 @@ def migrate(folder: Path) -> None:
 
 
 def names(folder: Path) -> list[str]:
-    with Scheduler(folder / DATABASE, clock=FakeClock()) as scheduler:
-        return [schedule.name for schedule in scheduler.schedules()]
+    with Client(folder / DATABASE, clock=FakeClock()) as client:
+        return [schedule.name for schedule in client.schedules()]
 
 
 @pytest.mark.failure(51)

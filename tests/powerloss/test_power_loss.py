@@ -10,7 +10,7 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
-from edgecron.api import Scheduler
+from edgecron.api import Client
 from powerloss.disk import Loss
 from powerloss.laboratory import DATABASE, Bench, cuts, lay_out, read_content
 from powerloss.recorder import Logged, Mark
@@ -61,9 +61,9 @@ def test_a_database_that_was_being_made_is_made_after_the_cut(tmp_path: Path) ->
 
     for cut in cuts(log, range(1, added_at(log), 4), losses=[Loss.REORDERED], seed=4):
         path = lay_out(cut.image, tmp_path / str(cut.number))
-        with Scheduler(path, clock=FakeClock(START_MS)) as scheduler:
-            scheduler.add(spec("first", 60, lasts_s=1))
-            names = {schedule.name for schedule in scheduler.schedules()}
+        with Client(path, clock=FakeClock(START_MS)) as client:
+            client.add(spec("first", 60, lasts_s=1))
+            names = {schedule.name for schedule in client.schedules()}
 
         # All that were being added, or none.
         assert names in ({"first"}, {"first", "doomed", *model_of(CORE)}), cut.words

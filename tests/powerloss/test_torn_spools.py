@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from edgecron.api import Scheduler
+from edgecron.api import Client
 from edgecron.engine.liveness import KernelLiveness
 from edgecron.model import COMMAND_QUEUE, Execution, Status, Stream
 from edgecron.store.contract import RunningRow, Seat
@@ -30,7 +30,7 @@ class Left:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._clock = FakeClock()
-        self._scheduler = Scheduler(folder / "edgecron.db", clock=self._clock)
+        self._client = Client(folder / "edgecron.db", clock=self._clock)
         self._row = self._claim()
         self.spool = folder / spool_name(self._row.lease_token)
         keeper = OutputKeeper(cap_bytes=262_144, spool=self.spool)
@@ -46,9 +46,9 @@ class Left:
         )
 
     def _claim(self) -> RunningRow:
-        self._scheduler.add(make_spec())
-        self._scheduler.run_now("backup")
-        store, now_ms = self._scheduler.store, self._clock.now_ms()
+        self._client.add(make_spec())
+        self._client.run_now("backup")
+        store, now_ms = self._client.store, self._clock.now_ms()
         engine_id = store.register_engine(
             key="k", pid=1, boot_id="boot-1", queues=(COMMAND_QUEUE,), now_ms=now_ms
         )
@@ -63,15 +63,15 @@ class Left:
         """The row after the next boot's recovery has ended it, and how much output it has."""
         liveness = KernelLiveness(self._folder, boot_id="boot-2")
         outcome = liveness.outcome_of(Exit(record=self._record), self._row)
-        [ended] = self._scheduler.store.finish([outcome], now_ms=self._clock.now_ms())
+        [ended] = self._client.store.finish([outcome], now_ms=self._clock.now_ms())
         assert ended is not None
-        execution = self._scheduler.execution(self._row.execution_id)
-        output = self._scheduler.output(execution.id)
+        execution = self._client.execution(self._row.execution_id)
+        output = self._client.output(execution.id)
         assert output is not None
         return execution, sum(len(chunk.content) for chunk in output.chunks)
 
     def close(self) -> None:
-        self._scheduler.close()
+        self._client.close()
 
 
 @pytest.fixture

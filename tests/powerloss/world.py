@@ -10,7 +10,7 @@ from random import Random
 
 import pytest
 
-from edgecron.api import Scheduler
+from edgecron.api import Client
 from edgecron.errors import DatabaseBusy, SupervisorUnavailable
 from edgecron.model import Claim, Outcome, Reason, Status
 from edgecron.paths import state_dir
@@ -154,11 +154,11 @@ class PoweredWorld(World):
             if isinstance(supervisor.journal, WrittenJournal):
                 supervisor.journal.write_exits(self.clock.now_ms())
 
-    def ask(self, question: Callable[[Scheduler], object]) -> None:
+    def ask(self, question: Callable[[Client], object]) -> None:
         """Let a person change something: once that is answered, it must not be lost."""
-        with Scheduler(self.path, clock=self.clock) as scheduler:
-            self._choose_sync(scheduler.store)
-            question(scheduler)
+        with Client(self.path, clock=self.clock) as client:
+            self._choose_sync(client.store)
+            question(client)
             self.mark(Returned(call="answer"))
 
     def prune(self) -> None:
@@ -190,9 +190,9 @@ class PoweredWorld(World):
 
     def come_to_rest(self, *, for_ms: int) -> int:
         """No more schedules, and time for what runs to end; when there were none."""
-        with Scheduler(self.path, clock=self.clock) as scheduler:
-            for schedule in scheduler.schedules():
-                scheduler.remove(schedule.name)
+        with Client(self.path, clock=self.clock) as client:
+            for schedule in client.schedules():
+                client.remove(schedule.name)
         removed_ms = self.clock.now_ms()
         self.settle(for_ms=for_ms)
         self.shut_down()

@@ -12,7 +12,7 @@ from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
-from edgecron.api import Scheduler
+from edgecron.api import Client
 from edgecron.documents.document import Document, Wanted
 from edgecron.errors import EdgecronError, NotFound
 from edgecron.model import ScheduleSpec, Status
@@ -29,7 +29,7 @@ ACTIVE = (Status.QUEUED, Status.RUNNING)
 NEVER = "at 2100-01-01T00:00:00Z"
 
 
-class CommandLine(Scheduler):
+class CommandLine(Client):
     """The embedding face as a verb has it, whose patience with locks is virtual."""
 
     @property
@@ -59,25 +59,25 @@ class People:
     def is_behind(self) -> bool:
         return self.machine.clock.now_ms() < self.machine.highest_ms
 
-    def begin(self, verb: str, act: Callable[[Scheduler], object]) -> Stepper:
+    def begin(self, verb: str, act: Callable[[Client], object]) -> Stepper:
         """Somebody presses the return key."""
         machine = self.machine
         self.outcomes[verb] += 1
 
         def work() -> None:
-            scheduler = CommandLine(Path(machine.path), clock=machine.clock)
+            client = CommandLine(Path(machine.path), clock=machine.clock)
             try:
-                act(scheduler)
+                act(client)
             except EdgecronError as error:
                 self.outcomes[f"{type(error).__name__}"] += 1
             finally:
-                scheduler.close()
+                client.close()
 
         stepper = machine.add(f"{verb}-", work)
         self.busy.append(stepper)
         return stepper
 
-    def do(self, verb: str, act: Callable[[Scheduler], object]) -> None:
+    def do(self, verb: str, act: Callable[[Client], object]) -> None:
         """The same, and nothing else meanwhile: before anything is to go wrong."""
         stepper = self.begin(verb, act)
         while not stepper.is_done:
@@ -87,32 +87,32 @@ class People:
 
     def add(self, spec: ScheduleSpec) -> None:
         self.asked.note(spec)
-        self.begin("add", lambda scheduler: scheduler.add(spec))
+        self.begin("add", lambda client: client.add(spec))
 
     def remove(self, name: str) -> None:
-        self.begin("rm", lambda scheduler: scheduler.remove(name))
+        self.begin("rm", lambda client: client.remove(name))
 
     def replace(self, spec: ScheduleSpec) -> None:
         """By `rm` and `add`, and whoever is killed between them has removed it."""
         self.asked.note(spec)
 
-        def act(scheduler: Scheduler) -> None:
-            scheduler.remove(spec.name)
-            scheduler.add(spec)
+        def act(client: Client) -> None:
+            client.remove(spec.name)
+            client.add(spec)
 
         self.begin("rm-add", act)
 
     def run(self, name: str) -> None:
-        self.begin("run", lambda scheduler: scheduler.run_now(name))
+        self.begin("run", lambda client: client.run_now(name))
 
     def pause(self, name: str, *, for_ms: int | None = None) -> None:
         until = None if for_ms is None else from_ms(self.machine.clock.now_ms() + for_ms)
         if until is not None:
             self.asked.touched_ms[name].append(to_ms(until))
-        self.begin("pause", lambda scheduler: scheduler.pause(name, until=until))
+        self.begin("pause", lambda client: client.pause(name, until=until))
 
     def resume(self, name: str) -> None:
-        self.begin("resume", lambda scheduler: scheduler.resume(name))
+        self.begin("resume", lambda client: client.resume(name))
 
     def edit(self, name: str, change: Callable[[ScheduleSpec], ScheduleSpec]) -> None:
         def changed(spec: ScheduleSpec) -> ScheduleSpec:
@@ -120,7 +120,7 @@ class People:
             self.asked.note(now)
             return now
 
-        self.begin("edit", lambda scheduler: scheduler.edit(name, changed))
+        self.begin("edit", lambda client: client.edit(name, changed))
 
     def set_periods(self, name: str, periods_s: Sequence[int]) -> None:
         texts = triggers_of(periods_s, anchor_ms=self.asked.anchor_ms)
@@ -140,52 +140,52 @@ class People:
             self.asked.note(now)
             return now
 
-        def act(scheduler: Scheduler) -> None:
+        def act(client: Client) -> None:
             for name in names:
                 with suppress(NotFound):  # Who was to make it anew was killed.
-                    scheduler.resume(name)
-                    scheduler.edit(name, changed)
+                    client.resume(name)
+                    client.edit(name, changed)
 
         self.begin("edit", act)
 
     def apply(self, names: Sequence[str], *, priority: int) -> None:
         """Change several at once, by a document: all or nothing."""
 
-        def act(scheduler: Scheduler) -> None:
+        def act(client: Client) -> None:
             wanted = []
             for name in names:
-                spec = scheduler.schedule(name).spec
+                spec = client.schedule(name).spec
                 spec = replace(spec, policies=replace(spec.policies, priority=priority))
                 self.asked.note(spec)
                 wanted.append(Wanted(spec=spec))
             document = Document(wanted=tuple(wanted), text="")
-            steps = scheduler.plan_document(document, origin="sim")
-            scheduler.apply(steps, origin="sim")
+            steps = client.plan_document(document, origin="sim")
+            client.apply(steps, origin="sim")
 
         self.begin("apply", act)
 
     def reschedule(self, name: str, *, in_ms: int) -> None:
         at = from_ms(self.machine.clock.now_ms() + in_ms)
         self.asked.moved.add(name)
-        self.begin("reschedule", lambda scheduler: scheduler.reschedule(name, at))
+        self.begin("reschedule", lambda client: client.reschedule(name, at))
 
     def backfill(self, name: str, *, last_s: int, priority: int | None = None) -> None:
-        def act(scheduler: Scheduler) -> None:
-            now = scheduler.now()
+        def act(client: Client) -> None:
+            now = client.now()
             since = max(from_ms(self.asked.anchor_ms), now - timedelta(seconds=last_s))
-            scheduler.backfill(name, since, now, priority=priority)
+            client.backfill(name, since, now, priority=priority)
 
         self.begin("backfill", act)
 
     def cancel(self, number: int) -> None:
         """End one of the runs that are active, or withdraw it."""
 
-        def act(scheduler: Scheduler) -> None:
-            active = [run for run in scheduler.history(limit=100) if run.status in ACTIVE]
+        def act(client: Client) -> None:
+            active = [run for run in client.history(limit=100) if run.status in ACTIVE]
             if active:
-                scheduler.cancel(active[number % len(active)].id)
+                client.cancel(active[number % len(active)].id)
 
         self.begin("cancel", act)
 
     def prune(self, retention: Retention) -> None:
-        self.begin("prune", lambda scheduler: scheduler.prune(retention=retention))
+        self.begin("prune", lambda client: client.prune(retention=retention))

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from edgecron.api import Scheduler
+from edgecron.api import Client
 from edgecron.checkup import CheckStatus, check_all
 from edgecron.model import CatchUp, OnShutdown, ScheduleSpec
 from edgecron.retention import UNLIMITED, Retention
@@ -75,7 +75,7 @@ class Life:
         for spec in specs:
             self.asked.note(spec)
         if content is None:
-            self.people.do("add", lambda scheduler: scheduler.add_all(specs))
+            self.people.do("add", lambda client: client.add_all(specs))
         else:
             machine.path.touch(mode=0o600)
             machine.path.write_bytes(content)
@@ -357,8 +357,8 @@ class Life:
         self.engines_wanted = 1
 
     def _ask_doctor(self) -> None:
-        with Scheduler(self.machine.path, clock=self.machine.clock, must_exist=True) as scheduler:
-            checkup = check_all(scheduler, command=lambda words: words, is_deep=True)
+        with Client(self.machine.path, clock=self.machine.clock, must_exist=True) as client:
+            checkup = check_all(client, command=lambda words: words, is_deep=True)
         wrong = [
             one
             for one in checkup.findings

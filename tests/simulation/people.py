@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from edgecron.api import Scheduler
+from edgecron.api import Client
 from edgecron.model import (
     Job,
     JobKind,
@@ -88,8 +88,8 @@ class People:
     # What they can do.
 
     def add(self, spec: ScheduleSpec) -> None:
-        with self._scheduler() as scheduler:
-            schedule = scheduler.add(spec)
+        with self._client() as client:
+            schedule = client.add(spec)
         now_ms = self.world.clock.now_ms()
         life = Life(
             schedule_id=schedule.id,
@@ -101,8 +101,8 @@ class People:
         self._note(spec.name)
 
     def remove(self, name: str) -> None:
-        with self._scheduler() as scheduler:
-            scheduler.remove(name)
+        with self._client() as client:
+            client.remove(name)
         self.current.pop(name).removed_ms = self.world.clock.now_ms()
         self.world.trail.append(f"remove {name}")
 
@@ -111,32 +111,32 @@ class People:
         self.current[name].was_held = True
         if until is not None:
             self.current[name].touched_ms.append(to_ms(until))
-        with self._scheduler() as scheduler:
-            scheduler.pause(name, until=until)
+        with self._client() as client:
+            client.pause(name, until=until)
         self._note(name)
 
     def resume(self, name: str) -> None:
-        with self._scheduler() as scheduler:
-            scheduler.resume(name)
+        with self._client() as client:
+            client.resume(name)
         self._note(name)
 
     def run(self, name: str) -> None:
-        with self._scheduler() as scheduler:
-            scheduler.run_now(name)
+        with self._client() as client:
+            client.run_now(name)
 
     def set_periods(self, name: str, periods_s: Sequence[int]) -> None:
         """Give a schedule other triggers."""
         texts = triggers_of(periods_s, anchor_ms=self.anchor_ms)
         life = self.current[name]
-        with self._scheduler() as scheduler:
-            scheduler.edit(name, lambda spec: replace(spec, triggers=texts))
+        with self._client() as client:
+            client.edit(name, lambda spec: replace(spec, triggers=texts))
         # The same triggers are no change of them, and say the same.
         life.wanted.append(Wanted(since_ms=self.world.clock.now_ms(), periods_s=tuple(periods_s)))
         self._note(name)
 
     def set_policies(self, name: str, **changes: object) -> None:
-        with self._scheduler() as scheduler:
-            scheduler.edit(
+        with self._client() as client:
+            client.edit(
                 name, lambda spec: replace(spec, policies=replace(spec.policies, **changes))
             )
         self._note(name)
@@ -144,16 +144,16 @@ class People:
     def cancel(self) -> None:
         """End any run that is active, or withdraw it."""
         world = self.world
-        with self._scheduler() as scheduler:
-            active = [run for run in scheduler.history(limit=200) if run.status in ACTIVE]
+        with self._client() as client:
+            active = [run for run in client.history(limit=200) if run.status in ACTIVE]
             if not active:
                 return
             run = world.random.choice(active)
             now_ms = world.clock.now_ms()
             if run.status is Status.QUEUED:
-                scheduler.cancel(run.id)
+                client.cancel(run.id)
                 return
-            row = scheduler.store.request_cancel(run.id, now_ms=now_ms)
+            row = client.store.request_cancel(run.id, now_ms=now_ms)
         if row is not None:
             world.end_body(row)
 
@@ -168,14 +168,14 @@ class People:
 
     def _note(self, name: str) -> None:
         life = self.current[name]
-        with self._scheduler() as scheduler:
-            schedule = scheduler.schedule(name)
+        with self._client() as client:
+            schedule = client.schedule(name)
         life.specs[schedule.revision] = schedule.spec
         life.touched_ms.append(self.world.clock.now_ms())
         self.world.trail.append(f"{name} revision {schedule.revision}")
 
-    def _scheduler(self) -> Scheduler:
-        return Scheduler(self.world.path, clock=self.world.clock)
+    def _client(self) -> Client:
+        return Client(self.world.path, clock=self.world.clock)
 
 
 def triggers_of(periods_s: Sequence[int], *, anchor_ms: int) -> tuple[str, ...]:

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from edgecron.api import Scheduler
+from edgecron.api import Client
 from edgecron.model import CatchUp, Job, JobKind, Overlap, Policies, ScheduleSpec
 from simulation.invariants import check_bodies, check_rows, read_all
 from simulation.world import World
@@ -65,8 +65,8 @@ class TickingWorld(World):
 def a_world(tmp_path: Path, seed: int) -> World:
     world = TickingWorld(tmp_path / "sim.db", random=Random(seed), start_ms=START_MS)
     world.fix_seed()
-    with Scheduler(world.path, clock=world.clock) as scheduler:
-        scheduler.add_all(SPECS)
+    with Client(world.path, clock=world.clock) as client:
+        client.add_all(SPECS)
     world.crash_chance = world.random.choice((0.0, 0.01))
     world.fault_chance = world.random.choice((0.0, 0.01))
     world.wait_chance = world.random.choice((0.0, 0.3))
@@ -105,15 +105,15 @@ def boot(world: World) -> None:
 def meddle(world: World) -> None:
     """People change schedules by whatever the clock shows, and remove what is past."""
     spec = world.random.choice(SPECS)
-    with Scheduler(world.path, clock=world.clock) as scheduler:
+    with Client(world.path, clock=world.clock) as client:
         dice = world.random.random()
         if dice < 0.3:
-            scheduler.pause(spec.name)
+            client.pause(spec.name)
         elif dice < 0.7:
-            scheduler.resume(spec.name)
+            client.resume(spec.name)
         elif spec.name in CALENDARS:
             other = world.random.choice(("*/20 * * * *", "0 * * * *", *spec.triggers))
-            scheduler.edit(spec.name, lambda before: replace(before, triggers=(other,)))
+            client.edit(spec.name, lambda before: replace(before, triggers=(other,)))
     if world.random.random() < 0.5:
         world.prune()
 
@@ -153,9 +153,9 @@ def check_boots(world: World) -> Counter[str]:
 def come_to_rest(world: World) -> None:
     """No more faults, then no more schedules, then time for what runs."""
     world.settle(for_ms=600_000, every_ms=10_000)
-    with Scheduler(world.path, clock=world.clock) as scheduler:
+    with Client(world.path, clock=world.clock) as client:
         for one in SPECS:
-            scheduler.remove(one.name)
+            client.remove(one.name)
     world.settle(for_ms=600_000, every_ms=10_000)
 
 

@@ -48,7 +48,7 @@ class Laptop(Story):
         self.engine.step()
 
     def runs(self, name: str) -> list[Execution]:
-        return self.scheduler.history(name, limit=5000)[::-1]
+        return self.client.history(name, limit=5000)[::-1]
 
     def sleep_until(self, time: str) -> None:
         self.world.clock.advance_to(at(time))
@@ -107,14 +107,14 @@ def test_a_laptops_month_gives_the_history_that_its_owner_would_call_right(
             laptop.open_until("8 08:20")
             laptop.lose_power_until("8 09:10")  # The backup ends with the machine.
         if day == 12:
-            laptop.scheduler.pause("sync")
+            laptop.client.pause("sync")
         if day == 19:
             laptop.open_until("19 08:10")
-            laptop.scheduler.resume("sync")
+            laptop.client.resume("sync")
         if day == 21:
             laptop.open_until("21 12:00")
-            laptop.scheduler.edit("report", lambda spec: replace(spec, triggers=("after backup",)))
-            laptop.scheduler.edit(
+            laptop.client.edit("report", lambda spec: replace(spec, triggers=("after backup",)))
+            laptop.client.edit(
                 "backup", lambda spec: replace(spec, triggers=("30 2 * * *", "0 20 * * 5"))
             )
         if day == 23:

@@ -8,7 +8,7 @@ from random import Random
 
 import pytest
 
-from edgecron.api import Scheduler
+from edgecron.api import Client
 from edgecron.model import CatchUp, Overlap
 from edgecron.store.connection import Database
 from simulation.invariants import check
@@ -52,8 +52,8 @@ def act(world: World) -> None:
     elif dice < 0.96 and world.supervisors:
         world.kill_supervisor(world.random.choice(sorted(world.supervisors)))
     elif dice < 0.98:
-        with Scheduler(world.path, clock=world.clock) as scheduler:
-            scheduler.run_now(world.random.choice(("good", "good", "lately", "never")))
+        with Client(world.path, clock=world.clock) as client:
+            client.run_now(world.random.choice(("good", "good", "lately", "never")))
     elif dice < 0.985:
         world.clock.advance_ms(world.random.choice((90_000, 900_000)))
 
@@ -65,8 +65,8 @@ def test_nothing_starts_without_what_it_needs_and_nothing_waits_for_ever(
 ) -> None:
     world = World(tmp_path / "sim.db", random=Random(seed), start_ms=START_MS)
     world.fix_seed()
-    with Scheduler(world.path, clock=world.clock) as scheduler:
-        scheduler.add_all(SPECS)
+    with Client(world.path, clock=world.clock) as client:
+        client.add_all(SPECS)
     world.crash_chance = world.random.choice((0.0, 0.01, 0.05))
     world.fault_chance = world.random.choice((0.0, 0.01, 0.05))
     world.peer_chance = world.random.choice((0.0, 0.05))

@@ -8,7 +8,7 @@ from random import Random
 
 import pytest
 
-from edgecron.api import Scheduler
+from edgecron.api import Client
 from edgecron.model import CatchUp, Job, JobKind, Overlap, Policies, ScheduleSpec
 from simulation.invariants import check
 from simulation.world import World
@@ -67,8 +67,8 @@ def model_of(specs: Sequence[ScheduleSpec]) -> dict[str, Plans]:
 def a_world(tmp_path: Path, seed: int) -> World:
     world = World(tmp_path / "sim.db", random=Random(seed), start_ms=START_MS)
     world.fix_seed()
-    with Scheduler(world.path, clock=world.clock) as scheduler:
-        scheduler.add_all(SPECS)
+    with Client(world.path, clock=world.clock) as client:
+        client.add_all(SPECS)
     return world
 
 
@@ -102,14 +102,14 @@ def act(world: World) -> None:
 def meddle(world: World) -> None:
     """A person at the command line."""
     name = world.random.choice(SPECS).name
-    with Scheduler(world.path, clock=world.clock) as scheduler:
+    with Client(world.path, clock=world.clock) as client:
         choice = world.random.random()
         if choice < 0.5:
-            scheduler.run_now(name)
+            client.run_now(name)
         elif choice < 0.7:
-            scheduler.pause(name)
+            client.pause(name)
         else:
-            scheduler.resume(name)
+            client.resume(name)
 
 
 @pytest.mark.failure(15)
@@ -147,8 +147,8 @@ def test_a_crash_at_any_call_loses_nothing_and_repeats_nothing(
 
     for crash_at in range(first_call, STORY_CALLS + 1, 16):
         world = World(tmp_path / f"{crash_at}.db", random=Random(0), start_ms=START_MS)
-        with Scheduler(world.path, clock=world.clock) as scheduler:
-            scheduler.add_all(STORY)
+        with Client(world.path, clock=world.clock) as client:
+            client.add_all(STORY)
         world.crash_at = crash_at
         for _ in range(14):
             if not world.engines:
@@ -170,9 +170,9 @@ def test_a_crash_at_any_call_loses_nothing_and_repeats_nothing(
 def quiesce(world: World, specs: Sequence[ScheduleSpec] = SPECS) -> int:
     """No more faults, then no more schedules, then time for what runs to end; when that was."""
     world.settle(for_ms=60_000)
-    with Scheduler(world.path, clock=world.clock) as scheduler:
+    with Client(world.path, clock=world.clock) as client:
         for one in specs:
-            scheduler.remove(one.name)
+            client.remove(one.name)
     removed_ms = world.clock.now_ms()
     world.settle(for_ms=60_000)
     return removed_ms

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from edgecron.api import Scheduler
+from edgecron.api import Client
 from edgecron.errors import Conflict, InvalidInput
 from edgecron.timetext import from_ms
 from simulation.invariants import check
@@ -19,22 +19,22 @@ from simulation.world import World
 def meddle(world: World) -> None:
     """A person who moves the next run, fills the past, or holds a schedule for a while."""
     name = world.random.choice(SPECS).name
-    with Scheduler(world.path, clock=world.clock) as scheduler:
-        now = scheduler.now()
+    with Client(world.path, clock=world.clock) as client:
+        now = client.now()
         soon = now + timedelta(seconds=world.random.randint(1, 40))
         # What a pause or a removal forbids is refused, and nothing is changed.
         with suppress(Conflict, InvalidInput):
             choice = world.random.random()
             if choice < 0.4:
-                scheduler.reschedule(name, soon)
+                client.reschedule(name, soon)
             elif choice < 0.6:
-                scheduler.pause(name, until=soon)
+                client.pause(name, until=soon)
             elif choice < 0.7:
-                scheduler.resume(name)
+                client.resume(name)
             else:
                 since = max(from_ms(START_MS), now - timedelta(seconds=120))
                 priority = world.random.choice((None, 0, 20))
-                scheduler.backfill(name, since, now, priority=priority)
+                client.backfill(name, since, now, priority=priority)
 
 
 @pytest.mark.failure(28)
@@ -81,8 +81,8 @@ def _check_backfills(world: World) -> int:
 
     How many ran.
     """
-    with Scheduler(world.path, clock=world.clock) as scheduler:
-        runs = [run for one in SPECS for run in scheduler.history(one.name, limit=100_000)]
+    with Client(world.path, clock=world.clock) as client:
+        runs = [run for one in SPECS for run in client.history(one.name, limit=100_000)]
     ends: dict[object, int] = {}
     for run in sorted(runs, key=lambda run: run.id):
         if run.fire_key.startswith("backfill:") or run.fire_key == "":

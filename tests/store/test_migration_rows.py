@@ -10,7 +10,7 @@ from pathlib import Path
 import apsw
 import pytest
 
-from edgecron.api import Scheduler
+from edgecron.api import Client
 from edgecron.errors import DatabaseUnusable, SchemaTooNew
 from edgecron.model import Status
 from edgecron.store import open_store
@@ -69,13 +69,13 @@ def without_new_words(snapshot: str) -> object:
 def test_old_schedules_and_runs_are_read_and_changed(path: Path) -> None:
     make_version_1(path)
 
-    with Scheduler(path, clock=FakeClock(NOW_MS)) as scheduler:
-        names = {schedule.name for schedule in scheduler.schedules()}
-        runs = scheduler.history(limit=100)
-        [asked] = scheduler.run_now("again")
-        scheduler.resume("second")
-        scheduler.pause("scoped")
-        scheduler.remove("boots")
+    with Client(path, clock=FakeClock(NOW_MS)) as client:
+        names = {schedule.name for schedule in client.schedules()}
+        runs = client.history(limit=100)
+        [asked] = client.run_now("again")
+        client.resume("second")
+        client.pause("scoped")
+        client.remove("boots")
 
     assert names == {
         *("first", "follows", "again", "second", "fails", "boots", "once", "scoped"),

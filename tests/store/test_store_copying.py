@@ -13,7 +13,7 @@ from pathlib import Path
 import apsw
 import pytest
 
-from edgecron.api import Scheduler
+from edgecron.api import Client
 from edgecron.errors import (
     AlreadyExists,
     DatabaseUnusable,
@@ -46,16 +46,16 @@ def target(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def scheduler(path: Path, clock: FakeClock) -> Iterator[Scheduler]:
-    with Scheduler(path, clock=clock) as scheduler:
-        scheduler.add(make_spec("first"))
-        yield scheduler
+def client(path: Path, clock: FakeClock) -> Iterator[Client]:
+    with Client(path, clock=clock) as client:
+        client.add(make_spec("first"))
+        yield client
 
 
-def grow(scheduler: Scheduler) -> None:
+def grow(client: Client) -> None:
     """Make the database some megabytes large: more than one step copies."""
     job = Job(kind=JobKind.COMMAND, argv=("/bin/true",), payload="x" * 20_000)
-    scheduler.add_all(
+    client.add_all(
         [ScheduleSpec(name=f"big{n}", triggers=("0 0 * * *",), job=job) for n in range(200)]
     )
 
@@ -68,12 +68,10 @@ def names(path: Path) -> list[str]:
     return found
 
 
-def test_a_backup_is_one_plain_private_file(
-    scheduler: Scheduler, target: Path, tmp_path: Path
-) -> None:
+def test_a_backup_is_one_plain_private_file(client: Client, target: Path, tmp_path: Path) -> None:
     before = os.umask(0o000)
     try:
-        done = scheduler.backup(target)
+        done = client.backup(target)
     finally:
         os.umask(before)
 
@@ -88,16 +86,16 @@ def test_a_backup_is_one_plain_private_file(
 
 @pytest.mark.failure(55)
 def test_a_copy_of_the_file_alone_lacks_what_the_backup_has(
-    scheduler: Scheduler, path: Path, target: Path, tmp_path: Path
+    client: Client, path: Path, target: Path, tmp_path: Path
 ) -> None:
     reader = apsw.Connection(str(path))
     reader.execute("BEGIN")
     reader.execute("SELECT * FROM meta").fetchall()
-    scheduler.add(make_spec("second"))
+    client.add(make_spec("second"))
     # By another process: to open and close the file here would drop SQLite's locks.
     subprocess.run(["cp", str(path), str(tmp_path / "copy.db")], check=True)
 
-    scheduler.backup(target)
+    client.backup(target)
 
     reader.close()
     assert names(target) == ["first", "second"]
@@ -106,70 +104,68 @@ def test_a_copy_of_the_file_alone_lacks_what_the_backup_has(
 
 
 def test_who_writes_meanwhile_is_not_held_up_and_not_in_it(
-    scheduler: Scheduler, path: Path, target: Path, clock: FakeClock
+    client: Client, path: Path, target: Path, clock: FakeClock
 ) -> None:
-    grow(scheduler)
+    grow(client)
     steps: list[tuple[int, int]] = []
 
     def write(done: int, count: int) -> None:
         steps.append((done, count))
-        with Scheduler(path, clock=clock) as other:
+        with Client(path, clock=clock) as other:
             other.add(make_spec(f"meanwhile{len(steps)}"))
 
-    done = scheduler.backup(target, on_progress=write)
+    done = client.backup(target, on_progress=write)
 
     assert len(steps) > 3
     assert [done for done, _ in steps] == sorted({done for done, _ in steps})
     assert steps[-1][0] == steps[-1][1]
     assert done.contents.schedules == 201
     assert not [name for name in names(target) if name.startswith("meanwhile")]
-    assert len(scheduler.schedules()) == 201 + len(steps)
+    assert len(client.schedules()) == 201 + len(steps)
 
 
-def test_a_folder_gets_a_dated_name_and_a_name_the_date(
-    scheduler: Scheduler, tmp_path: Path
-) -> None:
+def test_a_folder_gets_a_dated_name_and_a_name_the_date(client: Client, tmp_path: Path) -> None:
     (tmp_path / "kept").mkdir()
 
-    in_folder = scheduler.backup(tmp_path / "kept")
-    dated = scheduler.backup(tmp_path / "kept" / "b-{date}.sqlite")
+    in_folder = client.backup(tmp_path / "kept")
+    dated = client.backup(tmp_path / "kept" / "b-{date}.sqlite")
 
     assert in_folder.path == tmp_path / "kept" / "edgecron-20261120T080000Z.db"
     assert dated.path == tmp_path / "kept" / "b-20261120T080000Z.sqlite"
 
 
 def test_a_file_that_is_there_is_replaced_only_where_that_is_said(
-    scheduler: Scheduler, target: Path
+    client: Client, target: Path
 ) -> None:
     target.write_text("precious")
 
     with pytest.raises(AlreadyExists):
-        scheduler.backup(target)
+        client.backup(target)
     assert target.read_text() == "precious"
 
-    scheduler.backup(target, replace=True)
+    client.backup(target, replace=True)
     assert names(target) == ["first"]
 
 
 @pytest.mark.parametrize("name", ["edgecron.db", "edgecron.db-wal", "edgecron.db-shm"])
 def test_the_database_is_never_its_own_backup(
-    scheduler: Scheduler, path: Path, name: str, tmp_path: Path
+    client: Client, path: Path, name: str, tmp_path: Path
 ) -> None:
     around = tmp_path / "around"
     around.symlink_to(path.parent)
 
     for target in (path.with_name(name), around / name):
         with pytest.raises(InvalidInput, match="is the database itself"):
-            scheduler.backup(target, replace=True)
+            client.backup(target, replace=True)
 
-    assert [schedule.name for schedule in scheduler.schedules()] == ["first"]
+    assert [schedule.name for schedule in client.schedules()] == ["first"]
 
 
 @pytest.mark.failure(63)
 def test_links_to_the_database_and_elsewhere_are_refused(
-    scheduler: Scheduler, path: Path, tmp_path: Path
+    client: Client, path: Path, tmp_path: Path
 ) -> None:
-    scheduler.close()  # A second name would be refused when it is opened.
+    client.close()  # A second name would be refused when it is opened.
     link, symlink, other = tmp_path / "hard.db", tmp_path / "soft.db", tmp_path / "other.db"
     symlink.symlink_to(path)
     other.symlink_to(tmp_path / "elsewhere")
@@ -181,82 +177,78 @@ def test_links_to_the_database_and_elsewhere_are_refused(
         (other, "is a symbolic link"),
     ):
         with pytest.raises(InvalidInput, match=words):
-            scheduler.backup(target, replace=True)
+            client.backup(target, replace=True)
 
 
-def test_what_looks_like_a_database_in_use_is_not_replaced(
-    scheduler: Scheduler, target: Path
-) -> None:
-    with Scheduler(target) as other:
+def test_what_looks_like_a_database_in_use_is_not_replaced(client: Client, target: Path) -> None:
+    with Client(target) as other:
         other.add(make_spec("theirs"))
 
         with pytest.raises(InvalidInput, match="lies beside it"):
-            scheduler.backup(target, replace=True)
+            client.backup(target, replace=True)
 
     target.with_name(f"{target.name}.state").mkdir()
     with pytest.raises(InvalidInput, match="is the database of engines"):
-        scheduler.backup(target, replace=True)
+        client.backup(target, replace=True)
     assert names(target) == ["theirs"]
 
 
-def test_a_folder_that_is_not_there_is_said(scheduler: Scheduler, tmp_path: Path) -> None:
+def test_a_folder_that_is_not_there_is_said(client: Client, tmp_path: Path) -> None:
     with pytest.raises(NotFound, match="does not exist"):
-        scheduler.backup(tmp_path / "nowhere" / "b.db")
+        client.backup(tmp_path / "nowhere" / "b.db")
 
 
 @pytest.mark.failure(52)
 def test_of_a_damaged_database_no_backup_is_made_and_the_earlier_one_stays(
-    scheduler: Scheduler, path: Path, target: Path, tmp_path: Path
+    client: Client, path: Path, target: Path, tmp_path: Path
 ) -> None:
-    grow(scheduler)
-    scheduler.backup(target)
-    scheduler.close()
+    grow(client)
+    client.backup(target)
+    client.close()
     with path.open("r+b") as file:  # Nobody has it open.
         file.seek(path.stat().st_size // 2)
         file.write(b"\xff" * 4096)
 
     with pytest.raises(DatabaseUnusable, match="damaged"):
-        scheduler.backup(target, replace=True)
+        client.backup(target, replace=True)
 
     assert names(target)[0] == "first"
     assert sorted(tmp_path.iterdir()) == [target, tmp_path / "home"]
 
 
 @pytest.mark.failure(51)
-def test_a_full_disk_keeps_the_earlier_backup(scheduler: Scheduler, tmp_path: Path) -> None:
+def test_a_full_disk_keeps_the_earlier_backup(client: Client, tmp_path: Path) -> None:
     with small_disk(tmp_path / "disk", kib=2048) as disk:
-        scheduler.backup(disk / "b.db")
-        grow(scheduler)
+        client.backup(disk / "b.db")
+        grow(client)
         fill(disk)
 
         with pytest.raises(EdgecronError, match="can't be written"):
-            scheduler.backup(disk / "b.db", replace=True)
+            client.backup(disk / "b.db", replace=True)
 
         assert sorted(path.name for path in disk.iterdir()) == ["b.db", "filler"]
         assert names(disk / "b.db") == ["first"]
 
 
-def test_an_interrupted_backup_leaves_nothing(
-    scheduler: Scheduler, target: Path, tmp_path: Path
-) -> None:
+def test_an_interrupted_backup_leaves_nothing(client: Client, target: Path, tmp_path: Path) -> None:
     def interrupt(done: int, count: int) -> None:
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        scheduler.backup(target, on_progress=interrupt)
+        client.backup(target, on_progress=interrupt)
 
     assert list(tmp_path.iterdir()) == [tmp_path / "home"]
 
 
 def test_what_a_killed_backup_left_is_cleared_away_and_one_at_work_is_not(
-    scheduler: Scheduler, target: Path, tmp_path: Path
+    client: Client, target: Path, tmp_path: Path
 ) -> None:
     dead, alive = tmp_path / ".edgecron-1.partial", tmp_path / ".edgecron-2.partial"
     dead.write_text("half")
     with alive.open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
 
-        scheduler.backup(target)
+        client.backup(target)
 
         assert not dead.exists()
         assert alive.exists()
@@ -264,7 +256,7 @@ def test_what_a_killed_backup_left_is_cleared_away_and_one_at_work_is_not(
 
 @pytest.mark.failure(63)
 def test_what_others_have_put_where_backups_go_neither_holds_us_up_nor_leads_us_on(
-    scheduler: Scheduler, target: Path, tmp_path: Path
+    client: Client, target: Path, tmp_path: Path
 ) -> None:
     os.mkfifo(tmp_path / ".edgecron-0.partial")
     alive, planted = tmp_path / ".edgecron-2.partial", tmp_path / ".edgecron-*.partial"
@@ -272,15 +264,15 @@ def test_what_others_have_put_where_backups_go_neither_holds_us_up_nor_leads_us_
     with alive.open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
 
-        scheduler.backup(target)
+        client.backup(target)
 
         assert alive.exists()
     assert names(target) == ["first"]
 
 
-def test_a_backup_can_be_sent_elsewhere(scheduler: Scheduler, path: Path, target: Path) -> None:
+def test_a_backup_can_be_sent_elsewhere(client: Client, path: Path, target: Path) -> None:
     with target.open("wb") as file:
-        done = scheduler.write_backup(file.write)
+        done = client.write_backup(file.write)
 
     assert done.path is None
     assert read_copy(target, shown=target) == done.contents
@@ -288,14 +280,14 @@ def test_a_backup_can_be_sent_elsewhere(scheduler: Scheduler, path: Path, target
 
 
 def test_a_backup_of_a_newer_schema_is_made_as_it_is(
-    scheduler: Scheduler, path: Path, target: Path
+    client: Client, path: Path, target: Path
 ) -> None:
-    scheduler.close()
+    client.close()
     connection = apsw.Connection(str(path))
     connection.execute("PRAGMA user_version = 999")
     connection.close()
 
-    done = scheduler.backup(target)
+    done = client.backup(target)
 
     assert done.contents.version == 999
 
@@ -307,24 +299,24 @@ def test_a_database_of_another_program_is_not_backed_up(target: Path, tmp_path: 
     connection.close()
 
     with pytest.raises(DatabaseUnusable, match="belongs to another program"):
-        Scheduler(other, must_exist=True).backup(target)
+        Client(other, must_exist=True).backup(target)
 
 
 def test_a_missing_database_is_not_made_by_its_backup(tmp_path: Path, target: Path) -> None:
     with pytest.raises(NotFound):
-        Scheduler(tmp_path / "none.db", must_exist=True).backup(target)
+        Client(tmp_path / "none.db", must_exist=True).backup(target)
 
     assert list(tmp_path.iterdir()) == []
 
 
 def test_a_file_system_without_links_does_as_well(
-    scheduler: Scheduler, target: Path, monkeypatch: pytest.MonkeyPatch
+    client: Client, target: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(*_: object, **__: object) -> None:
         raise PermissionError(1, "Operation not permitted")
 
     monkeypatch.setattr(os, "link", refuse)
 
-    scheduler.backup(target)
+    client.backup(target)
 
     assert names(target) == ["first"]

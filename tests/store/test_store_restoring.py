@@ -11,7 +11,7 @@ from pathlib import Path
 import apsw
 import pytest
 
-from edgecron.api import Scheduler
+from edgecron.api import Client
 from edgecron.copies import Restored
 from edgecron.engine.liveness import engine_lock_path, take_engine_lock
 from edgecron.errors import Conflict, DatabaseUnusable, InvalidInput, NotFound, SchemaTooNew
@@ -40,10 +40,10 @@ def path(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def scheduler(path: Path, clock: FakeClock) -> Iterator[Scheduler]:
-    with Scheduler(path, clock=clock) as scheduler:
-        scheduler.add(make_spec("first", "0 * * * *"))
-        yield scheduler
+def client(path: Path, clock: FakeClock) -> Iterator[Client]:
+    with Client(path, clock=clock) as client:
+        client.add(make_spec("first", "0 * * * *"))
+        yield client
 
 
 @pytest.fixture
@@ -57,65 +57,65 @@ def story(tmp_path: Path) -> Story:
     return Story(tmp_path / "story.db")
 
 
-def restore(scheduler: Scheduler, backup: Path, *, skip_missed: bool = False) -> Restored:
-    with scheduler.restoring(backup) as restoration:
+def restore(client: Client, backup: Path, *, skip_missed: bool = False) -> Restored:
+    with client.restoring(backup) as restoration:
         return restoration.carry_out(skip_missed=skip_missed)
 
 
-def names(scheduler: Scheduler) -> list[str]:
-    return [schedule.name for schedule in scheduler.schedules()]
+def names(client: Client) -> list[str]:
+    return [schedule.name for schedule in client.schedules()]
 
 
 def test_the_backup_takes_the_place_and_what_was_there_is_kept_aside(
-    scheduler: Scheduler, backup: Path, path: Path, clock: FakeClock
+    client: Client, backup: Path, path: Path, clock: FakeClock
 ) -> None:
-    scheduler.backup(backup)
-    scheduler.add(make_spec("later"))
+    client.backup(backup)
+    client.add(make_spec("later"))
 
-    done = restore(scheduler, backup)
+    done = restore(client, backup)
 
-    assert names(scheduler) == ["first"]
+    assert names(client) == ["first"]
     assert done.aside == path.with_name("edgecron-replaced-20261120T080000Z.db")
-    scheduler.close()
+    client.close()
     assert sorted(path.parent.iterdir()) == [done.aside, path]
     assert path.stat().st_mode & 0o777 == done.aside.stat().st_mode & 0o777 == 0o600
-    with Scheduler(done.aside, clock=clock) as aside:
+    with Client(done.aside, clock=clock) as aside:
         assert names(aside) == ["first", "later"]
 
 
 def test_what_was_kept_aside_can_be_brought_back(
-    scheduler: Scheduler, backup: Path, clock: FakeClock
+    client: Client, backup: Path, clock: FakeClock
 ) -> None:
-    scheduler.backup(backup)
-    scheduler.add(make_spec("later"))
-    prepare_state_dir(state_dir(scheduler.path))
-    aside = restore(scheduler, backup).aside
+    client.backup(backup)
+    client.add(make_spec("later"))
+    prepare_state_dir(state_dir(client.path))
+    aside = restore(client, backup).aside
     assert aside is not None
     assert state_dir(aside).is_dir()
     clock.advance_ms(1000)
 
-    restore(scheduler, aside)
+    restore(client, aside)
 
-    assert names(scheduler) == ["first", "later"]
+    assert names(client) == ["first", "later"]
 
 
 def test_a_restored_copy_is_a_database_of_its_own(
-    scheduler: Scheduler, backup: Path, path: Path, clock: FakeClock
+    client: Client, backup: Path, path: Path, clock: FakeClock
 ) -> None:
-    uuid, seed = scheduler.store.uuid, scheduler.store.seed
-    scheduler.backup(backup)
+    uuid, seed = client.store.uuid, client.store.seed
+    client.backup(backup)
 
-    restore(scheduler, backup)
+    restore(client, backup)
 
-    assert scheduler.store.uuid != uuid
-    assert scheduler.store.seed != seed
+    assert client.store.uuid != uuid
+    assert client.store.seed != seed
 
 
 def test_where_there_was_no_database_there_is_one_then(
-    scheduler: Scheduler, backup: Path, tmp_path: Path, clock: FakeClock
+    client: Client, backup: Path, tmp_path: Path, clock: FakeClock
 ) -> None:
-    scheduler.backup(backup)
-    elsewhere = Scheduler(tmp_path / "new" / "edgecron.db", clock=clock, must_exist=True)
+    client.backup(backup)
+    elsewhere = Client(tmp_path / "new" / "edgecron.db", clock=clock, must_exist=True)
 
     done = restore(elsewhere, backup)
 
@@ -126,34 +126,34 @@ def test_where_there_was_no_database_there_is_one_then(
 
 
 def test_times_since_the_backup_are_due_and_nothing_else_is_done_about_them(
-    scheduler: Scheduler, backup: Path, clock: FakeClock
+    client: Client, backup: Path, clock: FakeClock
 ) -> None:
-    scheduler.add(make_spec("far", "0 0 1 1 *"))
-    scheduler.backup(backup)
+    client.add(make_spec("far", "0 0 1 1 *"))
+    client.backup(backup)
     clock.advance_to(MORNING + timedelta(hours=5, minutes=30))
 
-    done = restore(scheduler, backup)
+    done = restore(client, backup)
 
     assert (done.due, done.skipped) == (("first",), ())
-    assert scheduler.schedule("first").next_plan_at == MORNING + timedelta(hours=1)
-    assert scheduler.history("first") == []
+    assert client.schedule("first").next_plan_at == MORNING + timedelta(hours=1)
+    assert client.history("first") == []
 
 
 def test_what_was_missed_since_can_be_left_out_on_record(
-    scheduler: Scheduler, backup: Path, clock: FakeClock
+    client: Client, backup: Path, clock: FakeClock
 ) -> None:
-    scheduler.add(make_spec("still", "0 * * * *"))
-    scheduler.pause("still")
-    scheduler.backup(backup)
+    client.add(make_spec("still", "0 * * * *"))
+    client.pause("still")
+    client.backup(backup)
     clock.advance_to(MORNING + timedelta(hours=5, minutes=30))
 
-    done = restore(scheduler, backup, skip_missed=True)
+    done = restore(client, backup, skip_missed=True)
 
     assert (done.due, done.skipped) == ((), ("first",))
-    assert scheduler.schedule("first").next_plan_at == MORNING + timedelta(hours=6)
-    [row] = scheduler.history("first")
+    assert client.schedule("first").next_plan_at == MORNING + timedelta(hours=6)
+    [row] = client.history("first")
     assert (row.status, row.reason, row.missed_count) == (Status.SKIPPED, Reason.MISFIRE, 5)
-    assert not scheduler.schedule("still").enabled
+    assert not client.schedule("still").enabled
 
 
 def run_of(story: Story, name: str) -> Execution:
@@ -164,11 +164,11 @@ def test_what_was_running_is_interrupted_and_what_was_queued_is_cancelled(
     story: Story, backup: Path
 ) -> None:
     story.add("runs", "* * * * *", lasts_s=3600)
-    story.scheduler.add(make_spec("waits", "* * * * *", needs=("success:runs:1h",)))
+    story.client.add(make_spec("waits", "* * * * *", needs=("success:runs:1h",)))
     story.after_s(60)
     assert (run_of(story, "runs").status, run_of(story, "waits").status) == ("running", "queued")
-    story.scheduler.backup(backup)
-    elsewhere = Scheduler(backup.with_name("new.db"), clock=story.world.clock, must_exist=True)
+    story.client.backup(backup)
+    elsewhere = Client(backup.with_name("new.db"), clock=story.world.clock, must_exist=True)
 
     done = restore(elsewhere, backup)
 
@@ -188,8 +188,8 @@ def test_only_who_asks_for_it_is_run_again_after_the_interruption(
     policies = make_spec(on_interrupt=OnInterrupt.RETRY).policies
     story.add("again", "* * * * *", lasts_s=3600, policies=policies)
     story.after_s(60)
-    story.scheduler.backup(backup)
-    elsewhere = Scheduler(backup.with_name("new.db"), clock=story.world.clock, must_exist=True)
+    story.client.backup(backup)
+    elsewhere = Client(backup.with_name("new.db"), clock=story.world.clock, must_exist=True)
 
     restore(elsewhere, backup)
 
@@ -200,110 +200,108 @@ def test_only_who_asks_for_it_is_run_again_after_the_interruption(
 
 
 def test_what_runs_on_boot_waits_for_the_next_one(
-    scheduler: Scheduler, backup: Path, clock: FakeClock
+    client: Client, backup: Path, clock: FakeClock
 ) -> None:
-    scheduler.add(make_spec("boots", "on boot"))
-    scheduler.backup(backup)
+    client.add(make_spec("boots", "on boot"))
+    client.backup(backup)
     clock.reboot(down_ms=60_000)
 
-    restore(scheduler, backup)
+    restore(client, backup)
 
-    assert scheduler.store.find_boot_due(("command",), boot_id=clock.boot_id()) == []
+    assert client.store.find_boot_due(("command",), boot_id=clock.boot_id()) == []
     clock.reboot(down_ms=60_000)
-    assert len(scheduler.store.find_boot_due(("command",), boot_id=clock.boot_id())) == 1
+    assert len(client.store.find_boot_due(("command",), boot_id=clock.boot_id())) == 1
 
 
 @pytest.mark.parametrize("kind", ["engine", "supervisor"])
 def test_while_an_engine_or_a_supervisor_lives_nothing_is_replaced(
-    scheduler: Scheduler, backup: Path, kind: str
+    client: Client, backup: Path, kind: str
 ) -> None:
-    scheduler.backup(backup)
-    scheduler.add(make_spec("later"))
-    folder = prepare_state_dir(state_dir(scheduler.path))
+    client.backup(backup)
+    client.add(make_spec("later"))
+    folder = prepare_state_dir(state_dir(client.path))
     key = "0123456789abcdef"
     held = take_engine_lock(folder, key) if kind == "engine" else take_lock(lock_path(folder, key))
 
     with pytest.raises(Conflict, match=f"{kind}, pid {os.getpid()}, of database .* is alive"):
-        restore(scheduler, backup)
+        restore(client, backup)
 
     os.close(held)
     engine_lock_path(folder, key).unlink(missing_ok=True)
-    assert names(scheduler) == ["first", "later"]
+    assert names(client) == ["first", "later"]
 
 
 @pytest.mark.failure(31)
 @pytest.mark.parametrize("kind", ["engine", "supervisor"])
 def test_who_lives_on_when_the_state_folder_is_deleted_is_noticed(
-    scheduler: Scheduler, backup: Path, kind: str
+    client: Client, backup: Path, kind: str
 ) -> None:
-    scheduler.backup(backup)
-    scheduler.add(make_spec("later"))
-    folder = prepare_state_dir(state_dir(scheduler.path))
+    client.backup(backup)
+    client.add(make_spec("later"))
+    folder = prepare_state_dir(state_dir(client.path))
     held = take_lock(folder / f"{kind}-0123456789abcdef.lock")
     shutil.rmtree(folder)
 
     with pytest.raises(Conflict, match=f"{kind}, pid {os.getpid()}, of database .* is alive"):
-        restore(scheduler, backup)
+        restore(client, backup)
     os.close(held)
-    restored = restore(scheduler, backup)
+    restored = restore(client, backup)
 
     assert restored.aside is not None
-    assert names(scheduler) == ["first"]
+    assert names(client) == ["first"]
 
 
 def test_an_engine_that_starts_while_a_person_thinks_is_noticed(
-    scheduler: Scheduler, backup: Path
+    client: Client, backup: Path
 ) -> None:
-    scheduler.backup(backup)
-    folder = prepare_state_dir(state_dir(scheduler.path))
+    client.backup(backup)
+    folder = prepare_state_dir(state_dir(client.path))
 
-    with scheduler.restoring(backup) as restoration:
+    with client.restoring(backup) as restoration:
         held = take_engine_lock(folder, "0123456789abcdef")
         with pytest.raises(Conflict, match="is alive"):
             restoration.carry_out(skip_missed=False)
         os.close(held)
 
-    assert names(scheduler) == ["first"]
+    assert names(client) == ["first"]
 
 
 def test_while_anybody_has_the_database_open_nothing_is_replaced(
-    scheduler: Scheduler, backup: Path, path: Path, clock: FakeClock
+    client: Client, backup: Path, path: Path, clock: FakeClock
 ) -> None:
-    scheduler.backup(backup)
-    with Scheduler(path, clock=clock) as other:
+    client.backup(backup)
+    with Client(path, clock=clock) as other:
         other.add(make_spec("later"))
 
         with pytest.raises(Conflict, match="another program has database"):
-            restore(scheduler, backup)
+            restore(client, backup)
 
         other.add(make_spec("after"))
-    assert names(scheduler) == ["after", "first", "later"]
-    scheduler.close()
+    assert names(client) == ["after", "first", "later"]
+    client.close()
     assert [each.name for each in path.parent.iterdir()] == ["edgecron.db"]
 
 
 @pytest.mark.failure(52)
-def test_a_damaged_database_is_replaced_and_kept(
-    scheduler: Scheduler, backup: Path, path: Path
-) -> None:
-    scheduler.backup(backup)
-    scheduler.close()
+def test_a_damaged_database_is_replaced_and_kept(client: Client, backup: Path, path: Path) -> None:
+    client.backup(backup)
+    client.close()
     path.write_bytes(b"nothing that SQLite knows" * 100)
 
-    with scheduler.restoring(backup) as restoration:
+    with client.restoring(backup) as restoration:
         assert restoration.present is None
         assert "not a database" in str(restoration.present_error)
         done = restoration.carry_out(skip_missed=False)
 
-    assert names(scheduler) == ["first"]
+    assert names(client) == ["first"]
     assert done.aside is not None
     assert done.aside.read_bytes().startswith(b"nothing that SQLite knows")
 
 
 def test_what_is_no_whole_backup_is_refused(
-    scheduler: Scheduler, backup: Path, path: Path, tmp_path: Path
+    client: Client, backup: Path, path: Path, tmp_path: Path
 ) -> None:
-    scheduler.backup(backup)
+    client.backup(backup)
     torn = tmp_path / "torn.db"
     torn.write_bytes(backup.read_bytes()[: backup.stat().st_size // 2])
     (tmp_path / "empty.db").touch()
@@ -315,24 +313,22 @@ def test_what_is_no_whole_backup_is_refused(
         ("text.db", "is damaged or not a database"),
     ):
         with pytest.raises(DatabaseUnusable, match=words):
-            restore(scheduler, tmp_path / name)
+            restore(client, tmp_path / name)
     with pytest.raises(NotFound):
-        restore(scheduler, tmp_path / "none.db")
+        restore(client, tmp_path / "none.db")
     with pytest.raises(InvalidInput, match="is the database itself"):
-        restore(scheduler, path)
-    assert names(scheduler) == ["first"]
+        restore(client, path)
+    assert names(client) == ["first"]
 
 
-def test_a_backup_of_a_newer_edgecron_is_refused_by_its_name(
-    scheduler: Scheduler, backup: Path
-) -> None:
-    scheduler.backup(backup)
+def test_a_backup_of_a_newer_edgecron_is_refused_by_its_name(client: Client, backup: Path) -> None:
+    client.backup(backup)
     connection = apsw.Connection(str(backup))
     connection.execute("PRAGMA user_version = 999")
     connection.close()
 
     with pytest.raises(SchemaTooNew, match=r"backup\.db is version 999"):
-        restore(scheduler, backup)
+        restore(client, backup)
 
 
 @pytest.mark.failure(68)
@@ -341,7 +337,7 @@ def test_an_older_backup_is_brought_up_to_date_and_stays_as_it_is(
 ) -> None:
     make_version_1(backup)
     before = backup.read_bytes()
-    elsewhere = Scheduler(tmp_path / "new" / "edgecron.db", clock=clock, must_exist=True)
+    elsewhere = Client(tmp_path / "new" / "edgecron.db", clock=clock, must_exist=True)
 
     done = restore(elsewhere, backup)
 
@@ -354,23 +350,23 @@ def test_an_older_backup_is_brought_up_to_date_and_stays_as_it_is(
 
 @pytest.mark.failure(66)
 def test_a_backup_with_a_planted_trigger_is_refused_by_its_name(
-    scheduler: Scheduler, backup: Path
+    client: Client, backup: Path
 ) -> None:
-    scheduler.backup(backup)
+    client.backup(backup)
     connection = apsw.Connection(str(backup))
     connection.execute("CREATE TRIGGER evil AFTER INSERT ON schedules BEGIN SELECT 1; END")
     connection.close()
 
     with pytest.raises(DatabaseUnusable, match=r"backup\.db holds the trigger 'evil'"):
-        restore(scheduler, backup)
+        restore(client, backup)
 
-    assert names(scheduler) == ["first"]
+    assert names(client) == ["first"]
 
 
 @pytest.mark.failure(55)
-def test_a_copy_that_lies_beside_its_log_is_refused(scheduler: Scheduler, tmp_path: Path) -> None:
-    with Scheduler(tmp_path / "live.db") as live:
+def test_a_copy_that_lies_beside_its_log_is_refused(client: Client, tmp_path: Path) -> None:
+    with Client(tmp_path / "live.db") as live:
         live.add(make_spec("theirs"))
 
         with pytest.raises(InvalidInput, match="lies beside it"):
-            restore(scheduler, tmp_path / "live.db")
+            restore(client, tmp_path / "live.db")

@@ -11,7 +11,7 @@ from pathlib import Path
 import apsw
 import pytest
 
-from edgecron.api import Scheduler
+from edgecron.api import Client
 from edgecron.copies import Restored, places, prepare_restore
 from edgecron.copies import restore as restore_module
 from edgecron.engine.liveness import engine_lock_path, take_engine_lock
@@ -44,33 +44,33 @@ def path(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def scheduler(path: Path) -> Iterator[Scheduler]:
-    with Scheduler(path, clock=FakeClock(MORNING)) as scheduler:
-        scheduler.add(make_spec("first", "0 * * * *"))
-        yield scheduler
+def client(path: Path) -> Iterator[Client]:
+    with Client(path, clock=FakeClock(MORNING)) as client:
+        client.add(make_spec("first", "0 * * * *"))
+        yield client
 
 
 @pytest.fixture
-def backup(scheduler: Scheduler, tmp_path: Path) -> Path:
-    scheduler.backup(tmp_path / "backup.db")
-    scheduler.add(make_spec("later"))
+def backup(client: Client, tmp_path: Path) -> Path:
+    client.backup(tmp_path / "backup.db")
+    client.add(make_spec("later"))
     return tmp_path / "backup.db"
 
 
-def restore(scheduler: Scheduler, backup: Path) -> Restored:
-    with scheduler.restoring(backup) as restoration:
+def restore(client: Client, backup: Path) -> Restored:
+    with client.restoring(backup) as restoration:
         return restoration.carry_out(skip_missed=False)
 
 
 def put_in_place(path: Path, backup: Path) -> Restored:
-    """Restore where no scheduler has looked before."""
+    """Restore where no client has looked before."""
     clock = FakeClock(MORNING)
     with prepare_restore(path, backup, clock=clock, on_progress=lambda *_: None) as restoration:
         return restoration.carry_out(skip_missed=False)
 
 
-def names(scheduler: Scheduler) -> list[str]:
-    return [schedule.name for schedule in scheduler.schedules()]
+def names(client: Client) -> list[str]:
+    return [schedule.name for schedule in client.schedules()]
 
 
 def let_all_run(path: Path) -> None:
@@ -91,7 +91,7 @@ def let_all_run(path: Path) -> None:
 @pytest.mark.failure(51)
 def test_a_disk_that_fills_up_on_the_way_leaves_a_whole_database_or_none(tmp_path: Path) -> None:
     clock, backup = FakeClock(MORNING), tmp_path / "backup.db"
-    with Scheduler(tmp_path / "many.db", clock=clock) as many:
+    with Client(tmp_path / "many.db", clock=clock) as many:
         for number in range(150):
             spec = make_spec(f"job{number}", on_interrupt=OnInterrupt.RETRY, retries=3)
             many.add(spec)
@@ -128,25 +128,25 @@ def test_without_room_the_disk_of_the_database_is_named(backup: Path, tmp_path: 
 
 
 def test_a_database_that_another_program_has_locked_is_not_taken_for_a_damaged_one(
-    scheduler: Scheduler, backup: Path, path: Path
+    client: Client, backup: Path, path: Path
 ) -> None:
-    scheduler.close()
+    client.close()
     other = apsw.Connection(str(path))
     other.execute("PRAGMA locking_mode = EXCLUSIVE")
     other.execute("BEGIN EXCLUSIVE")
 
-    # Not by way of a scheduler, which waits for longer.
+    # Not by way of a client, which waits for longer.
     with pytest.raises(DatabaseBusy, match="is locked by another process"):
         put_in_place(path, backup)
 
     other.close()
-    assert names(scheduler) == ["first", "later"]
+    assert names(client) == ["first", "later"]
 
 
 def test_what_only_can_not_be_opened_is_not_replaced(
-    scheduler: Scheduler, backup: Path, path: Path
+    client: Client, backup: Path, path: Path
 ) -> None:
-    scheduler.close()
+    client.close()
     link = path.with_name("link.db")
     link.symlink_to(path)
     foreign = path.with_name("foreign.db")
@@ -157,10 +157,10 @@ def test_what_only_can_not_be_opened_is_not_replaced(
 
     for place, words in ((link, "is a symbolic link"), (foreign, "belongs to another program")):
         with pytest.raises(DatabaseUnusable, match=words):
-            restore(Scheduler(place, clock=FakeClock(MORNING)), backup)
+            restore(Client(place, clock=FakeClock(MORNING)), backup)
 
     assert sorted(path.parent.iterdir()) == before
-    assert names(scheduler) == ["first", "later"]
+    assert names(client) == ["first", "later"]
 
 
 class Sudden(FakeClock):
@@ -176,11 +176,11 @@ class Sudden(FakeClock):
 
 
 def test_an_engine_that_starts_while_the_copy_is_made_ready_is_noticed(
-    scheduler: Scheduler, backup: Path, path: Path
+    client: Client, backup: Path, path: Path
 ) -> None:
-    scheduler.close()
+    client.close()
     clock = Sudden(MORNING)
-    sudden = Scheduler(path, clock=clock)
+    sudden = Client(path, clock=clock)
     folder = prepare_state_dir(state_dir(path))
 
     with sudden.restoring(backup) as restoration:
@@ -191,7 +191,7 @@ def test_an_engine_that_starts_while_the_copy_is_made_ready_is_noticed(
     assert clock.held is not None
     os.close(clock.held)
     engine_lock_path(folder, KEY).unlink()
-    assert names(scheduler) == ["first", "later"]
+    assert names(client) == ["first", "later"]
 
 
 class Waiting(Database):
@@ -210,9 +210,9 @@ class Waiting(Database):
 @pytest.mark.failure(31)
 @pytest.mark.parametrize("mode", ["wal", "delete"])
 def test_who_waited_for_a_file_that_was_replaced_meanwhile_does_not_write_to_it(
-    scheduler: Scheduler, backup: Path, path: Path, mode: str
+    client: Client, backup: Path, path: Path, mode: str
 ) -> None:
-    scheduler.close()
+    client.close()
     Waiting.holder, Waiting.new = apsw.Connection(str(path)), backup
     Waiting.holder.execute("PRAGMA locking_mode = EXCLUSIVE")
     Waiting.holder.pragma("journal_mode", mode)
@@ -221,7 +221,7 @@ def test_who_waited_for_a_file_that_was_replaced_meanwhile_does_not_write_to_it(
     with pytest.raises(DatabaseGone, match="replaced while it was open"):
         Waiting(path, must_exist=True)
 
-    assert names(scheduler) == ["first"]
+    assert names(client) == ["first"]
 
 
 def test_a_database_that_comes_up_while_the_copy_is_made_ready_is_not_replaced(
@@ -229,18 +229,18 @@ def test_a_database_that_comes_up_while_the_copy_is_made_ready_is_not_replaced(
 ) -> None:
     clock, place = FakeClock(MORNING), tmp_path / "new.db"
     with prepare_restore(place, backup, clock=clock, on_progress=lambda *_: None) as restoration:
-        with Scheduler(place, clock=clock) as other:
+        with Client(place, clock=clock) as other:
             other.add(make_spec("other"))
 
         with pytest.raises(AlreadyExists):
             restoration.carry_out(skip_missed=False)
 
-    with Scheduler(place, clock=clock) as other:
+    with Client(place, clock=clock) as other:
         assert names(other) == ["other"]
 
 
 def test_a_database_never_has_a_second_name(
-    scheduler: Scheduler, backup: Path, path: Path, monkeypatch: pytest.MonkeyPatch
+    client: Client, backup: Path, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def be_killed(*_: Path) -> bool:
         raise OSError(errno.EIO, "killed here")
@@ -248,40 +248,40 @@ def test_a_database_never_has_a_second_name(
     monkeypatch.setattr(restore_module, "exchange", be_killed)
 
     with pytest.raises(OSError, match="killed here"):
-        restore(scheduler, backup)
+        restore(client, backup)
 
     assert path.stat().st_nlink == 1
-    assert names(scheduler) == ["first", "later"]
-    scheduler.close()
+    assert names(client) == ["first", "later"]
+    client.close()
     assert [found.name for found in path.parent.iterdir()] == ["edgecron.db"]
 
 
 def test_where_names_can_not_be_exchanged_a_backup_takes_the_place_as_well(
-    scheduler: Scheduler, backup: Path, path: Path, monkeypatch: pytest.MonkeyPatch
+    client: Client, backup: Path, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(restore_module, "exchange", lambda *_: False)
     monkeypatch.setattr(places, "rename_new", lambda *_: False)
 
-    done = restore(scheduler, backup)
+    done = restore(client, backup)
     put_in_place(path.with_name("new.db"), backup)
 
-    assert names(scheduler) == ["first"]
-    scheduler.close()
+    assert names(client) == ["first"]
+    client.close()
     assert done.aside is not None
     assert sorted(path.parent.iterdir()) == sorted((path, done.aside, path.with_name("new.db")))
-    with Scheduler(done.aside, clock=FakeClock(MORNING)) as before:
+    with Client(done.aside, clock=FakeClock(MORNING)) as before:
         assert names(before) == ["first", "later"]
 
 
 @pytest.mark.failure(5)
 @pytest.mark.parametrize("year", [1970, 2099])
 def test_a_clock_that_is_wrong_can_not_tell_what_was_missed(
-    scheduler: Scheduler, backup: Path, path: Path, year: int
+    client: Client, backup: Path, path: Path, year: int
 ) -> None:
-    scheduler.close()
+    client.close()
     clock = FakeClock(datetime(year, 1, 1, 0, 5, tzinfo=UTC))
     clock.synchronised = None
-    with Scheduler(path, clock=clock) as wrong:
+    with Client(path, clock=clock) as wrong:
         with (
             pytest.raises(Conflict, match=f"the clock says {year}-01-01T00:05:00Z and can't be"),
             wrong.restoring(backup) as restoration,
@@ -298,8 +298,8 @@ def test_where_there_was_no_database_none_is_made_to_be_set_aside(
     backup: Path, tmp_path: Path
 ) -> None:
     place = tmp_path / "other" / "new.db"
-    with Scheduler(place, clock=FakeClock(MORNING)) as scheduler:
-        done = restore(scheduler, backup)
+    with Client(place, clock=FakeClock(MORNING)) as client:
+        done = restore(client, backup)
 
         assert done.aside is None
     assert list(place.parent.iterdir()) == [place]
@@ -307,12 +307,12 @@ def test_where_there_was_no_database_none_is_made_to_be_set_aside(
 
 @pytest.mark.failure(52)
 def test_a_damaged_database_keeps_its_log_where_it_can_not_be_replaced(
-    scheduler: Scheduler, backup: Path, path: Path, monkeypatch: pytest.MonkeyPatch
+    client: Client, backup: Path, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(*_: Path) -> bool:
         raise OSError(errno.EIO, "failed here")
 
-    scheduler.close()
+    client.close()
     path.write_bytes(b"")
     path.with_name("edgecron.db-wal").write_bytes(b"all that is left")
     before = {found.name: found.read_bytes() for found in path.parent.iterdir()}
@@ -326,7 +326,7 @@ def test_a_damaged_database_keeps_its_log_where_it_can_not_be_replaced(
 
 @pytest.mark.parametrize("has_links", [True, False])
 def test_a_database_has_its_one_name_also_where_the_last_step_fails(
-    scheduler: Scheduler,
+    client: Client,
     backup: Path,
     path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -341,9 +341,9 @@ def test_a_database_has_its_one_name_also_where_the_last_step_fails(
         monkeypatch.setattr(os, "link", fail)
 
     with pytest.raises(OSError, match="failed here"):
-        restore(scheduler, backup)
+        restore(client, backup)
 
     assert path.stat().st_nlink == 1
-    assert names(scheduler) == ["first", "later"]
-    scheduler.close()
+    assert names(client) == ["first", "later"]
+    client.close()
     assert [found.name for found in path.parent.iterdir()] == ["edgecron.db"]

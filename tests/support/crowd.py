@@ -51,7 +51,7 @@ class Crowd:
     def run(self) -> None:
         """Have all of them run, and wait until each is at its gate."""
         for number in range(COUNT):
-            self._place.scheduler.run_now(name_of(number))
+            self._place.client.run_now(name_of(number))
         rest = b""
         while len(self.jobs) < COUNT:
             ready, _, _ = select.select([self._arrivals_fd], [], [], BOUND_S)

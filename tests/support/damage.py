@@ -9,7 +9,7 @@ from random import Random
 
 import apsw
 
-from edgecron.api import Scheduler
+from edgecron.api import Client
 from edgecron.model import Job, JobKind, ScheduleSpec
 from support.clock import FakeClock
 
@@ -24,10 +24,10 @@ _RUNS = """
 
 def make_past(path: Path) -> None:
     """A database of some hundred pages in one file: schedules, runs, pages that are free."""
-    with Scheduler(path, clock=FakeClock()) as scheduler:
+    with Client(path, clock=FakeClock()) as client:
         for number in range(30):
             job = Job(kind=JobKind.COMMAND, argv=("true",))
-            scheduler.add(
+            client.add(
                 ScheduleSpec(
                     name=f"job-{number}",
                     triggers=("every 1h",),
@@ -35,7 +35,7 @@ def make_past(path: Path) -> None:
                     description=f"{number} " * 40,
                 )
             )
-        scheduler.store.register_engine(key="ab" * 8, pid=1, boot_id="b", queues=(), now_ms=0)
+        client.store.register_engine(key="ab" * 8, pid=1, boot_id="b", queues=(), now_ms=0)
     connection = apsw.Connection(str(path))
     connection.execute(f"UPDATE engines SET stopped_at = 1; {_RUNS}")
     connection.execute("DELETE FROM executions WHERE id BETWEEN 300 AND 600")

@@ -6,7 +6,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from edgecron.api import Scheduler
+from edgecron.api import Client
 from edgecron.model import Execution, Job, JobKind, ScheduleSpec
 from support.processes import Daemon, Gate
 
@@ -19,12 +19,12 @@ class Place:
         self.log = folder / "effects.log"
         self.gate = Gate(folder)
         stack.callback(self.gate.close)
-        self.scheduler = stack.enter_context(Scheduler(self.database))
+        self.client = stack.enter_context(Client(self.database))
         self._stack = stack
 
     def add(self, name: str, trigger: str, line: str) -> None:
         job = Job(kind=JobKind.SHELL, argv=(line,), env={"LOG": str(self.log)})
-        self.scheduler.add(ScheduleSpec(name=name, triggers=(trigger,), job=job))
+        self.client.add(ScheduleSpec(name=name, triggers=(trigger,), job=job))
 
     def daemon(self, *options: str, **how: Any) -> Daemon:
         daemon = Daemon(self.database, *options, **how)
@@ -32,7 +32,7 @@ class Place:
         return daemon
 
     def runs(self, name: str) -> list[Execution]:
-        return self.scheduler.history(name, limit=1000)[::-1]
+        return self.client.history(name, limit=1000)[::-1]
 
     def effects(self) -> list[str]:
         return self.log.read_text().splitlines() if self.log.exists() else []

@@ -13,7 +13,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from edgecron.api import Scheduler
+from edgecron.api import Client
 from edgecron.clock import SystemClock
 from edgecron.engine.events import Event, EventKind
 from edgecron.engine.host import EngineHost
@@ -79,16 +79,16 @@ def run_until_quiet(database: Path, kill: Kill | None = None) -> None:
         sys.setprofile(_watch_for(kill))
 
     def report(event: Event) -> None:
-        if event.kind is EventKind.ENDED and not scheduler.active_counts():
+        if event.kind is EventKind.ENDED and not client.active_counts():
             host.loop.stop()
 
     try:
         host = EngineHost(database, clock=SystemClock(), report=report)
     except SupervisorUnavailable:
         return  # it was killed before it said hello
-    scheduler = Scheduler(database)
+    client = Client(database)
     host.engine.step()
-    if scheduler.active_counts():
+    if client.active_counts():
         host.loop.run()
     host.close()
-    scheduler.close()
+    client.close()

@@ -1,6 +1,6 @@
 """A small home server as it stands at one moment, after ten days that a real engine was told.
 
-    with make_scene(folder / "edgecron.db") as scene, scene.scheduler() as scheduler:
+    with make_scene(folder / "edgecron.db") as scene, scene.client() as client:
         ...
 
 It is the same each time: for the dashboard's pictures, its snapshot tests and trials by hand.
@@ -30,7 +30,7 @@ if __name__ == "__main__":  # Nothing but pytest knows where the tests' own modu
     sys.path.insert(0, str(Path(__file__).parents[1]))
     os.environ["EDGECRON_CONFIG"] = "none"
 
-from edgecron.api import Scheduler
+from edgecron.api import Client
 from edgecron.clock import Clock, SystemClock, now
 from edgecron.paths import DATABASE_NAME, state_dir
 from support.attendants import Attendants
@@ -60,9 +60,9 @@ class Scene:
         if not has_engine:
             self._retire_engine()
 
-    def scheduler(self) -> Scheduler:
+    def client(self) -> Client:
         """One more connection, by the scene's clock; to be closed by who asks for it."""
-        return Scheduler(self.path, clock=self.clock, must_exist=True)
+        return Client(self.path, clock=self.clock, must_exist=True)
 
     def __enter__(self) -> Self:
         with ExitStack() as stack:
@@ -87,9 +87,9 @@ class Scene:
         self._stack.close()
 
     def _retire_engine(self) -> None:
-        with self.scheduler() as scheduler:
-            for engine in scheduler.store.find_engines():
-                scheduler.store.retire_engine(engine.id, now_ms=self.clock.now_ms())
+        with self.client() as client:
+            for engine in client.store.find_engines():
+                client.store.retire_engine(engine.id, now_ms=self.clock.now_ms())
 
 
 def make_scene(path: Path, *, has_engine: bool = True) -> Scene:

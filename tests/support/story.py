@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from random import Random
 
-from edgecron.api import Scheduler
+from edgecron.api import Client
 from edgecron.engine.core import Engine
 from edgecron.model import Execution, Job, JobKind, Policies, ScheduleSpec
 from simulation.world import World
@@ -18,7 +18,7 @@ class Story:
 
     def __init__(self, path: Path, *, max_running: int = 8, burst: int | None = None) -> None:
         self.world = World(path, random=Random(0), start_ms=START_MS)
-        self.scheduler = Scheduler(path, clock=self.world.clock)
+        self.client = Client(path, clock=self.world.clock)
         self.key = self.world.start_engine(max_running=max_running, burst=burst)
 
     @property
@@ -29,7 +29,7 @@ class Story:
         self, name: str, *triggers: str, lasts_s: int = 0, code: int = 0, **more: object
     ) -> None:
         policies = more.pop("policies", Policies())
-        self.scheduler.add(
+        self.client.add(
             ScheduleSpec(
                 name=name,
                 triggers=triggers,
@@ -47,7 +47,7 @@ class Story:
 
     def runs(self, name: str) -> list[Execution]:
         """The executions of a schedule, oldest first."""
-        return self.scheduler.history(name, limit=1000)[::-1]
+        return self.client.history(name, limit=1000)[::-1]
 
     def statuses(self, name: str) -> list[str]:
         return [

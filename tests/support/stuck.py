@@ -8,7 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from edgecron.api import Scheduler
+from edgecron.api import Client
 from edgecron.paths import state_dir
 from edgecron.supervisor.files import prepare_state_dir
 
@@ -38,9 +38,9 @@ KEY = "0123456789abcdef"
 class StuckEngine:
     """A process that is an engine of a database by all signs, and then does what it is told."""
 
-    def __init__(self, scheduler: Scheduler, then: str, *, pid: int | None = None) -> None:
+    def __init__(self, client: Client, then: str, *, pid: int | None = None) -> None:
         """`pid` is what the database says of it, where that is not the truth."""
-        self.state_dir: Path = prepare_state_dir(state_dir(scheduler.path))
+        self.state_dir: Path = prepare_state_dir(state_dir(client.path))
         self.process = subprocess.Popen(
             [sys.executable, "-c", _SCRIPT + then, str(self.state_dir), KEY],
             stdin=subprocess.PIPE,
@@ -48,12 +48,12 @@ class StuckEngine:
         )
         assert self.process.stdout is not None
         assert self.process.stdout.readline() == b"ready\n"
-        self.engine_id = scheduler.store.register_engine(
+        self.engine_id = client.store.register_engine(
             key=KEY,
             pid=self.process.pid if pid is None else pid,
-            boot_id=scheduler.clock.boot_id(),
+            boot_id=client.clock.boot_id(),
             queues=("command",),
-            now_ms=scheduler.clock.now_ms(),
+            now_ms=client.clock.now_ms(),
         )
 
     def take_write_lock(self) -> None:

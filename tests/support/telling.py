@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from hashlib import sha256
 from pathlib import Path
 
-from edgecron.api import Scheduler
+from edgecron.api import Client
 from edgecron.engine.core import Engine
 from edgecron.model import COMMAND_QUEUE, Cause, OutputChunk, ScheduleSpec, Status
 from edgecron.planning import Fire
@@ -65,18 +65,18 @@ class Teller:
         self._clock = FakeClock(self._at(DAYS, "09:00"))
         self._boots = 0
         self._prepare()
-        self._scheduler = Scheduler(path, clock=self._clock)
-        self._store = self._scheduler.store
+        self._client = Client(path, clock=self._clock)
+        self._store = self._client.store
         self._start_engine()
 
     def tell(self) -> Told:
         """The whole story, in order."""
         self._add(*first_roles(self._end))
-        self._scheduler.limit_group(DISK, 1)
+        self._client.limit_group(DISK, 1)
         self._until(self._at(8, "18:41"))
         self._run_by_hand("prune-snapshots")
         self._until(self._at(5, "21:15"))
-        self._scheduler.pause("transcode-videos")
+        self._client.pause("transcode-videos")
         self._add(tariff(format_instant(self._at(4, "00:00").astimezone(UTC))))
         self._until(self._at(2, "10:00"))
         self._add(*pollers())
@@ -85,7 +85,7 @@ class Teller:
         self._until(self._at(1, "11:26"))
         self._cancel("index-media")
         self._until(self._at(1, "14:20"))
-        self._scheduler.pause("mirror-packages", until=self._at(-3, "08:00"))
+        self._client.pause("mirror-packages", until=self._at(-3, "08:00"))
         self._until((self._end - timedelta(hours=7)).replace(second=0, microsecond=0))
         self._add(inverter())
         self._until(self._end - timedelta(minutes=4))
@@ -118,7 +118,7 @@ class Teller:
 
     def _add(self, *newcomers: Role) -> None:
         self._cast |= {role.spec.name: role for role in newcomers}
-        self._scheduler.add_all([self._spec_of(role) for role in newcomers], origin="cli")
+        self._client.add_all([self._spec_of(role) for role in newcomers], origin="cli")
 
     def _spec_of(self, role: Role) -> ScheduleSpec:
         return harmless(role) if self._is_harmless else role.spec
@@ -132,7 +132,7 @@ class Teller:
 
     def _cancel(self, name: str) -> None:
         """As `cancel` does of what runs of a schedule, of which there is something."""
-        runs = self._scheduler.history(name, statuses=(Status.RUNNING,))
+        runs = self._client.history(name, statuses=(Status.RUNNING,))
         assert runs, f"nothing of {name} runs"
         for run in runs:
             self._store.request_cancel(run.id, now_ms=self._clock.now_ms())
@@ -187,7 +187,7 @@ class Teller:
     def _close(self) -> Told:
         said = self._runner.said()
         self._engine_store.close()
-        self._scheduler.close()
+        self._client.close()
         return Told(
             clock=self._clock,
             engine_key=_key_of("engine", self._boots),

@@ -4,24 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from edgecron.api import Scheduler
+from edgecron.api import Client
 from support.clock import FakeClock
 
 
 class AtOnce:
     """A screen whose questions are answered as they are asked; it counts them."""
 
-    def __init__(self, scheduler: Scheduler, clock: FakeClock) -> None:
+    def __init__(self, client: Client, clock: FakeClock) -> None:
         self.app = self
         self.clock = clock
         self.asked = 0
-        self._scheduler = scheduler
+        self._client = client
 
     def ask(
-        self, topic: str, question: Callable[[Scheduler], object], answer: Callable[[object], None]
+        self, topic: str, question: Callable[[Client], object], answer: Callable[[object], None]
     ) -> None:
         self.asked += 1
-        answer(question(self._scheduler))
+        answer(question(self._client))
 
     def break_off(self, topic: str) -> None:
         """Nothing is being answered when something is asked."""
@@ -30,15 +30,15 @@ class AtOnce:
 class InTurn(AtOnce):
     """A screen whose questions are answered one after the other, when it is said."""
 
-    def __init__(self, scheduler: Scheduler, clock: FakeClock) -> None:
-        super().__init__(scheduler, clock)
+    def __init__(self, client: Client, clock: FakeClock) -> None:
+        super().__init__(client, clock)
         self.waiting: list[tuple[Callable[..., object], Callable[..., object]]] = []
 
     def ask(
-        self, topic: str, question: Callable[[Scheduler], object], answer: Callable[[object], None]
+        self, topic: str, question: Callable[[Client], object], answer: Callable[[object], None]
     ) -> None:
         self.waiting.append((question, answer))
 
     def answer_next(self) -> None:
         question, answer = self.waiting.pop(0)
-        answer(question(self._scheduler))
+        answer(question(self._client))

@@ -11,7 +11,7 @@ from zoneinfo import ZoneInfo
 
 from textual.pilot import Pilot
 
-from edgecron.api import Scheduler
+from edgecron.api import Client
 from edgecron.clock import Clock
 from edgecron.tui.app import Dashboard
 
@@ -67,10 +67,10 @@ class Seen:
         await self.settle()
 
     def _ask_reader(self, told: Callable[[], None]) -> None:
-        self.app.ask("test", lambda scheduler: None, lambda _: told())
+        self.app.ask("test", lambda client: None, lambda _: told())
 
     def _ask_doer(self, told: Callable[[], None]) -> None:
-        self.app.do("test", lambda scheduler: None, done=lambda _: told(), refused=lambda _: told())
+        self.app.do("test", lambda client: None, done=lambda _: told(), refused=lambda _: told())
 
     def lines(self) -> list[str]:
         """What the screen shows, without blanks at the ends of its lines."""
@@ -98,7 +98,7 @@ async def on_screen(
 ) -> AsyncIterator[Seen]:
     """The dashboard of a database; `is_readable`: it can be read from the beginning."""
     app = Dashboard(
-        lambda: Scheduler(database, clock=clock, must_exist=True, busy_wait_s=busy_wait_s),
+        lambda: Client(database, clock=clock, must_exist=True, busy_wait_s=busy_wait_s),
         clock=clock,
         zone=ZONE,
         **options,

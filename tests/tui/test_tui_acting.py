@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from pilot import Seen, watch
 
-from edgecron.api import Scheduler
+from edgecron.api import Client
 from edgecron.model import Cause, Status
 from support.clock import FakeClock
 from support.specs import make_spec
@@ -26,19 +26,19 @@ def clock() -> FakeClock:
 def database(tmp_path: Path, clock: FakeClock) -> Path:
     """Three schedules that run at 02:00 UTC; it is 08:00."""
     path = tmp_path / "edgecron.db"
-    with Scheduler(path, clock=clock) as scheduler:
-        scheduler.add_all([make_spec(name, "0 2 * * *") for name in NAMES])
+    with Client(path, clock=clock) as client:
+        client.add_all([make_spec(name, "0 2 * * *") for name in NAMES])
     return path
 
 
 @pytest.fixture
-def scheduler(database: Path, clock: FakeClock) -> Iterator[Scheduler]:
-    with Scheduler(database, clock=clock) as opened:
+def client(database: Path, clock: FakeClock) -> Iterator[Client]:
+    with Client(database, clock=clock) as opened:
         yield opened
 
 
 def test_run_queues_a_fire_and_says_that_no_engine_is_alive(
-    scheduler: Scheduler, clock: FakeClock
+    client: Client, clock: FakeClock
 ) -> None:
     async def story(seen: Seen) -> None:
         await seen.press("j", "r")
@@ -46,38 +46,36 @@ def test_run_queues_a_fire_and_says_that_no_engine_is_alive(
         assert "run 1 of report: queued" in seen.told()
         assert "no engine is alive: it waits; S runs one from here" in seen.told()
 
-    watch(story, scheduler.path, clock)
+    watch(story, client.path, clock)
 
-    assert [(run.schedule, run.cause) for run in scheduler.history()] == [("report", Cause.MANUAL)]
+    assert [(run.schedule, run.cause) for run in client.history()] == [("report", Cause.MANUAL)]
 
 
 def test_a_run_that_overlap_leaves_out_is_told_with_the_reason(
-    scheduler: Scheduler, clock: FakeClock
+    client: Client, clock: FakeClock
 ) -> None:
     async def story(seen: Seen) -> None:
         await seen.press("r", "r")
 
         assert "run 2 of backup: skipped: overlap (run 1 is queued" in seen.told()
 
-    watch(story, scheduler.path, clock)
+    watch(story, client.path, clock)
 
 
 def test_actions_asked_for_one_after_the_other_are_all_done(
-    scheduler: Scheduler, clock: FakeClock
+    client: Client, clock: FakeClock
 ) -> None:
     async def story(seen: Seen) -> None:
         for key in ("r", "j", "r", "j", "r"):
             await seen.pilot.press(key)
         await seen.settle()
 
-    watch(story, scheduler.path, clock)
+    watch(story, client.path, clock)
 
-    assert sorted(run.schedule for run in scheduler.history()) == list(NAMES)
+    assert sorted(run.schedule for run in client.history()) == list(NAMES)
 
 
-def test_a_pause_without_a_time_lasts_until_it_is_resumed(
-    scheduler: Scheduler, clock: FakeClock
-) -> None:
+def test_a_pause_without_a_time_lasts_until_it_is_resumed(client: Client, clock: FakeClock) -> None:
     async def story(seen: Seen) -> None:
         await seen.press("p")
         assert "Pause backup" in seen.text()
@@ -87,13 +85,13 @@ def test_a_pause_without_a_time_lasts_until_it_is_resumed(
         assert seen.told() == "paused backup"
         assert "‖  backup" in seen.text()
 
-    watch(story, scheduler.path, clock)
+    watch(story, client.path, clock)
 
-    assert not scheduler.schedule("backup").enabled
+    assert not client.schedule("backup").enabled
 
 
 def test_the_end_of_a_pause_is_said_back_in_words_while_it_is_written(
-    scheduler: Scheduler, clock: FakeClock
+    client: Client, clock: FakeClock
 ) -> None:
     async def story(seen: Seen) -> None:
         await seen.press("p")
@@ -107,13 +105,13 @@ def test_the_end_of_a_pause_is_said_back_in_words_while_it_is_written(
 
         assert seen.told().startswith("paused backup until 2026-11-20 11:00:00; next ")
 
-    watch(story, scheduler.path, clock)
+    watch(story, client.path, clock)
 
-    until = scheduler.schedule("backup").paused_until
+    until = client.schedule("backup").paused_until
     assert until == datetime(2026, 11, 20, 10, 0, tzinfo=UTC)
 
 
-def test_a_dialog_that_is_left_changes_nothing(scheduler: Scheduler, clock: FakeClock) -> None:
+def test_a_dialog_that_is_left_changes_nothing(client: Client, clock: FakeClock) -> None:
     async def story(seen: Seen) -> None:
         for key in ("p", "m", "b", "d"):
             await seen.press(key, "escape")
@@ -122,15 +120,15 @@ def test_a_dialog_that_is_left_changes_nothing(scheduler: Scheduler, clock: Fake
         assert seen.told() == ""
         assert "SCHEDULE" in seen.text()
 
-    watch(story, scheduler.path, clock)
+    watch(story, client.path, clock)
 
-    assert [one.revision for one in scheduler.schedules()] == [1, 1, 1]
+    assert [one.revision for one in client.schedules()] == [1, 1, 1]
 
 
 def test_resume_lets_go_what_is_paused_and_says_so_of_what_is_not(
-    scheduler: Scheduler, clock: FakeClock
+    client: Client, clock: FakeClock
 ) -> None:
-    scheduler.pause("backup")
+    client.pause("backup")
 
     async def story(seen: Seen) -> None:
         await seen.press("u")
@@ -139,12 +137,12 @@ def test_resume_lets_go_what_is_paused_and_says_so_of_what_is_not(
         await seen.press("u")
         assert seen.told() == "backup is not paused"
 
-    watch(story, scheduler.path, clock)
+    watch(story, client.path, clock)
 
-    assert scheduler.schedule("backup").enabled
+    assert client.schedule("backup").enabled
 
 
-def test_reschedule_moves_the_next_run(scheduler: Scheduler, clock: FakeClock) -> None:
+def test_reschedule_moves_the_next_run(client: Client, clock: FakeClock) -> None:
     async def story(seen: Seen) -> None:
         await seen.press("m")
         assert "next 2026-11-21 02:00:00 UTC" in seen.text()
@@ -154,13 +152,13 @@ def test_reschedule_moves_the_next_run(scheduler: Scheduler, clock: FakeClock) -
 
         assert seen.told().startswith("rescheduled backup; next 2026-11-20 08:20:00 UTC")
 
-    watch(story, scheduler.path, clock)
+    watch(story, client.path, clock)
 
-    assert scheduler.schedule("backup").next_run_at == datetime(2026, 11, 20, 8, 20, tzinfo=UTC)
+    assert client.schedule("backup").next_run_at == datetime(2026, 11, 20, 8, 20, tzinfo=UTC)
 
 
-def test_a_refusal_is_told_with_what_to_do(scheduler: Scheduler, clock: FakeClock) -> None:
-    scheduler.pause("backup")
+def test_a_refusal_is_told_with_what_to_do(client: Client, clock: FakeClock) -> None:
+    client.pause("backup")
 
     async def story(seen: Seen) -> None:
         await seen.press("m")
@@ -170,13 +168,11 @@ def test_a_refusal_is_told_with_what_to_do(scheduler: Scheduler, clock: FakeCloc
         assert "schedule 'backup' has no next time to move" in seen.told()
         assert "(first: edgecron resume backup)" in seen.told()
 
-    watch(story, scheduler.path, clock)
+    watch(story, client.path, clock)
 
 
-def test_delete_asks_and_says_what_becomes_of_its_runs(
-    scheduler: Scheduler, clock: FakeClock
-) -> None:
-    scheduler.run_now("backup")
+def test_delete_asks_and_says_what_becomes_of_its_runs(client: Client, clock: FakeClock) -> None:
+    client.run_now("backup")
 
     async def story(seen: Seen) -> None:
         await seen.press("d")
@@ -187,31 +183,31 @@ def test_delete_asks_and_says_what_becomes_of_its_runs(
         assert seen.told() == "removed backup; its history stays"
         assert not any("backup" in line for line in seen.lines()[:5])  # of the list
 
-    watch(story, scheduler.path, clock)
+    watch(story, client.path, clock)
 
-    assert [one.name for one in scheduler.schedules()] == ["report", "sync"]
-    assert scheduler.execution(1).status is Status.CANCELLED
+    assert [one.name for one in client.schedules()] == ["report", "sync"]
+    assert client.execution(1).status is Status.CANCELLED
 
 
 def test_what_would_wait_in_vain_is_said_before_its_upstream_is_removed(
-    scheduler: Scheduler, clock: FakeClock
+    client: Client, clock: FakeClock
 ) -> None:
-    scheduler.add(make_spec("verify", "after backup"))
-    scheduler.add(make_spec("upload", "0 3 * * *", needs=("success:backup:1d",)))
+    client.add(make_spec("verify", "after backup"))
+    client.add(make_spec("upload", "0 3 * * *", needs=("success:backup:1d",)))
 
     async def story(seen: Seen) -> None:
         await seen.press("d")
 
         assert "These wait for it in vain then: upload, verify." in seen.text()
 
-    watch(story, scheduler.path, clock)
+    watch(story, client.path, clock)
 
 
 def test_how_far_it_is_is_told_of_many_in_the_place_of_the_keys(
     tmp_path: Path, clock: FakeClock
 ) -> None:
-    with Scheduler(tmp_path / "many.db", clock=clock) as scheduler:
-        scheduler.add_all([make_spec(f"job-{number:03}", "0 2 * * *") for number in range(50)])
+    with Client(tmp_path / "many.db", clock=clock) as client:
+        client.add_all([make_spec(f"job-{number:03}", "0 2 * * *") for number in range(50)])
     told: list[str] = []
 
     async def story(seen: Seen) -> None:
@@ -227,7 +223,7 @@ def test_how_far_it_is_is_told_of_many_in_the_place_of_the_keys(
     assert told[-1] == ""
 
 
-def test_to_remove_several_their_number_is_typed(scheduler: Scheduler, clock: FakeClock) -> None:
+def test_to_remove_several_their_number_is_typed(client: Client, clock: FakeClock) -> None:
     async def story(seen: Seen) -> None:
         await seen.press("space", "space", "d")
         assert "Remove 2 schedules?" in seen.text()
@@ -238,13 +234,13 @@ def test_to_remove_several_their_number_is_typed(scheduler: Scheduler, clock: Fa
         assert seen.told() == "removed 2 schedules"
         assert "marked" not in seen.text()
 
-    watch(story, scheduler.path, clock)
+    watch(story, client.path, clock)
 
-    assert [one.name for one in scheduler.schedules()] == ["sync"]
+    assert [one.name for one in client.schedules()] == ["sync"]
 
 
 def test_backfill_says_how_many_runs_it_would_queue_before_it_does(
-    scheduler: Scheduler, clock: FakeClock
+    client: Client, clock: FakeClock
 ) -> None:
     clock.advance_ms(86_400_000)
 
@@ -258,16 +254,16 @@ def test_backfill_says_how_many_runs_it_would_queue_before_it_does(
 
         assert "queued 3 runs of backup: runs 1 to 3" in seen.told()
 
-    watch(story, scheduler.path, clock)
+    watch(story, client.path, clock)
 
-    assert {run.cause for run in scheduler.history()} == {Cause.BACKFILL}
+    assert {run.cause for run in client.history()} == {Cause.BACKFILL}
 
 
 def test_cancel_withdraws_a_queued_run_at_once_from_either_list(
-    scheduler: Scheduler, clock: FakeClock
+    client: Client, clock: FakeClock
 ) -> None:
     for name in ("backup", "report"):
-        scheduler.run_now(name)
+        client.run_now(name)
 
     async def story(seen: Seen) -> None:
         await seen.press("x")
@@ -282,13 +278,13 @@ def test_cancel_withdraws_a_queued_run_at_once_from_either_list(
         await seen.press("1", "x")
         assert seen.told() == "nothing of backup is queued or runs"
 
-    watch(story, scheduler.path, clock)
+    watch(story, client.path, clock)
 
-    assert {run.status for run in scheduler.history()} == {Status.CANCELLED}
+    assert {run.status for run in client.history()} == {Status.CANCELLED}
 
 
-def test_an_action_is_done_to_all_that_is_marked(scheduler: Scheduler, clock: FakeClock) -> None:
-    scheduler.pause("report")
+def test_an_action_is_done_to_all_that_is_marked(client: Client, clock: FakeClock) -> None:
+    client.pause("report")
 
     async def story(seen: Seen) -> None:
         await seen.press("asterisk")
@@ -300,25 +296,25 @@ def test_an_action_is_done_to_all_that_is_marked(scheduler: Scheduler, clock: Fa
         assert told[1:] == ["2 could not be:", "backup is not paused", "sync is not paused"]
         assert "marked" not in seen.text()
 
-    watch(story, scheduler.path, clock)
+    watch(story, client.path, clock)
 
 
-def test_what_has_gone_meanwhile_is_told(scheduler: Scheduler, clock: FakeClock) -> None:
+def test_what_has_gone_meanwhile_is_told(client: Client, clock: FakeClock) -> None:
     async def story(seen: Seen) -> None:
         await seen.press("p")
-        scheduler.remove("backup")
+        client.remove("backup")
         await seen.press("enter")
 
         assert "there is no schedule 'backup'" in seen.told()
 
-    watch(story, scheduler.path, clock)
+    watch(story, client.path, clock)
 
 
 def test_where_nothing_is_there_nothing_is_done_and_that_is_said(
     tmp_path: Path, clock: FakeClock
 ) -> None:
-    with Scheduler(tmp_path / "empty.db", clock=clock) as scheduler:
-        assert scheduler.schedules() == []
+    with Client(tmp_path / "empty.db", clock=clock) as client:
+        assert client.schedules() == []
 
     async def story(seen: Seen) -> None:
         for key, verb in (("r", "run"), ("p", "pause"), ("d", "remove"), ("x", "end")):
@@ -328,8 +324,8 @@ def test_where_nothing_is_there_nothing_is_done_and_that_is_said(
     watch(story, tmp_path / "empty.db", clock)
 
 
-def test_runs_are_not_removed_by_hand(scheduler: Scheduler, clock: FakeClock) -> None:
-    scheduler.run_now("backup")
+def test_runs_are_not_removed_by_hand(client: Client, clock: FakeClock) -> None:
+    client.run_now("backup")
 
     async def story(seen: Seen) -> None:
         await seen.press("3", "delete")
@@ -337,39 +333,35 @@ def test_runs_are_not_removed_by_hand(scheduler: Scheduler, clock: FakeClock) ->
         assert seen.told().startswith("runs are not removed by hand")
         assert "Remove" not in seen.text()
 
-    watch(story, scheduler.path, clock)
+    watch(story, client.path, clock)
 
 
 def test_what_is_run_by_a_program_that_is_not_there_waits_for_it(
-    scheduler: Scheduler, clock: FakeClock
+    client: Client, clock: FakeClock
 ) -> None:
-    scheduler.add(make_spec("app", "0 2 * * *", queue="py:shop"))
+    client.add(make_spec("app", "0 2 * * *", queue="py:shop"))
 
     async def story(seen: Seen) -> None:
         await seen.press("r")
 
         assert "it waits for the program of queue py:shop, which is not running" in seen.told()
 
-    watch(story, scheduler.path, clock)
+    watch(story, client.path, clock)
 
 
-def test_from_upcoming_the_schedule_of_a_fire_is_run(
-    scheduler: Scheduler, clock: FakeClock
-) -> None:
+def test_from_upcoming_the_schedule_of_a_fire_is_run(client: Client, clock: FakeClock) -> None:
     async def story(seen: Seen) -> None:
         await seen.press("2", "j", "r")
 
         assert "run 1 of report: queued" in seen.told()
 
-    watch(story, scheduler.path, clock)
+    watch(story, client.path, clock)
 
 
-def test_only_the_next_run_of_a_schedule_can_be_moved(
-    scheduler: Scheduler, clock: FakeClock
-) -> None:
+def test_only_the_next_run_of_a_schedule_can_be_moved(client: Client, clock: FakeClock) -> None:
     async def story(seen: Seen) -> None:
         await seen.press("2", "j", "j", "j", "m")
 
         assert seen.told() == "only the next run of backup can be moved: the one at Nov 21 03:00"
 
-    watch(story, scheduler.path, clock)
+    watch(story, client.path, clock)

@@ -101,6 +101,6 @@ def test_before_a_running_run_is_ended_it_is_asked(scene: Scene) -> None:
 
     watch(story, scene.path, scene.clock)
 
-    with scene.scheduler() as scheduler:
-        assert scheduler.execution(1673).status is Status.RUNNING
-        assert scheduler.execution(1673).cancel_requested_at is None
+    with scene.client() as client:
+        assert client.execution(1673).status is Status.RUNNING
+        assert client.execution(1673).cancel_requested_at is None

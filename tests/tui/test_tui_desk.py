@@ -9,7 +9,7 @@ from threading import Event
 
 import pytest
 
-from edgecron.api import Scheduler
+from edgecron.api import Client
 from edgecron.errors import DatabaseDamaged, EdgecronError, NotFound
 from edgecron.model import Job, JobKind, ScheduleSpec
 from edgecron.tui import deeds
@@ -27,7 +27,7 @@ class Screen:
         self.told: list[object] = []
         self.troubles: list[str | None] = []
         self.desk = Desk(
-            lambda: Scheduler(path, must_exist=True),
+            lambda: Client(path, must_exist=True),
             deliver=self.delivered.put,
             name="test-desk",
             changed=lambda: self.told.append("changed"),
@@ -38,7 +38,7 @@ class Screen:
     def _note(self, error: EdgecronError | None) -> None:
         self.troubles.append(None if error is None else error.message)
 
-    def ask(self, topic: str, question: Callable[[Scheduler], object]) -> None:
+    def ask(self, topic: str, question: Callable[[Client], object]) -> None:
         self.desk.ask(topic, question, answer=self.told.append, refused=self.told.append)
 
     def next(self) -> object:
@@ -59,12 +59,12 @@ def add(path: Path, name: str) -> None:
     spec = ScheduleSpec(
         name=name, triggers=("@daily",), job=Job(kind=JobKind.COMMAND, argv=("true",))
     )
-    with Scheduler(path) as scheduler:
-        scheduler.add(spec)
+    with Client(path) as client:
+        client.add(spec)
 
 
-def names(scheduler: Scheduler) -> list[str]:
-    return [schedule.name for schedule in scheduler.schedules()]
+def names(client: Client) -> list[str]:
+    return [schedule.name for schedule in client.schedules()]
 
 
 def test_a_question_is_answered_on_the_thread_that_takes_deliveries(screen: Screen) -> None:
@@ -91,7 +91,7 @@ def test_a_question_of_the_same_topic_takes_the_place_of_one_not_begun(screen: S
     add(screen.path, "backup")
     has_begun, go_on = Event(), Event()
 
-    def slow(scheduler: Scheduler) -> str:
+    def slow(client: Client) -> str:
         has_begun.set()
         assert go_on.wait(BOUND_S)
         return "slow"
@@ -99,7 +99,7 @@ def test_a_question_of_the_same_topic_takes_the_place_of_one_not_begun(screen: S
     screen.ask("slow", slow)
     assert has_begun.wait(BOUND_S)
     for number in range(5):
-        screen.ask("number", lambda scheduler, number=number: number)
+        screen.ask("number", lambda client, number=number: number)
     go_on.set()
 
     assert [screen.next(), screen.next()] == ["slow", 4]
@@ -139,10 +139,10 @@ def test_trouble_is_told_once_and_over_when_what_failed_is_answered(screen: Scre
     add(screen.path, "backup")
     is_damaged = True
 
-    def ask(scheduler: Scheduler) -> list[str]:
+    def ask(client: Client) -> list[str]:
         if is_damaged:
             raise DatabaseDamaged("a page is damaged")
-        return names(scheduler)
+        return names(client)
 
     for _ in range(3):
         screen.ask("what fails", ask)
@@ -162,7 +162,7 @@ def test_trouble_is_told_once_and_over_when_what_failed_is_answered(screen: Scre
 def test_what_can_t_be_found_is_no_trouble_of_the_database(screen: Screen) -> None:
     add(screen.path, "backup")
 
-    screen.ask("names", lambda scheduler: scheduler.schedule("other"))
+    screen.ask("names", lambda client: client.schedule("other"))
 
     assert isinstance(screen.next(), NotFound)
     assert screen.troubles == []
@@ -184,10 +184,10 @@ def test_a_question_that_is_broken_off_is_not_answered_and_others_are(screen: Sc
     screen.next()
     has_begun, has_ended = Event(), Event()
 
-    def slow(scheduler: Scheduler) -> object:
+    def slow(client: Client) -> object:
         has_begun.set()
         try:
-            return scheduler.store.database.rows(
+            return client.store.database.rows(
                 """WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n)
                    SELECT count(*) FROM n"""
             )
@@ -209,9 +209,9 @@ def test_closing_does_not_wait_for_an_answer_that_nobody_needs(screen: Screen) -
     add(screen.path, "backup")
     has_begun = Event()
 
-    def endless(scheduler: Scheduler) -> object:
+    def endless(client: Client) -> object:
         has_begun.set()
-        return scheduler.store.database.rows(
+        return client.store.database.rows(
             "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT max(i) FROM n"
         )
 
@@ -227,8 +227,8 @@ def test_closing_does_not_wait_for_all_that_is_to_be_done_to_many(screen: Screen
     add(screen.path, "backup")
     has_begun = Event()
 
-    def act(scheduler: Scheduler) -> object:
-        return deeds.cancel(scheduler, [1] * 1_000_000, lambda done, count: has_begun.set())
+    def act(client: Client) -> object:
+        return deeds.cancel(client, [1] * 1_000_000, lambda done, count: has_begun.set())
 
     screen.ask("act", act)
     assert has_begun.wait(BOUND_S)
@@ -260,7 +260,7 @@ def test_changes_that_nobody_takes_do_not_pile_up(screen: Screen) -> None:
 def test_a_defect_is_raised_on_the_screen_s_thread_wherever_it_shows(tmp_path: Path) -> None:
     delivered: Queue[Callable[[], None]] = Queue()
 
-    class Odd(Scheduler):
+    class Odd(Client):
         def change_mark(self) -> int:
             raise LookupError("a defect")
 

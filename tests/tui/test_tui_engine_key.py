@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from pilot import Seen, watch
 
-from edgecron.api import Scheduler
+from edgecron.api import Client
 from edgecron.clock import SystemClock
 from edgecron.tui.enginekey import EngineCall
 from support.processes import ends
@@ -19,8 +19,8 @@ from support.specs import make_spec
 @pytest.fixture
 def database(tmp_path: Path) -> Path:
     path = tmp_path / "edgecron.db"
-    with Scheduler(path) as scheduler:
-        scheduler.add(make_spec("backup", "0 2 * * *"))
+    with Client(path) as client:
+        client.add(make_spec("backup", "0 2 * * *"))
     return path
 
 
@@ -60,8 +60,8 @@ def test_it_is_run_at_once_where_that_is_asked_for_and_ends_with_the_dashboard(
 
     assert ends(pids[0], bound_s=0)
     os.close(pids[0])
-    with Scheduler(database) as scheduler:
-        assert scheduler.engines() == []
+    with Client(database) as client:
+        assert client.engines() == []
 
 
 def test_one_that_ends_by_itself_is_told_with_what_it_said_last(database: Path) -> None:

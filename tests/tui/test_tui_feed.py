@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from edgecron.api import Scheduler
+from edgecron.api import Client
 from edgecron.errors import EdgecronError, NotFound
 from edgecron.following import Piece
 from edgecron.model import Status, Stream
@@ -32,7 +32,7 @@ class Screen:
         place: Place,
         execution_id: int,
         *,
-        opened: Callable[[], Scheduler] | None = None,
+        opened: Callable[[], Client] | None = None,
     ) -> None:
         self._delivered: queue.Queue[Callable[[], None]] = queue.Queue()
         self.pieces: list[Piece] = []
@@ -40,7 +40,7 @@ class Screen:
         self.errors: list[EdgecronError] = []
         self.deliveries = 0
         self.feed = OutputFeed(
-            opened or (lambda: Scheduler(place.database, must_exist=True)),
+            opened or (lambda: Client(place.database, must_exist=True)),
             execution_id,
             deliver=self._delivered.put,
             take=self._take,
@@ -88,7 +88,7 @@ def watch(place: Place) -> Iterator[Callable[[int], Screen]]:
 def run_to_end(place: Place, line: str) -> int:
     place.add("job", "@yearly", line)
     daemon = place.daemon()
-    [run] = place.scheduler.run_now("job")
+    [run] = place.client.run_now("job")
     daemon.wait_for("ended")
     return run.id
 
@@ -110,7 +110,7 @@ def test_what_a_run_has_printed_comes_with_its_end(
 def test_a_run_is_followed_while_it_prints(place: Place, watch: Callable[[int], Screen]) -> None:
     place.add("job", "@yearly", f"echo one; {place.gate.line}; echo two")
     place.daemon()
-    [run] = place.scheduler.run_now("job")
+    [run] = place.client.run_now("job")
     place.gate.wait_arrival()
 
     screen = watch(run.id)
@@ -128,7 +128,7 @@ def test_what_a_screen_has_no_time_for_stays_with_the_supervisor(
     flood = f"head -c {bytes_each * count} /dev/zero | tr '\\0' 'a'"
     place.add("job", "@yearly", f"echo begin; {place.gate.line}; {flood}")
     daemon = place.daemon()
-    [run] = place.scheduler.run_now("job")
+    [run] = place.client.run_now("job")
     place.gate.wait_arrival()
 
     screen = watch(run.id)
@@ -148,7 +148,7 @@ def test_one_delivery_waits_for_the_one_before(
 ) -> None:
     place.add("job", "@yearly", f"echo one; {place.gate.line}; echo two; {place.gate.line}")
     place.daemon()
-    [run] = place.scheduler.run_now("job")
+    [run] = place.client.run_now("job")
     place.gate.wait_arrival()
 
     screen = watch(run.id)
@@ -164,7 +164,7 @@ def test_a_run_that_still_waits_is_followed_from_its_start(
     place: Place, watch: Callable[[int], Screen]
 ) -> None:
     place.add("job", "@yearly", "echo late")
-    [run] = place.scheduler.run_now("job")
+    [run] = place.client.run_now("job")
 
     screen = watch(run.id)
     place.daemon()
@@ -178,7 +178,7 @@ def test_a_feed_ends_at_once_while_its_run_goes_on(
 ) -> None:
     place.add("job", "@yearly", f"echo one; {place.gate.line}")
     place.daemon()
-    [run] = place.scheduler.run_now("job")
+    [run] = place.client.run_now("job")
     place.gate.wait_arrival()
 
     screen = Screen(place, run.id)
@@ -186,7 +186,7 @@ def test_a_feed_ends_at_once_while_its_run_goes_on(
     screen.feed.close()
 
     assert not screen.feed.is_alive
-    assert place.scheduler.execution(run.id).status is Status.RUNNING
+    assert place.client.execution(run.id).status is Status.RUNNING
 
 
 def test_a_run_that_is_not_there_is_told(place: Place, watch: Callable[[int], Screen]) -> None:
@@ -203,14 +203,14 @@ def test_what_goes_wrong_again_and_again_is_told_once_and_the_run_is_followed_in
 ) -> None:
     execution_id = run_to_end(place, "echo done")
     aside = place.database.with_name("aside.db")
-    place.scheduler.close()
+    place.client.close()
     place.database.rename(aside)
-    opened: list[Scheduler] = []
+    opened: list[Client] = []
 
-    def reopened() -> Scheduler:
+    def reopened() -> Client:
         if len(opened) == 2:
             aside.rename(place.database)
-        opened.append(Scheduler(place.database, must_exist=True))
+        opened.append(Client(place.database, must_exist=True))
         return opened[-1]
 
     screen = Screen(place, execution_id, opened=reopened)
@@ -224,7 +224,7 @@ def test_what_goes_wrong_again_and_again_is_told_once_and_the_run_is_followed_in
 
 
 def test_a_defect_is_raised_on_the_screen_s_thread(place: Place) -> None:
-    def fail() -> Scheduler:
+    def fail() -> Client:
         raise LookupError("a defect")
 
     screen = Screen(place, 1, opened=fail)

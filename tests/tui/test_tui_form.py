@@ -81,13 +81,13 @@ def told(seen: Seen, field: str) -> str:
 
 
 def schedule(scene: Scene, name: str) -> Schedule:
-    with scene.scheduler() as scheduler:
-        return scheduler.schedule(name)
+    with scene.client() as client:
+        return client.schedule(name)
 
 
 def origins(scene: Scene) -> Mapping[str, str]:
-    with scene.scheduler() as scheduler:
-        return scheduler.store.find_origins()
+    with scene.client() as client:
+        return client.store.find_origins()
 
 
 @pytest.mark.parametrize("size", [SMALL, LARGE], ids=["80x24", "160x48"])
@@ -326,8 +326,8 @@ def test_what_is_wrong_is_not_saved(scene: Scene) -> None:
 
     add(scene, tale)
 
-    with scene.scheduler() as scheduler, pytest.raises(NotFound):
-        scheduler.schedule("report")
+    with scene.client() as client, pytest.raises(NotFound):
+        client.schedule("report")
 
 
 def test_what_was_not_reached_yet_is_not_called_wrong_before_it_is_saved(scene: Scene) -> None:
@@ -393,7 +393,7 @@ def test_what_the_configuration_has_by_default_stands_in_a_new_one(scene: Scene)
 
 
 def change_meanwhile(scene: Scene, **policies: Any) -> None:
-    with scene.scheduler() as other:
+    with scene.client() as other:
         other.edit(
             "weather",
             lambda spec: replace(spec, policies=replace(spec.policies, **policies)),
@@ -441,15 +441,15 @@ def test_that_others_change_it_is_told_as_soon_as_it_is_known(scene: Scene) -> N
 def test_what_was_removed_meanwhile_does_not_come_back(scene: Scene) -> None:
     async def tale(seen: Seen) -> None:
         await fill(seen, "timeout", "5m")
-        with scene.scheduler() as other:
+        with scene.client() as other:
             other.remove("weather")
         await seen.press("ctrl+s")
         assert "not saved: there is no schedule 'weather'" in seen.lines()[1]
 
     edit(scene, "weather", tale)
 
-    with scene.scheduler() as scheduler, pytest.raises(NotFound):
-        scheduler.schedule("weather")
+    with scene.client() as client, pytest.raises(NotFound):
+        client.schedule("weather")
 
 
 def test_a_choice_is_made_by_arrows_and_by_the_mouse(scene: Scene) -> None:
@@ -471,8 +471,8 @@ def test_a_choice_is_made_by_arrows_and_by_the_mouse(scene: Scene) -> None:
 def test_hostile_text_is_shown_harmless_and_stays_as_it_is(scene: Scene) -> None:
     hostile = "\x1b]52;c;eA==\x07[red]\x9b2J"
     spec = make_spec("evil")
-    with scene.scheduler() as scheduler:
-        scheduler.add(replace(spec, job=replace(spec.job, argv=("echo", hostile))))
+    with scene.client() as client:
+        client.add(replace(spec, job=replace(spec.job, argv=("echo", hostile))))
 
     async def tale(seen: Seen) -> None:
         assert "\\x1b]52;c;eA==\\x07[red]\\x9b2J" in seen.text()

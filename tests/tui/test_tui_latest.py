@@ -10,7 +10,7 @@ from zoneinfo import ZoneInfo
 import pytest
 from tui.askers import InTurn
 
-from edgecron.api import Scheduler
+from edgecron.api import Client
 from edgecron.tui.filters import parse_filter
 from edgecron.tui.schedules import ScheduleSource
 from edgecron.tui.upcoming import UpcomingSource
@@ -21,9 +21,9 @@ from support.specs import make_spec
 @pytest.fixture
 def screen(tmp_path: Path) -> Iterator[InTurn]:
     clock = FakeClock()
-    with Scheduler(tmp_path / "edgecron.db", clock=clock) as scheduler:
-        scheduler.add_all([make_spec(name, "0 2 * * *") for name in ("backup", "rotate")])
-        yield InTurn(scheduler, clock)
+    with Client(tmp_path / "edgecron.db", clock=clock) as client:
+        client.add_all([make_spec(name, "0 2 * * *") for name in ("backup", "rotate")])
+        yield InTurn(client, clock)
 
 
 @pytest.mark.parametrize("kind", [ScheduleSource, UpcomingSource])

@@ -13,7 +13,7 @@ from time import monotonic
 
 import pytest
 
-from edgecron.api import Scheduler
+from edgecron.api import Client
 from edgecron.tui.ownengine import OwnEngine, engine_command, engine_environment, find_refusal
 from support.processes import BOUND_S, Gate, ends
 from support.terminal import PROGRAM
@@ -114,8 +114,8 @@ def test_it_ends_in_good_order_when_its_holder_is_killed(database: Path, gate: G
 
     assert ends(engine)
     assert not ends(job, bound_s=0)
-    with Scheduler(database, must_exist=True) as scheduler:
-        assert scheduler.engines() == []  # it has said goodbye
+    with Client(database, must_exist=True) as client:
+        assert client.engines() == []  # it has said goodbye
     gate.open()
     assert ends(job)
     os.close(engine)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from pilot import Seen, watch
 
-from edgecron.api import Scheduler
+from edgecron.api import Client
 from edgecron.config import Config
 from edgecron.config.actions import ACTIONS
 from edgecron.tui.footer import footer_spans
@@ -26,12 +26,12 @@ def clock() -> FakeClock:
 
 
 @pytest.fixture
-def scheduler(tmp_path: Path, clock: FakeClock) -> Iterator[Scheduler]:
-    with Scheduler(tmp_path / "edgecron.db", clock=clock) as scheduler:
-        scheduler.add_all(
+def client(tmp_path: Path, clock: FakeClock) -> Iterator[Client]:
+    with Client(tmp_path / "edgecron.db", clock=clock) as client:
+        client.add_all(
             [make_spec(name, "0 2 * * *") for name in ("backup", "night.report", "sync")]
         )
-        yield scheduler
+        yield client
 
 
 # Ranks.
@@ -58,7 +58,7 @@ def test_actions_come_before_schedules_that_are_as_near() -> None:
 
 @pytest.mark.parametrize("key", ["ctrl+p", "colon"])
 def test_the_palette_lists_actions_with_their_keys(
-    scheduler: Scheduler, clock: FakeClock, key: str
+    client: Client, clock: FakeClock, key: str
 ) -> None:
     async def story(seen: Seen) -> None:
         await seen.press(key)
@@ -67,11 +67,11 @@ def test_the_palette_lists_actions_with_their_keys(
         assert "pause           pause, also until a time" in lines
         assert any(line.split()[-3:-1] == ["now", "r"] for line in seen.lines() if "run " in line)
 
-    watch(story, scheduler.path, clock)
+    watch(story, client.path, clock)
 
 
 def test_an_action_is_done_by_its_name_where_one_was_before(
-    scheduler: Scheduler, clock: FakeClock
+    client: Client, clock: FakeClock
 ) -> None:
     async def story(seen: Seen) -> None:
         await seen.press("j", "colon")
@@ -80,11 +80,11 @@ def test_an_action_is_done_by_its_name_where_one_was_before(
 
         assert "Pause night.report" in seen.text()
 
-    watch(story, scheduler.path, clock)
+    watch(story, client.path, clock)
 
 
 def test_the_palette_goes_to_a_schedule_by_some_of_its_letters(
-    scheduler: Scheduler, clock: FakeClock
+    client: Client, clock: FakeClock
 ) -> None:
     async def story(seen: Seen) -> None:
         await seen.press("3", "colon")
@@ -96,10 +96,10 @@ def test_the_palette_goes_to_a_schedule_by_some_of_its_letters(
 
         assert "run 1 of night.report: queued" in seen.told(), "and the list is at it"
 
-    watch(story, scheduler.path, clock)
+    watch(story, client.path, clock)
 
 
-def test_to_go_to_a_schedule_can_be_written_out(scheduler: Scheduler, clock: FakeClock) -> None:
+def test_to_go_to_a_schedule_can_be_written_out(client: Client, clock: FakeClock) -> None:
     async def story(seen: Seen) -> None:
         await seen.press("colon")
         await seen.write("go to")
@@ -110,11 +110,11 @@ def test_to_go_to_a_schedule_can_be_written_out(scheduler: Scheduler, clock: Fak
 
         assert "run 1 of sync: queued" in seen.told()
 
-    watch(story, scheduler.path, clock)
+    watch(story, client.path, clock)
 
 
 def test_what_nothing_is_called_like_is_said_and_enter_does_nothing(
-    scheduler: Scheduler, clock: FakeClock
+    client: Client, clock: FakeClock
 ) -> None:
     async def story(seen: Seen) -> None:
         await seen.press("colon")
@@ -125,14 +125,14 @@ def test_what_nothing_is_called_like_is_said_and_enter_does_nothing(
 
         assert "SCHEDULE ▴" in seen.text()
 
-    watch(story, scheduler.path, clock)
+    watch(story, client.path, clock)
 
 
 # Help.
 
 
 @pytest.mark.parametrize("key", ["question_mark", "f1"])
-def test_help_is_scrolled_and_closed(scheduler: Scheduler, clock: FakeClock, key: str) -> None:
+def test_help_is_scrolled_and_closed(client: Client, clock: FakeClock, key: str) -> None:
     async def story(seen: Seen) -> None:
         await seen.press(key)
         assert "one line up" in seen.text()
@@ -146,7 +146,7 @@ def test_help_is_scrolled_and_closed(scheduler: Scheduler, clock: FakeClock, key
             assert "one line up" not in seen.text()
             await seen.press(key)
 
-    watch(story, scheduler.path, clock, size=(80, 24))
+    watch(story, client.path, clock, size=(80, 24))
 
 
 def test_help_explains_every_action_once() -> None:
@@ -168,7 +168,7 @@ def config_of(**keys: str) -> Config:
 
 
 def test_keys_of_the_configuration_take_the_place_of_the_others(
-    scheduler: Scheduler, clock: FakeClock
+    client: Client, clock: FakeClock
 ) -> None:
     config = config_of(run="R", sort="none", palette="f5", back="f8")
 
@@ -196,7 +196,7 @@ def test_keys_of_the_configuration_take_the_place_of_the_others(
 
     watch(
         story,
-        scheduler.path,
+        client.path,
         clock,
         size=(100, 60),
         keys=keys_of(config),
@@ -221,7 +221,7 @@ def test_the_line_of_keys_leaves_out_whole_entries_and_keeps_help(width: int) ->
     assert all(entry.strip() in [one.strip() for one in whole] for entry in entries)
 
 
-def test_a_click_on_a_key_does_what_it_says(scheduler: Scheduler, clock: FakeClock) -> None:
+def test_a_click_on_a_key_does_what_it_says(client: Client, clock: FakeClock) -> None:
     async def story(seen: Seen) -> None:
         at = seen.lines()[-1].index("pause")
         await seen.click("#keys", at, 0)
@@ -231,4 +231,4 @@ def test_a_click_on_a_key_does_what_it_says(scheduler: Scheduler, clock: FakeClo
         await seen.click(None, seen.lines()[row].index("leave it"), row)
         assert "Pause backup" not in seen.text()
 
-    watch(story, scheduler.path, clock)
+    watch(story, client.path, clock)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from pilot import Seen, watch
 
-from edgecron.api import Scheduler
+from edgecron.api import Client
 from edgecron.tui.lines import LineView
 from support.clock import FakeClock
 from support.specs import make_spec
@@ -22,15 +22,13 @@ def clock() -> FakeClock:
 
 
 @pytest.fixture
-def scheduler(tmp_path: Path, clock: FakeClock) -> Iterator[Scheduler]:
+def client(tmp_path: Path, clock: FakeClock) -> Iterator[Client]:
     """Four schedules; one is paused, one has a run that waits."""
-    with Scheduler(tmp_path / "edgecron.db", clock=clock) as scheduler:
-        scheduler.add_all(
-            [make_spec(name, f"{number} 2 * * *") for number, name in enumerate(NAMES)]
-        )
-        scheduler.pause("carl")
-        scheduler.run_now("beta")
-        yield scheduler
+    with Client(tmp_path / "edgecron.db", clock=clock) as client:
+        client.add_all([make_spec(name, f"{number} 2 * * *") for number, name in enumerate(NAMES)])
+        client.pause("carl")
+        client.run_now("beta")
+        yield client
 
 
 def names_shown(seen: Seen) -> list[str]:
@@ -45,9 +43,7 @@ async def filtered(seen: Seen, text: str) -> None:
     await seen.until(lambda: "match" in seen.text() or "✗ " in seen.text())
 
 
-def test_a_filter_shows_what_matches_while_it_is_written(
-    scheduler: Scheduler, clock: FakeClock
-) -> None:
+def test_a_filter_shows_what_matches_while_it_is_written(client: Client, clock: FakeClock) -> None:
     async def story(seen: Seen) -> None:
         await filtered(seen, "b")
         await seen.until(lambda: "2 matches" in seen.text())
@@ -57,10 +53,10 @@ def test_a_filter_shows_what_matches_while_it_is_written(
         await seen.until(lambda: "1 match\n" in seen.text())
         assert names_shown(seen) == ["beta"]
 
-    watch(story, scheduler.path, clock)
+    watch(story, client.path, clock)
 
 
-def test_enter_keeps_a_filter_and_escape_clears_it(scheduler: Scheduler, clock: FakeClock) -> None:
+def test_enter_keeps_a_filter_and_escape_clears_it(client: Client, clock: FakeClock) -> None:
     async def story(seen: Seen) -> None:
         await filtered(seen, "state:paused")
         await seen.press("enter")
@@ -73,10 +69,10 @@ def test_enter_keeps_a_filter_and_escape_clears_it(scheduler: Scheduler, clock: 
         assert names_shown(seen) == list(NAMES)
         assert isinstance(seen.app.focused, LineView)
 
-    watch(story, scheduler.path, clock)
+    watch(story, client.path, clock)
 
 
-def test_escape_takes_marks_away_before_the_filter(scheduler: Scheduler, clock: FakeClock) -> None:
+def test_escape_takes_marks_away_before_the_filter(client: Client, clock: FakeClock) -> None:
     async def story(seen: Seen) -> None:
         await filtered(seen, "b")
         await seen.press("enter", "asterisk")
@@ -88,32 +84,28 @@ def test_escape_takes_marks_away_before_the_filter(scheduler: Scheduler, clock: 
 
         assert "matches" not in seen.text()
 
-    watch(story, scheduler.path, clock)
+    watch(story, client.path, clock)
 
 
-def test_what_a_filter_can_not_mean_is_said_beside_it(
-    scheduler: Scheduler, clock: FakeClock
-) -> None:
+def test_what_a_filter_can_not_mean_is_said_beside_it(client: Client, clock: FakeClock) -> None:
     async def story(seen: Seen) -> None:
         await filtered(seen, "staus:failed")
         assert "✗ 'staus' is nothing to filter by (did you mean status?)" in seen.text()
         assert names_shown(seen) == list(NAMES), "the list stays as it was"
 
-    watch(story, scheduler.path, clock)
+    watch(story, client.path, clock)
 
 
-def test_a_key_that_says_nothing_of_a_list_is_named(scheduler: Scheduler, clock: FakeClock) -> None:
+def test_a_key_that_says_nothing_of_a_list_is_named(client: Client, clock: FakeClock) -> None:
     async def story(seen: Seen) -> None:
         await filtered(seen, "cause:manual")
 
         assert "! cause says nothing here" in seen.text()
 
-    watch(story, scheduler.path, clock)
+    watch(story, client.path, clock)
 
 
-def test_runs_and_what_is_to_come_are_filtered_by_name(
-    scheduler: Scheduler, clock: FakeClock
-) -> None:
+def test_runs_and_what_is_to_come_are_filtered_by_name(client: Client, clock: FakeClock) -> None:
     async def story(seen: Seen) -> None:
         await seen.press("3")
         await filtered(seen, "rep")
@@ -127,10 +119,10 @@ def test_runs_and_what_is_to_come_are_filtered_by_name(
         await seen.until(lambda: "over " in seen.text())
         assert set(names_shown(seen)) == {"report"}
 
-    watch(story, scheduler.path, clock)
+    watch(story, client.path, clock)
 
 
-def test_what_is_pasted_into_a_filter_is_cleaned(scheduler: Scheduler, clock: FakeClock) -> None:
+def test_what_is_pasted_into_a_filter_is_cleaned(client: Client, clock: FakeClock) -> None:
     from textual import events
 
     async def story(seen: Seen) -> None:
@@ -143,7 +135,7 @@ def test_what_is_pasted_into_a_filter_is_cleaned(scheduler: Scheduler, clock: Fa
         assert "\x1b" not in seen.text()
         assert "second" not in seen.text()
 
-    watch(story, scheduler.path, clock)
+    watch(story, client.path, clock)
 
 
 def test_all_that_match_are_marked_also_those_that_are_not_seen(
@@ -151,8 +143,8 @@ def test_all_that_match_are_marked_also_those_that_are_not_seen(
 ) -> None:
     left = [f"left-{number:03}" for number in range(100)]
     right = [f"right-{number:03}" for number in range(400)]
-    with Scheduler(tmp_path / "many.db", clock=clock) as scheduler:
-        scheduler.add_all([make_spec(name, "0 2 * * *") for name in (*left, *right)])
+    with Client(tmp_path / "many.db", clock=clock) as client:
+        client.add_all([make_spec(name, "0 2 * * *") for name in (*left, *right)])
 
     async def story(seen: Seen) -> None:
         await filtered(seen, "left")
@@ -165,12 +157,12 @@ def test_all_that_match_are_marked_also_those_that_are_not_seen(
 
     watch(story, tmp_path / "many.db", clock)
 
-    with Scheduler(tmp_path / "many.db", clock=clock) as scheduler:
-        paused = [one.name for one in scheduler.schedules() if not one.enabled]
+    with Client(tmp_path / "many.db", clock=clock) as client:
+        paused = [one.name for one in client.schedules() if not one.enabled]
     assert paused == left
 
 
-def test_s_sorts_by_the_next_column(scheduler: Scheduler, clock: FakeClock) -> None:
+def test_s_sorts_by_the_next_column(client: Client, clock: FakeClock) -> None:
     async def story(seen: Seen) -> None:
         assert "SCHEDULE ▴" in seen.text()
         await seen.press("s")
@@ -181,11 +173,11 @@ def test_s_sorts_by_the_next_column(scheduler: Scheduler, clock: FakeClock) -> N
         await seen.press("3", "s")
         assert seen.told() == "only schedules can be sorted: these are in the order of time"
 
-    watch(story, scheduler.path, clock)
+    watch(story, client.path, clock)
 
 
 def test_a_click_on_a_heading_sorts_and_a_second_one_turns_it_around(
-    scheduler: Scheduler, clock: FakeClock
+    client: Client, clock: FakeClock
 ) -> None:
     async def story(seen: Seen) -> None:
         heading = next(line for line in seen.lines() if "SCHEDULE" in line)
@@ -197,14 +189,14 @@ def test_a_click_on_a_heading_sorts_and_a_second_one_turns_it_around(
         assert "WHEN ▴" in seen.text()
         assert names_shown(seen) == list(NAMES)
 
-    watch(story, scheduler.path, clock)
+    watch(story, client.path, clock)
 
 
 def test_the_cursor_stays_where_it_was_put_in_a_list_that_is_read_later(
     tmp_path: Path, clock: FakeClock
 ) -> None:
-    with Scheduler(tmp_path / "many.db", clock=clock) as scheduler:
-        scheduler.add_all([make_spec(f"job-{number:04}", "0 2 * * *") for number in range(600)])
+    with Client(tmp_path / "many.db", clock=clock) as client:
+        client.add_all([make_spec(f"job-{number:04}", "0 2 * * *") for number in range(600)])
 
     async def story(seen: Seen) -> None:
         await seen.press("j", "G")
@@ -216,11 +208,11 @@ def test_the_cursor_stays_where_it_was_put_in_a_list_that_is_read_later(
 
 
 @pytest.mark.parametrize("key", ["1", "2"])
-def test_what_is_gone_is_marked_no_more(scheduler: Scheduler, clock: FakeClock, key: str) -> None:
+def test_what_is_gone_is_marked_no_more(client: Client, clock: FakeClock, key: str) -> None:
     async def story(seen: Seen) -> None:
         await seen.press(key, "space")
         assert "1 marked" in seen.text()
-        scheduler.remove("backup")
+        client.remove("backup")
         await seen.until(lambda: "marked" not in seen.text())
 
-    watch(story, scheduler.path, clock)
+    watch(story, client.path, clock)

@@ -163,8 +163,8 @@ def test_a_run_that_is_not_there_is_told(scene: Scene) -> None:
 
 
 def test_what_retention_has_removed_is_said(scene: Scene) -> None:
-    with scene.scheduler() as scheduler:
-        scheduler.prune(retention=Retention(output_bytes=0))
+    with scene.client() as client:
+        client.prune(retention=Retention(output_bytes=0))
 
     async def story(seen: Seen) -> None:
         assert "run 51 printed 5 KiB, which retention has removed at 2026-11-20" in seen.text()
@@ -175,8 +175,8 @@ def test_what_retention_has_removed_is_said(scene: Scene) -> None:
 def test_values_of_variables_that_look_like_secrets_are_hidden(place: Place) -> None:
     env = {"API_TOKEN": "hunter2", "COLOR": "green"}
     job = Job(kind=JobKind.SHELL, argv=("true",), env=env)
-    place.scheduler.add(ScheduleSpec(name="job", triggers=("@yearly",), job=job))
-    [run] = place.scheduler.run_now("job")
+    place.client.add(ScheduleSpec(name="job", triggers=("@yearly",), job=job))
+    [run] = place.client.run_now("job")
 
     async def story(seen: Seen) -> None:
         await seen.press("i", "G")
@@ -194,7 +194,7 @@ def test_values_of_variables_that_look_like_secrets_are_hidden(place: Place) -> 
 def test_a_run_is_followed_to_its_end(place: Place) -> None:
     place.add("job", "@yearly", f"echo one; {place.gate.line}; echo two >&2; exit 7")
     place.daemon()
-    [run] = place.scheduler.run_now("job")
+    [run] = place.client.run_now("job")
     place.gate.wait_arrival()
 
     async def story(seen: Seen) -> None:
@@ -215,7 +215,7 @@ def test_a_run_is_followed_to_its_end(place: Place) -> None:
 
 def test_a_run_that_waits_is_followed_when_it_starts(place: Place) -> None:
     place.add("job", "@yearly", "echo late")
-    [run] = place.scheduler.run_now("job")
+    [run] = place.client.run_now("job")
 
     async def story(seen: Seen) -> None:
         assert "○ queued" in seen.lines()[0]
@@ -232,7 +232,7 @@ def test_hostile_output_and_errors_stay_inside(place: Place) -> None:
     hostile = r"\033]52;c;eA==\007 \033[31m [red]x[/] \302\2332J \342\200\256 \377 \000 \r\n"
     place.add("job", "@yearly", f"printf '{hostile}'; printf '{hostile}' >&2; exit 1")
     daemon = place.daemon()
-    [run] = place.scheduler.run_now("job")
+    [run] = place.client.run_now("job")
     daemon.wait_for("ended")
 
     async def story(seen: Seen) -> None:
@@ -248,7 +248,7 @@ def test_hostile_output_and_errors_stay_inside(place: Place) -> None:
 def test_leaving_it_ends_its_thread_and_leaves_the_run_alone(place: Place) -> None:
     place.add("job", "@yearly", f"echo one; {place.gate.line}")
     place.daemon()
-    [run] = place.scheduler.run_now("job")
+    [run] = place.client.run_now("job")
     place.gate.wait_arrival()
 
     async def story(seen: Seen) -> None:
@@ -257,7 +257,7 @@ def test_leaving_it_ends_its_thread_and_leaves_the_run_alone(place: Place) -> No
         assert name in [thread.name for thread in threading.enumerate()]
         await seen.press("escape")
         await seen.until(lambda: name not in [thread.name for thread in threading.enumerate()])
-        assert place.scheduler.execution(run.id).status is Status.RUNNING
+        assert place.client.execution(run.id).status is Status.RUNNING
 
     look_live(place, run.id, story)
 
@@ -482,7 +482,7 @@ def test_a_pager_is_refused_where_there_is_no_terminal(scene: Scene) -> None:
 def test_a_run_can_be_ended_from_its_screen(place: Place) -> None:
     place.add("job", "@yearly", f"echo one; {place.gate.line}")
     place.daemon()
-    [run] = place.scheduler.run_now("job")
+    [run] = place.client.run_now("job")
     place.gate.wait_arrival()
 
     async def story(seen: Seen) -> None:
@@ -506,9 +506,9 @@ def test_a_run_is_opened_from_its_schedule(scene: Scene) -> None:
 def test_a_job_without_limit_is_looked_at_in_flat_memory(place: Place) -> None:
     flood = "head -c 300000000 /dev/zero | tr '\\0' 'a' | fold -w 100"
     job = Job(kind=JobKind.SHELL, argv=(f"{place.gate.line}; {flood}; echo; echo over",))
-    place.scheduler.add(ScheduleSpec(name="job", triggers=("@yearly",), job=job))
+    place.client.add(ScheduleSpec(name="job", triggers=("@yearly",), job=job))
     place.daemon()
-    [run] = place.scheduler.run_now("job")
+    [run] = place.client.run_now("job")
     place.gate.wait_arrival()
 
     async def story(seen: Seen) -> None:

@@ -10,7 +10,7 @@ import apsw
 import pytest
 from tui.askers import AtOnce, InTurn
 
-from edgecron.api import Scheduler
+from edgecron.api import Client
 from edgecron.model import Job, JobKind, ScheduleSpec
 from edgecron.tui.filters import parse_filter
 from edgecron.tui.runs import RunSource
@@ -23,10 +23,10 @@ REMOVED = range(1_001, 1_801)  # of the ids, by retention
 @pytest.fixture(scope="module")
 def database(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("runs") / "edge.db"
-    with Scheduler(path, clock=FakeClock()) as scheduler:
+    with Client(path, clock=FakeClock()) as client:
         for name in ("backup", "rotate"):
             job = Job(kind=JobKind.COMMAND, argv=("true",))
-            scheduler.add(ScheduleSpec(name=name, triggers=("@daily",), job=job))
+            client.add(ScheduleSpec(name=name, triggers=("@daily",), job=job))
     connection = apsw.Connection(str(path))
     add_runs(connection, first=1, last=COUNT)
     connection.execute("DELETE FROM executions WHERE id BETWEEN ? AND ?", (REMOVED[0], REMOVED[-1]))
@@ -51,8 +51,8 @@ def add_runs(connection: apsw.Connection, *, first: int, last: int) -> None:
 @pytest.fixture
 def source(database: Path) -> Iterator[RunSource]:
     clock = FakeClock()
-    with Scheduler(database, clock=clock) as scheduler:
-        screen = AtOnce(scheduler, clock)
+    with Client(database, clock=clock) as client:
+        screen = AtOnce(client, clock)
         source = RunSource(
             screen,  # type: ignore[arg-type]
             now=clock.now,
@@ -150,12 +150,12 @@ def test_new_runs_come_on_top_while_one_looks_at_the_top(
     source: RunSource, database: Path, tmp_path: Path
 ) -> None:
     copied = tmp_path / "copy.db"
-    with Scheduler(database) as scheduler:
-        scheduler.backup(copied)
+    with Client(database) as client:
+        client.backup(copied)
     clock = FakeClock()
-    with Scheduler(copied, clock=clock) as scheduler:
+    with Client(copied, clock=clock) as client:
         source = RunSource(
-            AtOnce(scheduler, clock),  # type: ignore[arg-type]
+            AtOnce(client, clock),  # type: ignore[arg-type]
             now=clock.now,
             zone=ZoneInfo("UTC"),
             changed=lambda: None,
@@ -174,8 +174,8 @@ def test_new_runs_come_on_top_while_one_looks_at_the_top(
 
 def test_a_page_that_comes_after_the_window_was_read_anew_leaves_no_gap(database: Path) -> None:
     clock = FakeClock()
-    with Scheduler(database, clock=clock) as scheduler:
-        screen = InTurn(scheduler, clock)
+    with Client(database, clock=clock) as client:
+        screen = InTurn(client, clock)
         source = RunSource(
             screen,  # type: ignore[arg-type]
             now=clock.now,
@@ -194,8 +194,8 @@ def test_a_page_that_comes_after_the_window_was_read_anew_leaves_no_gap(database
 
 def test_a_page_is_read_while_what_was_changed_must_wait(database: Path) -> None:
     clock = FakeClock()
-    with Scheduler(database, clock=clock) as scheduler:
-        screen = InTurn(scheduler, clock)
+    with Client(database, clock=clock) as client:
+        screen = InTurn(client, clock)
         source = RunSource(
             screen,  # type: ignore[arg-type]
             now=clock.now,
@@ -218,8 +218,8 @@ def test_what_is_to_be_marked_is_not_where_the_filter_is_another_one_by_then(
 ) -> None:
     clock = FakeClock()
     told: list[object] = []
-    with Scheduler(database, clock=clock) as scheduler:
-        screen = InTurn(scheduler, clock)
+    with Client(database, clock=clock) as client:
+        screen = InTurn(client, clock)
         source = RunSource(
             screen,  # type: ignore[arg-type]
             now=clock.now,

@@ -121,7 +121,7 @@ def test_enter_on_a_run_opens_it(scene: Scene) -> None:
 
 def test_what_others_change_is_shown_at_once(scene: Scene) -> None:
     async def story(seen: Seen) -> None:
-        with scene.scheduler() as other:
+        with scene.client() as other:
             other.pause("backup-home")
         seen.app.tell_changed()
         await seen.settle()
@@ -133,7 +133,7 @@ def test_what_others_change_is_shown_at_once(scene: Scene) -> None:
 
 def test_a_schedule_is_followed_when_it_gets_another_name(scene: Scene) -> None:
     async def story(seen: Seen) -> None:
-        with scene.scheduler() as other:
+        with scene.client() as other:
             other.edit("weather", lambda spec: replace(spec, name="forecast"))
             other.add(make_spec("weather", "@yearly"))
         seen.app.tell_changed()
@@ -146,7 +146,7 @@ def test_a_schedule_is_followed_when_it_gets_another_name(scene: Scene) -> None:
 
 def test_a_schedule_that_is_removed_is_said_to_be_gone(scene: Scene) -> None:
     async def story(seen: Seen) -> None:
-        with scene.scheduler() as other:
+        with scene.client() as other:
             other.remove("weather")
         seen.app.tell_changed()
         await seen.settle()
@@ -172,8 +172,8 @@ def test_a_broken_schedule_says_what_is_wrong(scene: Scene) -> None:
 
 
 def test_the_end_of_a_pause_and_what_it_leaves_out_is_said(scene: Scene) -> None:
-    with scene.scheduler() as scheduler:
-        scheduler.pause("speedtest", until=NOW + timedelta(hours=3))
+    with scene.client() as client:
+        client.pause("speedtest", until=NOW + timedelta(hours=3))
 
     shown = text_of(scene, "speedtest")
 
@@ -182,8 +182,8 @@ def test_the_end_of_a_pause_and_what_it_leaves_out_is_said(scene: Scene) -> None
 
 
 def test_what_a_clock_change_does_is_noted(scene: Scene) -> None:
-    with scene.scheduler() as scheduler:
-        scheduler.add(make_spec("twice", "30 2 * 3 SUN", timezone="Europe/Berlin"))
+    with scene.client() as client:
+        client.add(make_spec("twice", "30 2 * 3 SUN", timezone="Europe/Berlin"))
 
     shown = text_of(scene, "twice")
 
@@ -192,8 +192,8 @@ def test_what_a_clock_change_does_is_noted(scene: Scene) -> None:
 
 
 def test_several_triggers_are_told_apart(scene: Scene) -> None:
-    with scene.scheduler() as scheduler:
-        scheduler.add(make_spec("both", "0 9 * * *", "every 12h"))
+    with scene.client() as client:
+        client.add(make_spec("both", "0 9 * * *", "every 12h"))
 
     shown = text_of(scene, "both")
 
@@ -204,8 +204,8 @@ def test_several_triggers_are_told_apart(scene: Scene) -> None:
 
 def test_what_differs_from_the_defaults_comes_first(scene: Scene) -> None:
     policies = Policies(timeout_s=90, overlap=Overlap.QUEUE, retries=3)
-    with scene.scheduler() as scheduler:
-        scheduler.add(replace(make_spec("tuned"), policies=policies))
+    with scene.client() as client:
+        client.add(replace(make_spec("tuned"), policies=policies))
 
     shown = text_of(scene, "tuned").splitlines()
 
@@ -218,8 +218,8 @@ def test_what_differs_from_the_defaults_comes_first(scene: Scene) -> None:
 def test_hostile_text_of_a_schedule_does_no_harm(scene: Scene) -> None:
     spec: ScheduleSpec = make_spec("evil")
     job = replace(spec.job, argv=("echo", HOSTILE), cwd=f"/tmp/{HOSTILE}", env={"A": HOSTILE})
-    with scene.scheduler() as scheduler:
-        scheduler.add(replace(spec, job=job))
+    with scene.client() as client:
+        client.add(replace(spec, job=job))
 
     shown = text_of(scene, "evil")
 

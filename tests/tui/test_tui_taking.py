@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from edgecron.api import Scheduler
+from edgecron.api import Client
 from edgecron.errors import AlreadyExists, EdgecronError, InvalidInput
 from edgecron.tui.clipboard import clipboard_command, copy_with, fits_sequence
 from edgecron.tui.pager import page, pager_command
@@ -122,24 +122,24 @@ def test_a_pager_that_reads_nothing_and_one_that_is_missing_do_no_harm(tmp_path:
 
 
 @pytest.fixture(scope="module")
-def ended(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Scheduler, int]]:
+def ended(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Client, int]]:
     """A run that has printed bytes of all kinds, more than are kept."""
     with ExitStack() as stack:
         place = Place(tmp_path_factory.mktemp("ended"), stack)
         place.add("job", "@yearly", "printf 'a\\033[1m\\377\\n'; head -c 400000 /dev/zero")
         daemon = place.daemon()
-        [run] = place.scheduler.run_now("job")
+        [run] = place.client.run_now("job")
         daemon.wait_for("ended")
         daemon.stop()
-        yield place.scheduler, run.id
+        yield place.client, run.id
 
 
 def test_a_file_gets_the_very_bytes_and_a_word_on_those_that_were_not_kept(
-    ended: tuple[Scheduler, int], tmp_path: Path
+    ended: tuple[Client, int], tmp_path: Path
 ) -> None:
-    scheduler, run_id = ended
+    client, run_id = ended
 
-    path, size_bytes = save_output(scheduler, run_id, str(tmp_path), name="job-1.log")
+    path, size_bytes = save_output(client, run_id, str(tmp_path), name="job-1.log")
 
     content = path.read_bytes()
     assert path == tmp_path / "job-1.log"
@@ -151,29 +151,29 @@ def test_a_file_gets_the_very_bytes_and_a_word_on_those_that_were_not_kept(
 
 
 def test_a_file_that_is_there_is_replaced_only_where_that_was_said(
-    ended: tuple[Scheduler, int], tmp_path: Path
+    ended: tuple[Client, int], tmp_path: Path
 ) -> None:
-    scheduler, run_id = ended
+    client, run_id = ended
     path = tmp_path / "mine"
     path.write_text("mine", encoding="utf-8")
 
     with pytest.raises(AlreadyExists, match="exists already"):
-        save_output(scheduler, run_id, str(path), name="x")
+        save_output(client, run_id, str(path), name="x")
     assert path.read_text(encoding="utf-8") == "mine"
 
-    save_output(scheduler, run_id, str(path), name="x", may_replace=True)
+    save_output(client, run_id, str(path), name="x", may_replace=True)
     assert path.read_bytes().startswith(b"a\x1b")
 
 
 def test_neither_the_database_nor_what_is_no_file_is_ever_written(
-    ended: tuple[Scheduler, int], tmp_path: Path
+    ended: tuple[Client, int], tmp_path: Path
 ) -> None:
-    scheduler, run_id = ended
+    client, run_id = ended
     os.mkfifo(tmp_path / "pipe")
-    (tmp_path / "link").symlink_to(scheduler.path)
+    (tmp_path / "link").symlink_to(client.path)
     places = {
-        str(scheduler.path): "the database itself",
-        f"{scheduler.path}-wal": "the database itself",
+        str(client.path): "the database itself",
+        f"{client.path}-wal": "the database itself",
         str(tmp_path / "link"): "the database itself",
         str(tmp_path / "pipe"): "not a regular file",
         str(tmp_path / "missing" / "file"): "does not exist",
@@ -182,11 +182,11 @@ def test_neither_the_database_nor_what_is_no_file_is_ever_written(
 
     for given, why in places.items():
         with pytest.raises(InvalidInput, match=why):
-            save_output(scheduler, run_id, given, name="x", may_replace=True)
+            save_output(client, run_id, given, name="x", may_replace=True)
 
 
-def test_a_folder_that_takes_nothing_is_told(ended: tuple[Scheduler, int]) -> None:
-    scheduler, run_id = ended
+def test_a_folder_that_takes_nothing_is_told(ended: tuple[Client, int]) -> None:
+    client, run_id = ended
 
     with pytest.raises(EdgecronError):
-        save_output(scheduler, run_id, "/proc/none", name="x")
+        save_output(client, run_id, "/proc/none", name="x")

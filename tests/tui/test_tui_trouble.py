@@ -11,7 +11,7 @@ import apsw
 import pytest
 from pilot import Seen, watch
 
-from edgecron.api import Scheduler
+from edgecron.api import Client
 from edgecron.clock import SystemClock
 from edgecron.tui.form import ScheduleForm
 from edgecron.tui.host import Host
@@ -34,8 +34,8 @@ def database(tmp_path: Path) -> Path:
 
 def make(path: Path, *names: str) -> None:
     """A database in one file."""
-    with Scheduler(path) as scheduler:
-        scheduler.add_all([make_spec(name, "0 2 * * *") for name in names])
+    with Client(path) as client:
+        client.add_all([make_spec(name, "0 2 * * *") for name in names])
 
 
 @pytest.fixture
@@ -54,7 +54,7 @@ def see(database: Path, story: Story, *, is_readable: bool = True) -> None:
         SystemClock(),
         is_readable=is_readable,
         busy_wait_s=_READ_WAIT_S,
-        writing=lambda must_exist: Scheduler(
+        writing=lambda must_exist: Client(
             database, must_exist=must_exist, busy_wait_s=_WRITE_WAIT_S
         ),
     )
@@ -205,7 +205,7 @@ def test_a_week_whose_counting_was_cut_off_is_counted_anew(database: Path) -> No
         await seen.until(lambda: "300 /h" in seen.text())
         clock.advance_ms(60_000)
         seen.app.screen.query_one(WeekView).read()
-        seen.app.ask("aside", lambda scheduler: database.rename(aside), lambda _: None)
+        seen.app.ask("aside", lambda client: database.rename(aside), lambda _: None)
         await seen.until(lambda: not is_well(seen))
         aside.rename(database)
         await seen.until(lambda: is_well(seen))
@@ -217,7 +217,7 @@ def test_a_week_whose_counting_was_cut_off_is_counted_anew(database: Path) -> No
 
 
 def test_a_defect_on_the_thread_that_asks_ends_the_dashboard_with_it(database: Path) -> None:
-    def ask(scheduler: Scheduler) -> None:
+    def ask(client: Client) -> None:
         raise RuntimeError("a defect")
 
     async def story(seen: Seen) -> None:
