@@ -24,6 +24,7 @@ in this list, never from below; `tests/test_house.py` holds it.
     standing              how a schedule stands, as lists show it; why nothing is to come of it
     outlook               what will happen next, and why
     explaining            why a schedule ran, did not run, or will not run
+    objects               values as the JSON objects that scripts and programs read
     tallies               how schedules go: what their runs amount to
     browsing              lines, orders and pages, as a screen goes through all there is
     backfilling           which times of the past a backfill may take

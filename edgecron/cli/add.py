@@ -67,7 +67,7 @@ def run(cli: Session, args: Namespace) -> int:
         client.limit_group(*limit)
         schedule = client.schedule(schedule.name)
     if cli.is_json:
-        from edgecron.cli.objects import schedule_object
+        from edgecron.objects import schedule_object
 
         cli.put_json([schedule_object(schedule)])
     else:

@@ -131,7 +131,7 @@ def _fire_object(
 def _put_done(cli: Session, plan: Backfill, ids: list[int]) -> None:
     client = cli.client()
     if cli.is_json:
-        from edgecron.cli.objects import execution_object
+        from edgecron.objects import execution_object
 
         cli.put_json(execution_object(client.execution(id_)) for id_ in ids)
         return

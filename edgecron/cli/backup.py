@@ -82,7 +82,7 @@ def _words(done: Backup) -> str:
 
 
 def _object(done: Backup) -> dict[str, Any]:
-    from edgecron.cli.objects import instant
+    from edgecron.objects import instant
 
     return {
         "file": None if done.path is None else str(done.path),

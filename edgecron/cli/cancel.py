@@ -43,7 +43,7 @@ def run(cli: Session, args: Namespace) -> int:
         except (Conflict, SupervisorUnavailable) as error:
             refused.append(error)  # The others are still to be ended.
     if cli.is_json and cancelled:
-        from edgecron.cli.objects import execution_object
+        from edgecron.objects import execution_object
 
         cli.put_json(execution_object(execution) for execution in cancelled)
     elif not cli.is_json:

@@ -54,7 +54,7 @@ def run(cli: Session, args: Namespace) -> int:
         if args.name is not None:
             say_removed(cli, client, args.name)
     if cli.is_json:
-        from edgecron.cli.objects import execution_object
+        from edgecron.objects import execution_object
 
         cli.put_json(execution_object(execution) for execution in executions)
     elif client is not None and executions:

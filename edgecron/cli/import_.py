@@ -62,7 +62,7 @@ def run(cli: Session, args: Namespace) -> int:
         cli.warn(str(warning))
     comparison, added = _import(cli, crontab)
     if cli.is_json:
-        from edgecron.cli.objects import schedule_object
+        from edgecron.objects import schedule_object
 
         cli.put_json(schedule_object(schedule) for schedule in added)
     else:

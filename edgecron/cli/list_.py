@@ -29,7 +29,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 def run(cli: Session, args: Namespace) -> int:
     client = cli.find_client()
     if cli.is_json:
-        from edgecron.cli.objects import schedule_object
+        from edgecron.objects import schedule_object
 
         schedules = [] if client is None else client.schedules()
         cli.put_json(schedule_object(schedule) for schedule in schedules)

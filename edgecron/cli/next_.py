@@ -38,7 +38,7 @@ def run(cli: Session, args: Namespace) -> int:
         client = cli.find_client()
     fires = [] if client is None else list(islice(client.next_fires(args.name), limit))
     if cli.is_json:
-        from edgecron.cli.objects import fire_object
+        from edgecron.objects import fire_object
 
         cli.put_json(fire_object(fire) for fire in fires)
     elif client is not None and fires:

@@ -51,7 +51,7 @@ def need_all(cli: Session, names: list[str]) -> None:
 def put_changed(cli: Session, changed: list[tuple[Schedule, str]]) -> None:
     """What was done to schedules, each in words."""
     if cli.is_json:
-        from edgecron.cli.objects import schedule_object
+        from edgecron.objects import schedule_object
 
         cli.put_json(schedule_object(schedule) for schedule, _ in changed)
         return

@@ -57,7 +57,7 @@ def put_changes(cli: Session, changes: Iterable[FieldChange]) -> None:
 def put_changed(cli: Session, schedule: Schedule, changes: Iterable[FieldChange]) -> None:
     """A schedule that was changed, what of it, and its next run."""
     if cli.is_json:
-        from edgecron.cli.objects import schedule_object
+        from edgecron.objects import schedule_object
 
         cli.put_json([schedule_object(schedule)])
         return

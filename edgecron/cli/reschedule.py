@@ -32,7 +32,7 @@ def run(cli: Session, args: Namespace) -> int:
     instant = read_time(args.time, what="TIME", timezone="local", now=client.now())
     schedule = client.reschedule(args.name, instant)
     if cli.is_json:
-        from edgecron.cli.objects import schedule_object
+        from edgecron.objects import schedule_object
 
         cli.put_json([schedule_object(schedule)])
     else:

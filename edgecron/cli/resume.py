@@ -50,7 +50,7 @@ def _fire(cli: Session, changed: list[tuple[Schedule, str]]) -> int:
 
     fired = [fire_now(cli, schedule.name) for schedule, _ in changed]
     if cli.is_json:
-        from edgecron.cli.objects import execution_object, schedule_object
+        from edgecron.objects import execution_object, schedule_object
 
         cli.put_json(
             schedule_object(schedule) | {"runs": [execution_object(run) for run in runs]}

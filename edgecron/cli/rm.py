@@ -38,7 +38,7 @@ def run(cli: Session, args: Namespace) -> int:
         if left:
             cli.warn(f"what comes after {schedule.name} or needs it waits in vain now: {left}")
     if cli.is_json:
-        from edgecron.cli.objects import schedule_object
+        from edgecron.objects import schedule_object
 
         cli.put_json(schedule_object(schedule) for schedule in removed)
         return 0

@@ -117,7 +117,7 @@ def put_fired(cli: Session, executions: list[Execution]) -> None:
 
 def _put(cli: Session, executions: list[Execution]) -> None:
     if cli.is_json:
-        from edgecron.cli.objects import execution_object
+        from edgecron.objects import execution_object
 
         cli.put_json(execution_object(execution) for execution in executions)
     else:

@@ -34,7 +34,7 @@ def run(cli: Session, args: Namespace) -> int:
     outlook = client.outlook(args.name, upcoming=_UPCOMING)
     schedule = outlook.schedule
     if cli.is_json:
-        from edgecron.cli.objects import outlook_object, schedule_details
+        from edgecron.objects import outlook_object, schedule_details
 
         details = schedule_details(schedule, outlook.upcoming)
         cli.put_json([details | {"outlook": outlook_object(outlook, now=client.now())}])

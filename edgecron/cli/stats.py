@@ -207,8 +207,8 @@ def _spread_words(spread: Spread | None) -> str:
 def _object(
     found: Tallied, name: str | None, tally: Tally, schedule: Schedule | None
 ) -> dict[str, Any]:
-    from edgecron.cli.objects import instant
     from edgecron.model import Status
+    from edgecron.objects import instant
 
     took, late = tally.duration_ms, tally.late_ms
     ended = (Status.SUCCESS, Status.FAILED, Status.CANCELLED, Status.INTERRUPTED)

@@ -154,8 +154,8 @@ def _left_words(client: Client, execution: Execution, states: list[EngineState])
 
 
 def _object(client: Client) -> dict[str, Any]:
-    from edgecron.cli.objects import execution_object, fire_object
     from edgecron.model import Status
+    from edgecron.objects import execution_object, fire_object
 
     counts = client.active_counts()
     fire, failure = _next_fire(client), _last_failure(client)
@@ -201,7 +201,7 @@ def _absent_object(path: Path) -> dict[str, Any]:
 
 
 def _engine_object(state: EngineState) -> dict[str, Any]:
-    from edgecron.cli.objects import instant
+    from edgecron.objects import instant
 
     return {
         "id": state.info.id,

@@ -71,7 +71,7 @@ def _read_time(cli: Session, text: str, *, now: datetime) -> datetime:
 
 
 def _why_now(cli: Session, client: Client, name: str) -> int:
-    from edgecron.cli.objects import execution_object, outlook_object
+    from edgecron.objects import execution_object, outlook_object
     from edgecron.words.prospects import prospect_sentences
     from edgecron.words.reasons import run_sentence
 
@@ -101,9 +101,9 @@ def _why_now(cli: Session, client: Client, name: str) -> int:
 
 
 def _why_run(cli: Session, client: Client, args: Namespace) -> int:
-    from edgecron.cli.objects import execution_object
     from edgecron.cli.options import read_count
     from edgecron.errors import NotFound
+    from edgecron.objects import execution_object
     from edgecron.words.reasons import run_sentence
 
     run_id = read_count(args.time, what="RUN", most=_MOST_ID)
@@ -136,7 +136,7 @@ def _put(cli: Session, client: Client, found: Explanation, sentences: list[str])
     if not cli.is_json:
         _put_sentences(cli, sentences)
         return
-    from edgecron.cli.objects import execution_object, instant
+    from edgecron.objects import execution_object, instant
 
     body: dict[str, Any] = {
         "schedule": found.schedule.name,
