@@ -286,6 +286,7 @@ class Execution:
     fire_key: str
     cause: Cause
     trigger_text: str | None
+    payload: str | None  # its own; None where it has its schedule's
     due_at: datetime
     attempt: int
     max_attempts: int

@@ -128,6 +128,7 @@ def execution_object(execution: Execution) -> dict[str, Any]:
         "result": None if execution.result is None else json.loads(execution.result),
         "error_code": execution.error_code,
         "trigger_text": execution.trigger_text,
+        "payload": execution.payload,
         "waiting_for": execution.waiting_for,
         "wait_until": instant(execution.wait_until),
     }

@@ -65,7 +65,10 @@ class NextFire(NamedTuple):
 
 
 class Fire(NamedTuple):
-    """A plan time that is to run. `in_sequence`: one of several that catch_up=all runs in turn."""
+    """A plan time that is to run. `in_sequence`: one of several that catch_up=all runs in turn.
+
+    `payload` is its own, None where it has its schedule's.
+    """
 
     plan_ms: int
     due_ms: int
@@ -73,6 +76,7 @@ class Fire(NamedTuple):
     source: str | None = None
     fire_key: str = ""
     in_sequence: bool = False
+    payload: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from datetime import datetime
 
@@ -9,6 +10,7 @@ from edgecron.errors import InvalidInput, InvalidName, InvalidTime
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.\-]{0,127}", re.ASCII)
 _MOST_TEXT = 1024 * 1024  # of a job's text: 64 jobs go to the supervisor in one frame
+_MOST_DEEP = 500  # SQLite reads JSON of 1000 levels, and languages differ
 
 
 def check_name(name: str, *, what: str) -> None:
@@ -56,3 +58,46 @@ def check_text(text: str, *, what: str, most: int, lines: bool = False) -> None:
         raise InvalidInput(f"{what} is {len(text)} characters long, expected 1 to {most}")
     if not all(letter.isprintable() or letter in allowed for letter in text):
         raise InvalidInput(f"{what} {text[:60]!a} holds control characters")
+
+
+def check_json(text: str, *, what: str, most_bytes: int = _MOST_TEXT) -> None:
+    """Raise InvalidInput for what some reader of JSON would not read, or is longer than that."""
+    import json
+
+    check_storable(what, text)
+    size_bytes = len(text.encode())
+    if size_bytes > most_bytes:
+        raise InvalidInput(f"{what} is {size_bytes} bytes long, expected at most {most_bytes}")
+    try:
+        value = json.loads(text, parse_constant=_refuse_constant, parse_float=_read_float)
+    except (ValueError, RecursionError) as error:
+        raise InvalidInput(f"{what} is not JSON: {error}") from None
+    if _is_too_deep(value):
+        raise InvalidInput(f"{what} is not JSON for all: it is more than {_MOST_DEEP} levels deep")
+
+
+def _refuse_constant(name: str) -> None:
+    # Python reads NaN and Infinity, and a job in any other language could not.
+    raise ValueError(f"{name} is no value of it")
+
+
+def _read_float(text: str) -> float:
+    number = float(text)
+    if math.isinf(number):
+        raise ValueError(f"{text[:60]} is too large a number")
+    return number
+
+
+def _is_too_deep(value: object) -> bool:
+    level = [value]
+    for _ in range(_MOST_DEEP + 1):
+        inner: list[object] = []
+        for one in level:
+            if isinstance(one, dict):
+                inner.extend(one.values())
+            elif isinstance(one, list):
+                inner.extend(one)
+        if not inner:
+            return False
+        level = inner
+    return True

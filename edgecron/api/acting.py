@@ -11,22 +11,29 @@ from edgecron.api.reading import Reading
 from edgecron.errors import Conflict, SupervisorUnavailable
 from edgecron.paths import state_dir
 from edgecron.timetext import from_ms
+from edgecron.validity import check_json
 
 if TYPE_CHECKING:
     from edgecron.model import Execution
+
+MOST_PAYLOAD_BYTES = 64 * 1024  # of a run's own: it goes to a command as a variable
 
 
 class Acting(Reading):
     """What is done about runs, by hand."""
 
-    def run_now(self, name: str) -> list[Execution]:
+    def run_now(self, name: str, *, payload: str | None = None) -> list[Execution]:
         """Queue a fire of a schedule, in each of its scopes; its next time does not change.
 
-        A row comes back `skipped` where overlap left it out.
+        `payload`, a text of JSON, is that of this fire and its retries in the place of its
+        schedule's. A row comes back `skipped` where overlap left it out. Raises InvalidInput for
+        a payload that is no JSON, or longer than 64 KiB.
         """
         from edgecron.model import Cause
         from edgecron.planning import Fire
 
+        if payload is not None:
+            check_json(payload, what="payload", most_bytes=MOST_PAYLOAD_BYTES)
         for _ in range(TRIES):
             schedule = self.store.get_schedule(name)
             now_ms = self._clock.now_ms()
@@ -36,6 +43,7 @@ class Acting(Reading):
                 cause=Cause.MANUAL,
                 source=None,
                 fire_key=f"manual:{os.urandom(6).hex()}",
+                payload=payload,
             )
             decided = self.store.enqueue_fire(schedule, fire, now_ms=now_ms)
             if decided is not None:

@@ -3,6 +3,9 @@
     edgecron run backup
     edgecron run backup --wait && echo fine
     edgecron run count --wait --result      the JSON that it left
+    edgecron run sync --payload '{"host": "plc2"}'
+
+With --payload, this run and its retries have that in the place of the schedule's.
 
 With --wait, what it prints comes as it is printed, stdout on stdout and stderr on stderr, and the
 exit code is the job's own: 128+N where signal N ended it, 125 for every error of edgecron's, also
@@ -30,7 +33,7 @@ if TYPE_CHECKING:
     from edgecron.model import Execution
 
 LIVES_LONG = True
-USAGE = "NAME [--wait [--result]] [--json]"
+USAGE = "NAME [--payload JSON] [--wait [--result]] [--json]"
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -39,6 +42,7 @@ def add_arguments(parser: ArgumentParser) -> None:
         "--wait", action="store_true", help="show what it prints; exit as the job does"
     )
     parser.add_argument("--result", action="store_true", help="print the JSON result that it left")
+    parser.add_argument("--payload", metavar="JSON", help="EDGECRON_PAYLOAD of this run")
 
 
 def run(cli: Session, args: Namespace) -> int:
@@ -48,13 +52,13 @@ def run(cli: Session, args: Namespace) -> int:
         raise UsageError("--result is there when the run has ended", hint="add --wait")
     cli.client(must_exist=True)
     if args.wait:
-        return _run_and_wait(cli, args.name, result=args.result)
-    executions = fire_now(cli, args.name)
+        return _run_and_wait(cli, args.name, payload=args.payload, result=args.result)
+    executions = fire_now(cli, args.name, payload=args.payload)
     _put(cli, executions)
     return tell_fired(cli, executions)
 
 
-def _run_and_wait(cli: Session, name: str, *, result: bool) -> int:
+def _run_and_wait(cli: Session, name: str, *, payload: str | None, result: bool) -> int:
     """Fire it, and follow it in each of its scopes, one after the other; our exit code."""
     from edgecron.cli.printing import StreamPrinter
     from edgecron.cli.waiting import Waiter, refuse_absent_program
@@ -64,7 +68,7 @@ def _run_and_wait(cli: Session, name: str, *, result: bool) -> int:
     refuse_absent_program(cli, queue)
     printer = StreamPrinter(cli, is_silent=cli.is_json or result)
     waiter = Waiter(cli, queue=queue, put=printer.put, end_line=printer.end)
-    executions = fire_now(cli, name)
+    executions = fire_now(cli, name, payload=payload)
     ended: list[Execution] = []
     codes: list[int] = []
     try:
@@ -86,11 +90,11 @@ def _run_and_wait(cli: Session, name: str, *, result: bool) -> int:
     return next((code for code in codes if code), 0)
 
 
-def fire_now(cli: Session, name: str) -> list[Execution]:
-    """Queue a fire of a schedule, in each of its scopes."""
+def fire_now(cli: Session, name: str, *, payload: str | None = None) -> list[Execution]:
+    """Queue a fire of a schedule, in each of its scopes; with a payload of its own."""
     # What ended while no engine was alive must not look like a run that this one overlaps.
     cli.client().take_over()
-    return cli.client().run_now(name)
+    return cli.client().run_now(name, payload=payload)
 
 
 def tell_fired(cli: Session, executions: list[Execution]) -> int:

@@ -22,6 +22,7 @@ from edgecron.model import (
     Priority,
 )
 from edgecron.timetext import format_duration_ms, format_instant, parse_duration_ms
+from edgecron.validity import check_json
 
 if TYPE_CHECKING:
     from edgecron.triggers import Trigger
@@ -171,18 +172,8 @@ def read_user(name: str, what: str) -> str:
 
 def read_payload(text: str, what: str) -> str:
     """A payload as it is, if it is JSON. Raises InvalidInput."""
-    import json
-
-    try:
-        json.loads(text, parse_constant=_refuse_constant)
-    except (ValueError, RecursionError) as error:
-        raise InvalidInput(f"{what} is not JSON: {error}") from None
+    check_json(text, what=what)
     return text
-
-
-def _refuse_constant(name: str) -> None:
-    # Python reads NaN and Infinity, and a job in any other language could not.
-    raise ValueError(f"{name} is no value of it")
 
 
 def check_variable(key: str, *, what: str) -> None:

@@ -11,7 +11,7 @@ from edgecron.engine.handover import claim_of, unreadable
 from edgecron.engine.liveruns import LiveRuns
 from edgecron.engine.rescue import Rescue
 from edgecron.engine.telling import Teller
-from edgecron.errors import DatabaseUnusable
+from edgecron.errors import DatabaseUnusable, InvalidInput
 from edgecron.model import Claim, Outcome
 from edgecron.store.contract import ClaimBatch, Granted, Seat, Store
 
@@ -98,8 +98,11 @@ class Claiming:
     def _complete(self, grant: Granted) -> list[Claim]:
         """What the runner needs, from what the store granted; nothing where that can't be read."""
         entry = self._catalogue.find(grant.schedule_id, grant.revision)
-        if entry is not None and entry.spec is not None:
-            return [claim_of(grant, entry.spec)]
         why = entry.error if entry else None
+        if entry is not None and entry.spec is not None:
+            try:
+                return [claim_of(grant, entry.spec)]
+            except InvalidInput as error:
+                why = str(error)
         self._fail(unreadable(grant, why, now_ms=self._clock.now_ms()))
         return []

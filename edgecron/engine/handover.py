@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from edgecron.model import Claim, Outcome, Reason, ScheduleSpec, Status
 from edgecron.store.contract import Granted
 
 
 def claim_of(grant: Granted, spec: ScheduleSpec) -> Claim:
-    """The claim of a granted row, with the specification of its revision."""
-    policies = spec.policies
+    """The claim of a granted row, with the specification of its revision.
+
+    Raises InvalidInput where its own payload is one that no edgecron writes.
+    """
+    policies, job = spec.policies, spec.job
+    if grant.payload is not None:
+        job = replace(job, payload=grant.payload)
     return Claim(
         execution_id=grant.execution_id,
         lease_token=grant.lease_token,
         schedule_id=grant.schedule_id,
         schedule=spec.name,
-        job=spec.job,
+        job=job,
         plan_ms=grant.plan_ms,
         due_ms=grant.due_ms,
         fire_key=grant.fire_key,

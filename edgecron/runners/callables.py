@@ -38,7 +38,7 @@ class Call:
 
     @property
     def payload(self) -> object:
-        """The schedule's payload as a value of JSON, None where it has none."""
+        """Its own payload, else its schedule's, as a value of JSON; None where neither has one."""
         text = self.claim.job.payload
         return None if text is None else json.loads(text)
 

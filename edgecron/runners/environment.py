@@ -169,7 +169,8 @@ def given_variables(run: Execution, job: Job) -> dict[str, str]:
         scope_kind=run.scope_kind,
         scope_id=run.scope_id,
     )
-    return {**job.env, **own_variables(told, payload=job.payload)}
+    payload = job.payload if run.payload is None else run.payload
+    return {**job.env, **own_variables(told, payload=payload)}
 
 
 def own_variables(attempt: Attempt, *, payload: str | None) -> dict[str, str]:

@@ -148,10 +148,11 @@ def _retry(database: Database, row: _EndedRow, seed: bytes, now_ms: int) -> Deci
         return None
     queued = database.returning(
         """INSERT INTO executions (schedule_id, revision, scope_kind, scope_id, plan_at, fire_key,
-               cause, trigger_text, due_at, attempt, max_attempts, queue, priority, status,
-               queued_at)
+               cause, trigger_text, payload, due_at, attempt, max_attempts, queue, priority,
+               status, queued_at)
            SELECT schedule_id, revision, scope_kind, scope_id, plan_at, fire_key, 'retry',
-               trigger_text, :due, attempt + 1, max_attempts, queue, priority, 'queued', :now
+               trigger_text, payload, :due, attempt + 1, max_attempts, queue, priority, 'queued',
+               :now
            FROM executions WHERE id = :id RETURNING id""",
         {"id": row.execution_id, "due": due_ms, "now": now_ms},
     )

@@ -68,7 +68,7 @@ class BootDecision:
 
 
 class Granted(NamedTuple):
-    """A row that went to `running` for us, with its token."""
+    """A row that went to `running` for us, with its token; its own payload, where it has one."""
 
     execution_id: int
     lease_token: str
@@ -82,6 +82,7 @@ class Granted(NamedTuple):
     max_attempts: int
     scope_kind: str
     scope_id: str
+    payload: str | None = None
 
 
 class Decided(NamedTuple):

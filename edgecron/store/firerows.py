@@ -126,10 +126,10 @@ def overlapped(fire: Fire) -> Missed:
 def _insert_skipped(database: Database, columns: dict[str, Any]) -> int | None:
     row = database.returning(
         """INSERT INTO executions (schedule_id, revision, scope_kind, scope_id, plan_at, fire_key,
-               cause, trigger_text, due_at, max_attempts, queue, priority, status, reason,
-               finished_at, missed_from_at, missed_to_at, missed_count)
+               cause, trigger_text, payload, due_at, max_attempts, queue, priority, status,
+               reason, finished_at, missed_from_at, missed_to_at, missed_count)
            VALUES (:schedule, :revision, :scope_kind, :scope_id, :plan, :fire_key, :cause,
-               :source, :due, :max_attempts, :queue, :priority, 'skipped', :reason, :now,
+               :source, :payload, :due, :max_attempts, :queue, :priority, 'skipped', :reason, :now,
                :missed_from, :missed_to, :missed_count)
            ON CONFLICT (schedule_id, scope_kind, scope_id, plan_at, fire_key, attempt) DO NOTHING
            RETURNING id""",
@@ -196,6 +196,7 @@ def fire_columns(
         "fire_key": fire.fire_key,
         "cause": fire.cause.value,
         "source": fire.source,
+        "payload": fire.payload,
         "due": fire.due_ms,
         "max_attempts": most_attempts(policies.retries, policies.on_interrupt),
         "queue": spec.queue,

@@ -19,6 +19,7 @@ SCRIPTS = (
     "0002_needs_upstreams.sql",
     "0003_retention.sql",
     "0004_leaner_runs.sql",
+    "0005_own_payloads.sql",
 )
 SCHEMA_VERSION = len(SCRIPTS)
 

@@ -65,6 +65,8 @@ class NewRows:
         ids = [schedule_id for schedule_id, _ in put]
         tokens = None if shape.seat is None else os.urandom(_TOKEN_BYTES * len(ids)).hex()
         found = self._insert(shape, ids, tokens)
+        if shape.fire.payload is not None:
+            self._give_payload(list(found.values()), shape.fire.payload)
         for at, (schedule_id, waits_for) in enumerate(put):
             execution_id = found.pop(schedule_id, None)
             if execution_id is None:
@@ -118,6 +120,14 @@ class NewRows:
                     "wait_until": shape.wait_until_ms,
                 },
             )
+        )
+
+    def _give_payload(self, execution_ids: list[int], payload: str) -> None:
+        # A statement of its own: only fires by hand have one, and they are few.
+        self._database.change(
+            """UPDATE executions SET payload = :payload
+               WHERE id IN (SELECT value FROM json_each(:ids))""",
+            {"ids": json.dumps(execution_ids), "payload": payload},
         )
 
 

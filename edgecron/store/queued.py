@@ -192,7 +192,7 @@ def _start_queued(database: Database, row: QueuedRow, seat: Seat, now_ms: int) -
                started_at = :now, engine_id = :engine, supervisor_id = :supervisor,
                lease_token = :token
            WHERE id = :id AND status = 'queued' AND waiting_for IS NULL
-           RETURNING plan_at, due_at, fire_key, cause, attempt, max_attempts""",
+           RETURNING plan_at, due_at, fire_key, cause, attempt, max_attempts, payload""",
         {
             "id": row.execution_id,
             "now": now_ms,
@@ -216,4 +216,5 @@ def _start_queued(database: Database, row: QueuedRow, seat: Seat, now_ms: int) -
         max_attempts=found[5],
         scope_kind=row.scope_kind,
         scope_id=row.scope_id,
+        payload=found[6],
     )

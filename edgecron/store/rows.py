@@ -44,8 +44,8 @@ KEPT_COLUMNS = (
 )  # fmt: skip
 EXECUTION_COLUMNS = (
     "id", "schedule_id", "revision", "scope_kind", "scope_id", "plan_at", "fire_key", "cause",
-    "trigger_text", "due_at", "attempt", "max_attempts", "priority", "status", "reason", "flags",
-    "waiting_for", "wait_until", "queued_at", "claimed_at", "engine_id", "supervisor_id",
+    "trigger_text", "payload", "due_at", "attempt", "max_attempts", "priority", "status", "reason",
+    "flags", "waiting_for", "wait_until", "queued_at", "claimed_at", "engine_id", "supervisor_id",
     "cancel_requested_at", "started_at", "finished_at", "duration_ms", "exit_code", "result",
     "error_code", "error_msg", "missed_from_at", "missed_to_at", "missed_count",
 )  # fmt: skip

@@ -240,7 +240,7 @@ def _job(found: RunFacts) -> list[Fact]:
         Fact("env file", job.env_file or ""),
     ]
     if job.kind is JobKind.CALLABLE:
-        return [*facts, Fact("payload", job.payload or "")]
+        return [*facts, Fact("payload", found.run.payload or job.payload or "")]
     given = given_variables(found.run, job).items()
     shown = [f"{name}={HIDDEN if is_secret_name(name) else value}" for name, value in given]
     return [*facts, Fact("environment", "\n".join(shown))]

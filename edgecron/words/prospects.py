@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from edgecron.words.frontend import FrontEnd
 
 _MOST_ACTIVE = 5
+_MOST_PAYLOAD = 60  # letters of it in a line about a run
 _SKIPPED = {
     "overlap": "an earlier run of it still went on",
     "misfire": "nothing could run it at its time, and catch-up gave it up",
@@ -188,12 +189,22 @@ def _active_words(run: ActiveRun, *, zone: tzinfo, now: datetime) -> str:
     elif execution.cause is not Cause.SCHEDULE:
         attempt = f", {execution.cause.value.replace('_', ' ')}"
     scope = f", {execution.scope_kind}:{execution.scope_id}" if execution.scope_id else ""
+    what = f"{attempt}{scope}{_payload_words(execution)}"
     if run.waits_for is None:
         since = execution.started_at or execution.due_at
         when = f"runs since {near_time(since, zone=zone, now=now)}"
         asked = ", its end was asked for" if execution.cancel_requested_at is not None else ""
-        return f"run {execution.id} {when}{attempt}{scope}{asked}"
-    return f"run {execution.id} is queued{attempt}{scope}: {waits_words(run, zone=zone, now=now)}"
+        return f"run {execution.id} {when}{what}{asked}"
+    return f"run {execution.id} is queued{what}: {waits_words(run, zone=zone, now=now)}"
+
+
+def _payload_words(execution: Execution) -> str:
+    """The beginning of a payload of its own; empty where it has its schedule's."""
+    if execution.payload is None:
+        return ""
+    text = " ".join(execution.payload.split())
+    shown = text if len(text) <= _MOST_PAYLOAD else f"{text[:_MOST_PAYLOAD]}..."
+    return f", with payload {shown}"
 
 
 def find_active(client: Client, execution: Execution) -> ActiveRun | None:

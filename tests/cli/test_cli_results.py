@@ -125,3 +125,32 @@ def test_times_and_streams_stand_before_each_line(edgecron: Edgecron) -> None:
     ]
     assert len(set(re.findall(stamp, "".join(lines)))) >= 1
     assert edgecron("logs", "x", "--times", "--stream", "stderr").out.endswith("err  three\n")
+
+
+def test_a_run_with_a_payload_of_its_own_is_told_it(edgecron: Edgecron) -> None:
+    said = edgecron(
+        *("add", "poll", "--every", "1h", "--payload", '"plc1"'),
+        *("--shell", 'echo "$EDGECRON_PAYLOAD"'),
+    )
+    assert said.code == 0, said.err
+
+    own = edgecron("run", "poll", "--wait", "--payload", '{"host": "$(touch x)"}')
+    plain = edgecron("run", "poll", "--wait")
+
+    assert (own.code, own.out) == (0, '{"host": "$(touch x)"}\n')
+    assert (plain.code, plain.out) == (0, '"plc1"\n')
+    shown = [run["payload"] for run in edgecron("history", "poll", "--json").json]
+    assert shown == [None, '{"host": "$(touch x)"}']
+
+
+@pytest.mark.parametrize("wait", [(), ("--wait",)])
+def test_a_run_with_a_payload_that_is_no_json_is_refused(
+    edgecron: Edgecron, wait: tuple[str, ...]
+) -> None:
+    add(edgecron, "poll", "true")
+
+    said = edgecron("run", "poll", *wait, "--payload", "{")
+
+    assert (said.code, said.out) == (125 if wait else 2, "")
+    assert "payload is not JSON" in said.err
+    assert edgecron("history", "--json").json == []

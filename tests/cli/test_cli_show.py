@@ -209,6 +209,17 @@ def test_scopes_that_differ_are_told_apart(story: Story, lines: Lines) -> None:
     )
 
 
+def test_a_run_with_a_payload_of_its_own_shows_how_that_begins(story: Story, lines: Lines) -> None:
+    story.add("short", "@yearly", lasts_s=600)
+    story.add("long", "@yearly", lasts_s=600)
+    story.client.run_now("short", payload='{"host":\n "plc2"}')
+    story.client.run_now("long", payload=f'"{"x" * 100}"')
+    story.after_s(1)
+
+    assert lines("short")["active"].endswith(', manual, with payload {"host": "plc2"}')
+    assert lines("long")["active"].endswith(f', with payload "{"x" * 59}...')
+
+
 @pytest.mark.parametrize(
     ("pause", "has_engine", "is_full", "wanted"),
     [

@@ -50,13 +50,13 @@ def program(database: Path, registry: Mapping[str, Function]) -> Iterator[Engine
         yield host
 
 
-def fire(database: Path, name: str) -> None:
-    """Have a callable run now."""
+def fire(database: Path, name: str, *, payload: str | None = None) -> None:
+    """Have a callable run now, with a payload of its own or its schedule's."""
     with Client(database) as client:
         job = Job(kind=JobKind.CALLABLE, argv=(name,), payload='{"host": "plc1"}')
         spec = ScheduleSpec(name=name, triggers=("@yearly",), job=job, queue=QUEUE)
         client.add(spec)
-        client.run_now(name)
+        client.run_now(name, payload=payload)
 
 
 def run_of(database: Path, name: str) -> Execution:
@@ -83,6 +83,16 @@ def test_a_registered_function_runs_and_its_row_says_what_it_returned(tmp_path: 
     assert (run.status, run.result) == (Status.SUCCESS, '{"polled": {"host": "plc1"}}')
     assert run.exit_code is None
     assert run.duration_ms is not None
+
+
+def test_a_function_is_called_with_the_payload_of_its_run(tmp_path: Path) -> None:
+    database = tmp_path / "edge.db"
+    fire(database, "poll", payload='["plc2"]')
+
+    with program(database, {"poll": lambda call: call.payload}) as host:
+        step_until_ended(host)
+
+    assert run_of(database, "poll").result == '["plc2"]'
 
 
 def test_an_exception_is_the_error_of_its_row_and_the_traceback_its_output(tmp_path: Path) -> None:
