@@ -27,6 +27,7 @@ in this list, never from below; `tests/test_house.py` holds it.
     objects               values as the JSON objects that scripts and programs read
     tallies               how schedules go: what their runs amount to
     browsing              lines, orders and pages, as a screen goes through all there is
+    filtering, ranking    which of them are wanted; how near a name is to what was typed
     backfilling           which times of the past a backfill may take
     retention             what is kept of the past, and how much
     store                 the only place that knows SQL

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
@@ -12,7 +12,8 @@ from edgecron.api.reading import Reading
 if TYPE_CHECKING:
     from array import array
 
-    from edgecron.browsing import RunBounds, ScheduleKeys, ScheduleLine, SortBy
+    from edgecron.browsing import RunBounds, ScheduleLine, SortBy
+    from edgecron.filtering import Filter
     from edgecron.model import Execution, Status
 
 
@@ -33,7 +34,7 @@ class Browsing(Reading):
         sort: SortBy | None = None,
         *,
         is_descending: bool = False,
-        matches: Callable[[ScheduleKeys], bool] | None = None,
+        matches: Filter | None = None,
     ) -> array[int]:
         """The ids of all schedules, or of those that match, in order; by name where None is said.
 
@@ -47,7 +48,11 @@ class Browsing(Reading):
         if matches is None:
             return find_order(database, sort, is_descending=is_descending)
         return find_order_of(
-            database, sort, is_descending=is_descending, matches=matches, now=self.now()
+            database,
+            sort,
+            is_descending=is_descending,
+            matches=matches.matches_schedule,
+            now=self.now(),
         )
 
     def schedule_lines(self, ids: Sequence[int]) -> list[ScheduleLine]:
@@ -106,21 +111,26 @@ class Browsing(Reading):
 
         return find_names(self.store.database)
 
-    def schedule_ids_named(self, matches: Callable[[str], bool]) -> array[int]:
-        """The ids of the schedules, removed ones included, whose names match.
+    def schedule_ids_named(self, matches: Filter) -> array[int]:
+        """The ids of the schedules, removed ones included, whose names a filter lets through.
 
         Of many it takes a tenth of the memory that all their names do.
         """
         from edgecron.store.browsing import find_ids_named
 
-        return find_ids_named(self.store.database, matches)
+        return find_ids_named(self.store.database, matches.matches_name)
 
-    def nearest_names(self, rank: Callable[[str], int | None], *, limit: int) -> list[str]:
-        """The names of the schedules of least rank, equals by name; one of rank None is left
-        out."""
+    def nearest_names(self, letters: str, *, limit: int) -> list[str]:
+        """The names of the schedules that are nearest to what somebody has typed, equals by
+        name. Without a letter all are."""
+        from edgecron.ranking import rank_of
         from edgecron.store.browsing import find_nearest_names
 
-        return find_nearest_names(self.store.database, rank, limit=limit)
+        return find_nearest_names(
+            self.store.database,
+            lambda name: rank_of(name, letters) if letters else 0,
+            limit=limit,
+        )
 
     def last_failure(self) -> Execution | None:
         """The newest run that failed or was interrupted."""

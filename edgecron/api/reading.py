@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from datetime import datetime
 from typing import TYPE_CHECKING
@@ -15,6 +15,7 @@ from edgecron.timetext import from_ms
 if TYPE_CHECKING:
     from edgecron.engine.peers import EngineState
     from edgecron.engine.twins import Twin
+    from edgecron.filtering import Filter
     from edgecron.following import Follower, LaterRuns
     from edgecron.model import (
         Execution,
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
     from edgecron.triggers import Trigger
     from edgecron.trust import ClockState
     from edgecron.upcoming import UpcomingFire
+
+_MOST_NAMED = 500  # schedules whose fires are looked at one by one
 
 
 class Reading(Opened):
@@ -63,16 +66,38 @@ class Reading(Opened):
         return timing_of_stored(self.store, schedule)
 
     def next_fires(
-        self, name: str | None = None, *, matches: Callable[[str], bool] | None = None
+        self, name: str | None = None, *, matches: Filter | None = None
     ) -> Iterator[UpcomingFire]:
         """Fires to come, in the order in which they may start: of one schedule, or of all, or of
-        those whose names match."""
+        those whose names a filter lets through."""
         if name is not None:
             yield from self._fires_of(self.store.get_schedule(name))
             return
+        if matches is not None and matches.has_names:
+            yield from self._fires_named(matches)
+            return
         from edgecron.upcoming import in_order
 
-        coming = self.store.coming_schedules(matches=matches)
+        yield from in_order(self.store.coming_schedules(), self._readable_fires_of)
+
+    def _fires_named(self, wanted: Filter) -> Iterator[UpcomingFire]:
+        """The same of some: where they are few, each one's own, and no other is looked at."""
+        from heapq import merge
+
+        from edgecron.store.browsing import find_nearest_names
+        from edgecron.upcoming import in_order
+
+        names = find_nearest_names(
+            self.store.database,
+            lambda name: 0 if wanted.matches_name(name) else None,
+            limit=_MOST_NAMED + 1,
+        )
+        if len(names) <= _MOST_NAMED:
+            found = (self.store.find_schedule(name) for name in names)
+            each = (self._readable_fires_of(one) for one in found if one is not None)
+            yield from merge(*each, key=lambda fire: fire.due_at)
+            return
+        coming = self.store.coming_schedules(matches=wanted.matches_name)
         yield from in_order(coming, self._readable_fires_of)
 
     def _readable_fires_of(self, schedule: Schedule) -> Iterator[UpcomingFire]:

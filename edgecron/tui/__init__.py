@@ -15,7 +15,7 @@
     acting.py asking.py deeds.py chosen.py   what is done: its keys, questions, and the doing
     overlay.py dialogs.py inputs.py   questions that stand before all else; lines to write in
     panefoot.py   below a list: its filter, how many match and are marked
-    palette.py ranking.py help.py footer.py performing.py   actions by their names and keys
+    palette.py help.py footer.py performing.py   actions by their names and keys
     enginekey.py ownengine.py     an engine that is run from here
     terminal.py guard.py          the terminal, and who puts it right; web.py: a browser instead
     clipboard.py saving.py pager.py   where an output is taken to
@@ -31,7 +31,7 @@
     keys.py bindings.py   the keys of actions, as the configuration has them
     about.py closer.py   what is under the cursor, in one line
     coming.py     the next hours as a bar; week.py: how busy the coming week is
-    filters.py sparkline.py trend.py heat.py timeline.py     pure parts
+    sparkline.py trend.py heat.py timeline.py     pure parts
     printed.py wrapping.py searching.py selection.py columns.py     likewise, of an output
 
 Nothing here queries on the screen's thread: a question goes to a desk, and its answer comes back

@@ -13,12 +13,12 @@ from textual.timer import Timer
 
 from edgecron.api import Client
 from edgecron.config.actions import ACTIONS
+from edgecron.ranking import rank_of
 from edgecron.safetext import clean
 from edgecron.tui.inputs import LineInput
 from edgecron.tui.keys import IN_OUTPUT
 from edgecron.tui.lines import LineView
 from edgecron.tui.overlay import Overlay
-from edgecron.tui.ranking import rank_of
 from edgecron.tui.spans import SpanLine
 from edgecron.tui.tables import Column, Line
 
@@ -110,9 +110,16 @@ def _rank_of_action(action: str, text: str) -> int | None:
 
 def rank_of_schedule(name: str, text: str) -> int | None:
     """How near a schedule is to a text, which may say that it is to be gone to."""
-    if text and _GO_TO.startswith(text.lower()):
-        return rank_of(_GO_TO, text)
-    return rank_of(name, text[len(_GO_TO) :] if text.lower().startswith(_GO_TO) else text)
+    letters = _letters_of_name(text)
+    return rank_of(name, letters) if letters or not text else rank_of(_GO_TO, text)
+
+
+def _letters_of_name(text: str) -> str:
+    """What a text says of a schedule's name; nothing where it says that one is to be gone to."""
+    lower = text.lower()
+    if _GO_TO.startswith(lower):
+        return ""
+    return text[len(_GO_TO) :] if lower.startswith(_GO_TO) else text
 
 
 def in_order(actions: Sequence[str]) -> list[str]:
@@ -220,4 +227,4 @@ class Palette(Overlay[Item]):
 
 def find_names(client: Client, text: str) -> list[str]:
     """The names that are like a text, the nearest first."""
-    return client.nearest_names(lambda name: rank_of_schedule(name, text), limit=_MOST_NAMES)
+    return client.nearest_names(_letters_of_name(text), limit=_MOST_NAMES)

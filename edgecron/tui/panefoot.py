@@ -22,7 +22,7 @@ from edgecron.words.letters import display_width
 from edgecron.words.phrases import error_words
 
 if TYPE_CHECKING:
-    from edgecron.tui.filters import Filter
+    from edgecron.filtering import Filter
 
 _PAUSE_S = 0.12  # after the last letter, before it is looked for
 _LEAST_INPUT = 12
@@ -168,7 +168,7 @@ class PaneFoot(Horizontal):
             self._apply(line.value.strip())
 
     def _apply(self, text: str) -> None:
-        from edgecron.tui.filters import parse_filter
+        from edgecron.filtering import parse_filter
 
         if self._timer is not None:
             self._timer.stop()

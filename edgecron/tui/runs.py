@@ -23,8 +23,8 @@ from edgecron.words.phrases import note_words
 from edgecron.words.times import near_time, short_duration
 
 if TYPE_CHECKING:
+    from edgecron.filtering import Filter, RunQuestion
     from edgecron.model import Execution
-    from edgecron.tui.filters import Filter, RunQuestion
 
     _Found = tuple[list[Execution], RunBounds]
     _Ask = Callable[[Callable[[Client], _Found], Callable[[_Found], None]], None]
@@ -332,14 +332,14 @@ class _Page(NamedTuple):
 
 
 def _find(client: Client, page: _Page) -> list[Execution]:
-    from edgecron.tui.filters import RunQuestion
+    from edgecron.filtering import RunQuestion
 
     question = page.question or RunQuestion()
     if question.is_impossible:
         return []
     ids: Sequence[int] | None = None if page.schedule_id is None else [page.schedule_id]
-    if question.matches_name is not None:
-        ids = client.schedule_ids_named(question.matches_name)
+    if question.names is not None:
+        ids = client.schedule_ids_named(question.names)
         if not ids:
             return []
     return client.run_page(

@@ -22,7 +22,7 @@ from edgecron.words.phrases import is_overdue
 from edgecron.words.times import distance, near_time
 
 if TYPE_CHECKING:
-    from edgecron.tui.filters import Filter
+    from edgecron.filtering import Filter
 
 _TOPIC = "schedule order"
 _BESIDE = 40  # lines read beside those that are seen
@@ -134,7 +134,7 @@ class ScheduleSource:
             lambda client: client.schedule_order(
                 sort,
                 is_descending=is_descending,
-                matches=None if wanted is None else wanted.matches_schedule,
+                matches=wanted,
             ),
             show,
         )

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence, Set
-from contextlib import suppress
+from collections.abc import Callable, Sequence, Set
 from datetime import datetime, timedelta, tzinfo
-from heapq import merge
 from itertools import islice
 from math import inf
 from typing import TYPE_CHECKING, Any
 
 from edgecron.api import Client
-from edgecron.errors import InvalidInput, NotFound
 from edgecron.safetext import clean
 from edgecron.tui.coming import Coming
 from edgecron.tui.pacing import Paced
@@ -21,14 +18,13 @@ from edgecron.words.phrases import is_overdue, moved_words
 from edgecron.words.times import distance, near_time
 
 if TYPE_CHECKING:
-    from edgecron.tui.filters import Filter
+    from edgecron.filtering import Filter
     from edgecron.upcoming import UpcomingFire
 
 _TOPIC = "upcoming"
 _MOST = 1500
 _MOST_LOOKED_AT = 5000
 _READ_AGAIN = timedelta(minutes=1)
-_MOST_NAMED = 500  # schedules whose fires are looked at one by one
 
 COLUMNS = (
     Column("IN", 10, 11),
@@ -162,7 +158,7 @@ def _find_next(client: Client, wanted: Filter | None) -> Coming:
     now = client.now()
     fires: list[UpcomingFire] = []
     overdue: set[str] = set()
-    for fire in islice(_fires(client, wanted), _MOST_LOOKED_AT):
+    for fire in islice(client.next_fires(matches=wanted), _MOST_LOOKED_AT):
         if is_overdue(fire.due_at, now):
             if fire.schedule in overdue:
                 continue
@@ -171,24 +167,6 @@ def _find_next(client: Client, wanted: Filter | None) -> Coming:
         if len(fires) == _MOST:
             return Coming(tuple(fires), has_more=True)
     return Coming(tuple(fires))
-
-
-def _fires(client: Client, wanted: Filter | None) -> Iterator[UpcomingFire]:
-    """All fires in order; of few schedules, where a filter names them, each one's own."""
-    if wanted is None or not any(term.key == "job" for term in wanted.terms):
-        return client.next_fires()
-    names = client.nearest_names(
-        lambda name: 0 if wanted.matches_name(name) else None, limit=_MOST_NAMED + 1
-    )
-    if len(names) <= _MOST_NAMED:
-        return merge(*(_readable(client, name) for name in names), key=lambda fire: fire.due_at)
-    return client.next_fires(matches=wanted.matches_name)
-
-
-def _readable(client: Client, name: str) -> Iterator[UpcomingFire]:
-    # One that can't be read must not hide the others.
-    with suppress(InvalidInput, NotFound):
-        yield from client.next_fires(name)
 
 
 def _key(fire: UpcomingFire) -> int:

@@ -13,8 +13,10 @@ import pytest
 from edgecron.api import Client
 from edgecron.browsing import Recent, RunBounds, ScheduleKeys, ScheduleState, SortBy, state_of
 from edgecron.errors import QueryInterrupted, Unreadable
+from edgecron.filtering import parse_filter
 from edgecron.model import Overlap, Status
 from edgecron.standing import standing_of
+from edgecron.store.browsing import find_order_of
 from edgecron.store.connection import Database
 from edgecron.timetext import to_ms
 from support.clock import FakeClock
@@ -122,7 +124,9 @@ def test_an_order_holds_what_matches(client: Client, sort: SortBy) -> None:
         seen[keys.name] = keys
         return keys.state == "active"
 
-    found = client.schedule_order(sort, matches=is_active)
+    found = find_order_of(
+        client.store.database, sort, is_descending=False, matches=is_active, now=client.now()
+    )
 
     assert {line.standing.name for line in client.schedule_lines(found)} == {
         *("on", "boot", "after"),
@@ -223,7 +227,7 @@ def test_a_schedule_that_makes_no_sense_is_shown_and_hides_no_other(
     write(client, f"UPDATE schedules SET {damage} WHERE name = 'bad'")
 
     for sort in SortBy:
-        order = client.schedule_order(sort, matches=lambda keys: "\x1b" not in keys.name)
+        order = client.schedule_order(sort, matches=parse_filter("!job:\x1b"))
         assert sorted(order) == sorted(client.schedule_order(sort)) == [1, 2]
     lines = {line.id: line for line in client.schedule_lines([1, 2])}
     assert lines[1] == good
@@ -289,19 +293,18 @@ def test_names_are_those_of_removed_schedules_too(client: Client) -> None:
     assert sorted(client.names_of_all()) == [
         *((1, "backup"), (2, "report"), (3, "back-office"), (4, "backup")),
     ]
-    found = client.schedule_ids_named(lambda name: name.startswith("back"))
+    found = client.schedule_ids_named(parse_filter("back"))
     assert sorted(found) == [1, 3, 4]
 
 
 def test_of_the_names_of_schedules_those_of_least_rank_are_found(client: Client) -> None:
-    for name in ("backup", "report", "b", "bb", "gone"):
+    for name in ("backup", "report", "b", "bb", "big"):
         client.add(make_spec(name))
-    client.remove("gone")
+    client.remove("big")
 
-    found = client.nearest_names(lambda name: len(name) if name != "report" else None, limit=2)
-
-    assert found == ["b", "bb"]
-    assert client.nearest_names(len, limit=9) == ["b", "bb", "backup", "report"]
+    assert client.nearest_names("b", limit=2) == ["b", "bb"]
+    assert client.nearest_names("b", limit=9) == ["b", "bb", "backup"]
+    assert client.nearest_names("", limit=9) == ["b", "backup", "bb", "report"]
 
 
 def test_the_change_mark_is_another_one_when_somebody_else_has_committed(
@@ -326,7 +329,13 @@ def test_an_interrupt_ends_the_question_that_is_being_answered(client: Client) -
         return True
 
     with pytest.raises(QueryInterrupted, match="was interrupted"):
-        client.schedule_order(SortBy.RUNS, matches=interrupt)
+        find_order_of(
+            client.store.database,
+            SortBy.RUNS,
+            is_descending=False,
+            matches=interrupt,
+            now=client.now(),
+        )
 
     assert len(client.schedule_order()) == 50
 
@@ -349,7 +358,13 @@ def test_a_filter_that_raises_leaves_the_database_usable(client: Client) -> None
     client.add_all([make_spec(f"s{number}") for number in range(5)])
 
     with pytest.raises(ZeroDivisionError):
-        client.schedule_order(matches=lambda keys: 1 / 0 > 1)
+        find_order_of(
+            client.store.database,
+            SortBy.NAME,
+            is_descending=False,
+            matches=lambda keys: 1 / 0 > 1,
+            now=client.now(),
+        )
 
     client.remove("s3")
     assert len(client.schedule_order()) == 4

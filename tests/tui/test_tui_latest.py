@@ -11,7 +11,7 @@ import pytest
 from tui.askers import InTurn
 
 from edgecron.api import Client
-from edgecron.tui.filters import parse_filter
+from edgecron.filtering import parse_filter
 from edgecron.tui.schedules import ScheduleSource
 from edgecron.tui.upcoming import UpcomingSource
 from support.clock import FakeClock

@@ -11,11 +11,11 @@ from pilot import Seen, watch
 from edgecron.api import Client
 from edgecron.config import Config
 from edgecron.config.actions import ACTIONS
+from edgecron.ranking import rank_of
 from edgecron.tui.footer import footer_spans
 from edgecron.tui.help import help_lines
 from edgecron.tui.keys import DEFAULT_LABELS, keys_of, labels_of
 from edgecron.tui.palette import Item, items_like
-from edgecron.tui.ranking import rank_of
 from support.clock import FakeClock
 from support.specs import make_spec
 

@@ -11,8 +11,8 @@ import pytest
 from tui.askers import AtOnce, InTurn
 
 from edgecron.api import Client
+from edgecron.filtering import parse_filter
 from edgecron.model import Job, JobKind, ScheduleSpec
-from edgecron.tui.filters import parse_filter
 from edgecron.tui.runs import RunSource
 from support.clock import FakeClock
 

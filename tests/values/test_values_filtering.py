@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edgecron.errors import InvalidInput
+from edgecron.filtering import STATES, Filter, RunQuestion, parse_filter
 from edgecron.model import Cause, Reason, Status
-from edgecron.tui.filters import STATES, Filter, RunQuestion, parse_filter
 
 FAST = settings(derandomize=True, database=None, deadline=None, max_examples=300)
 
@@ -94,9 +94,9 @@ def test_a_question_about_runs_names_what_to_include() -> None:
     assert question.statuses == (Status.FAILED,)
     assert question.causes == (Cause.CATCH_UP, Cause.MANUAL)
     assert question.reasons == (Reason.EXIT, None)
-    assert question.matches_name is not None
-    assert question.matches_name("Nightly-Backup")
-    assert not question.matches_name("sync")
+    assert question.names is not None
+    assert question.names.matches_name("Nightly-Backup")
+    assert not question.names.matches_name("sync")
     assert not question.is_impossible
 
 
@@ -106,7 +106,7 @@ def test_not_includes_all_the_others() -> None:
     assert set(question.statuses) == set(Status) - {Status.FAILED}
     assert set(question.reasons) == {*Reason, None} - {Reason.EXIT}
     assert question.causes == ()
-    assert question.matches_name is None
+    assert question.names is None
 
 
 def test_two_terms_of_one_key_are_what_both_include() -> None:

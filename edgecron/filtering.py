@@ -9,7 +9,7 @@ their order, whatever stands between them. A key that a list has nothing of says
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Protocol, TypeVar
@@ -68,13 +68,14 @@ class RunQuestion:
     """A filter as a question about runs.
 
     Of each of the three, the values to include, or () where any will do; a reason of None is a
-    run without one. `is_impossible`: no run can be all of this.
+    run without one. `names` lets the names of their schedules through, None is any.
+    `is_impossible`: no run can be all of this.
     """
 
     statuses: tuple[Status, ...] = ()
     causes: tuple[Cause, ...] = ()
     reasons: tuple[Reason | None, ...] = ()
-    matches_name: Callable[[str], bool] | None = None
+    names: Filter | None = None
     is_impossible: bool = False
 
 
@@ -98,14 +99,18 @@ class Filter:
         statuses = self._included("status", tuple(Status))
         causes = self._included("cause", tuple(Cause))
         reasons = self._included("reason", (*Reason, None))
-        has_names = any(term.key == _NAME for term in self.terms)
         return RunQuestion(
             statuses=statuses or (),
             causes=causes or (),
             reasons=reasons or (),
-            matches_name=self.matches_name if has_names else None,
+            names=self if self.has_names else None,
             is_impossible=() in (statuses, causes, reasons),
         )
+
+    @property
+    def has_names(self) -> bool:
+        """Whether any of the terms speaks of names."""
+        return any(term.key == _NAME for term in self.terms)
 
     def matches_name(self, name: str) -> bool:
         """Whether a schedule's name is all that the terms say of names."""
