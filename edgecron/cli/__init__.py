@@ -6,7 +6,7 @@ may go on for longer than seconds; its docstring is its help, examples first.
     options.py   the parser                        session.py      what a verb is given
     verbs.py     the table of verbs                screen.py       text for people
     streams.py   closed pipes, full disks          completion.py   and shells/, from grammar.py
-    objects.py   values as JSON objects            transitions.py  an engine's events as lines
+    httpserving.py  daemon --http                  transitions.py  an engine's events as lines
     wanted.py    a schedule's options, read        everyday.py     what help and manual say
     wantedjob.py those of its job                  printing.py     what runs print
     help_.py     help; manual.py: the man page     followlogs.py   logs -f

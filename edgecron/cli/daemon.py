@@ -3,6 +3,8 @@
     edgecron daemon
     edgecron daemon --log-format json >> edgecron.log
     edgecron daemon --on-shutdown wait --shutdown-timeout 10m
+    edgecron daemon --http
+    edgecron daemon --http 0.0.0.0:8745 --token-file ~/.edgecron-token
 
 INT (Ctrl-C), TERM or HUP ends it after the step that is going on, and --on-shutdown says what
 becomes of the commands that run: they go on and the next engine adopts them (leave), they are
@@ -18,6 +20,9 @@ is then caught up like any other misfire.
 
 With --until-eof it also ends, as by TERM, where its stdin does: with the program that started it
 and holds the other end, however that ends.
+
+With --http the HTTP API is served from here, to this machine alone unless told: see README. Where
+others can reach it, --token-file names the file of the token that each request must carry.
 
 What is not given here is as [limits] of the configuration has it: see `config show limits`.
 """
@@ -57,9 +62,10 @@ LIVES_LONG = True
 USAGE = (
     "[--max-running N] [--burst N] [--on-shutdown leave|wait|stop]"
     " [--shutdown-timeout DURATION] [--clock-wait DURATION|none|forever] [--log-format text|json]"
-    " [--until-eof]"
+    " [--until-eof] [--http [HOST:PORT|unix:PATH]] [--token-file FILE]"
 )
 _STOPS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+_HTTP_PLACE = "127.0.0.1:8745"
 _LINGER_MS = 5_000  # so long a terminal can be asked to end what would be left running
 _STOPPING = {
     "leave": (
@@ -89,6 +95,16 @@ def add_arguments(parser: ArgumentParser) -> None:
     )
     parser.add_argument("--log-format", metavar="text|json", help="lines of the log (text)")
     parser.add_argument("--until-eof", action="store_true", help="end where stdin ends, too")
+    parser.add_argument(
+        "--http",
+        nargs="?",
+        const=_HTTP_PLACE,
+        metavar="HOST:PORT|unix:PATH",
+        help=f"serve the HTTP API, too ({_HTTP_PLACE})",
+    )
+    parser.add_argument(
+        "--token-file", metavar="FILE", help="with --http: what requests must carry lies there"
+    )
 
 
 def run(cli: Session, args: Namespace) -> int:
@@ -102,6 +118,7 @@ def run(cli: Session, args: Namespace) -> int:
     clock_wait_ms = cli.setting("limits.clock_wait", flag=args.clock_wait)
     is_json = cli.setting("limits.log_format", flag=args.log_format) == "json" or cli.is_json
     line = as_json if is_json else text_line(cli)
+    http = _serving_http(cli, args)
     is_terminal = sys.stdin.isatty() and sys.stderr.isatty()
     database = cli.database_path()
     is_new = not os.path.lexists(database)
@@ -127,7 +144,8 @@ def run(cli: Session, args: Namespace) -> int:
         if not is_json:
             _say_start(cli, database, is_new=is_new)
         stop_on_signals(host.loop, is_terminal=is_terminal, on_shutdown=on_shutdown)
-        with _ending_with_stdin(host.loop, is_asked=args.until_eof):
+        # The supervisor runs by now: nothing of what is opened from here on lives on in it.
+        with _ending_with_stdin(host.loop, is_asked=args.until_eof), http:
             host.loop.run()
     finally:
         host.close()
@@ -142,6 +160,15 @@ def _ending_with_stdin(loop: Loop, *, is_asked: bool) -> AbstractContextManager[
     from edgecron.cli.stdinwatch import watching_stdin
 
     return watching_stdin(loop.stop)
+
+
+def _serving_http(cli: Session, args: Namespace) -> AbstractContextManager[None]:
+    """Serve the HTTP API meanwhile, where that is asked for. Raises what forbids it at once."""
+    if args.http is None and args.token_file is None:
+        return nullcontext()
+    from edgecron.cli.httpserving import serving
+
+    return serving(cli, place=args.http, token_file=args.token_file)
 
 
 def _let_go_of_log() -> None:

@@ -1,0 +1,46 @@
+"""`daemon --http`: the HTTP API served beside an engine, as long as that runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+from typing import TYPE_CHECKING
+
+from edgecron.cli.session import Session
+from edgecron.errors import UsageError
+
+if TYPE_CHECKING:
+    from edgecron.http.serving import HttpService
+
+
+def serving(
+    cli: Session, *, place: str | None, token_file: str | None
+) -> AbstractContextManager[None]:
+    """Serve while the context lasts. What is wrong with the options is raised at once.
+
+    Raises InvalidInput, also where nothing can be served at that place when it begins, and
+    NotSupported where a package is missing.
+    """
+    from edgecron.http.places import read_place
+    from edgecron.http.serving import HttpService, check_served
+    from edgecron.http.tokens import read_token
+
+    if place is None:
+        raise UsageError(
+            "--token-file is for the HTTP API, which is not served",
+            hint="give --http, too",
+        )
+    where = read_place(place, database=cli.database_path())
+    token = None if token_file is None else read_token(token_file)
+    check_served(where, has_token=token is not None)
+    return _serving(cli, HttpService(cli.database_path(), where, token=token))
+
+
+@contextmanager
+def _serving(cli: Session, service: HttpService) -> Iterator[None]:
+    try:
+        service.start()
+        cli.say(f"edgecron: the HTTP API is at {service.url}")
+        yield
+    finally:
+        service.close()

@@ -1,0 +1,219 @@
+"""The ASGI application: the door, the routes behind it, and the threads on which they answer."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from starlette.applications import Starlette
+from starlette.datastructures import Headers
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route as StarletteRoute
+from starlette.types import Message, Receive, Scope, Send
+
+from edgecron.api import Client
+from edgecron.errors import EdgecronError
+from edgecron.http.asking import Answer, Ask, Handler, Route
+from edgecron.http.guarding import LOOPBACK, Guard, has_body
+from edgecron.http.refusing import Refused, error_answer
+from edgecron.http.routes import ROUTES
+from edgecron.http.workers import Opened, Workers
+
+BUSY_WAIT_S = 2.0  # for another's lock, before a request is told to come again
+MOST_BODY_BYTES = 1024 * 1024
+_MOST_HEAD_BYTES = 16 * 1024
+_MOST_PATH_BYTES = 8 * 1024
+_BODY_S = 10.0  # from head to end
+_Endpoint = Callable[[Request], Awaitable[Response]]
+
+
+def application(
+    database: str | Path | Opened | None = None,
+    *,
+    token: str | None = None,
+    hosts: Collection[str] | None = LOOPBACK,
+) -> Application:
+    """An ASGI application over a database: its path, or what makes a Client of it.
+
+    With `token`, each request must carry it; without, one must ask for one of `hosts`, the names
+    under which it is served, None for any: see `guarding`. Whoever may ask can run commands as
+    this user. `close`, or the end of its lifespan, ends its threads.
+    """
+    if callable(database):
+        opened = database
+    else:
+        path = database
+
+        def opened() -> Client:
+            return Client(path, busy_wait_s=BUSY_WAIT_S)
+
+    return Application(
+        Workers(opened), guard=Guard(token=token, hosts=None if token is not None else hosts)
+    )
+
+
+class Application:
+    """Routes behind a door. Answers are the same mounted under a path or not."""
+
+    def __init__(self, workers: Workers, *, guard: Guard, routes: Sequence[Route] = ROUTES) -> None:
+        self._workers = workers
+        self._guard = guard
+        self._routed = Starlette(
+            routes=[self._route_of(path, handlers) for path, handlers in _by_path(routes)],
+            exception_handlers={
+                EdgecronError: _tell_error,
+                HTTPException: _tell_no_route,
+                Exception: _tell_fault,
+            },
+            lifespan=self._living,
+        )
+        self._routed.router.redirect_slashes = False
+
+    def close(self) -> None:
+        """End what goes on, and the threads. Harmless when it is closed already."""
+        self._workers.close()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "websocket":
+            await send({"type": "websocket.close", "code": 1008})
+        elif scope["type"] != "http":
+            await self._routed(scope, receive, send)
+        else:
+            await self._answer(scope, *_ending_unread(scope, receive, send))
+
+    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
+        request = Request(scope, receive)
+        try:
+            _check_size(scope)
+            self._guard.check(request.method, _path_of(scope), request.headers)
+        except Refused as refused:
+            await _response(error_answer(refused))(scope, receive, send)
+            return
+        await self._routed(scope, receive, send)
+
+    def _route_of(self, path: str, handlers: dict[str, Handler]) -> StarletteRoute:
+        async def endpoint(request: Request) -> Response:
+            handle = handlers["GET" if request.method == "HEAD" else request.method]
+            ask = await _read_ask(request)
+            future = self._workers.submit(lambda client: handle(client, ask))
+            return _response(await asyncio.wrap_future(future))
+
+        return StarletteRoute(path, endpoint, methods=list(handlers))
+
+    @asynccontextmanager
+    async def _living(self, _: Starlette) -> AsyncIterator[None]:
+        yield
+        await asyncio.to_thread(self.close)
+
+
+def _by_path(routes: Sequence[Route]) -> list[tuple[str, dict[str, Handler]]]:
+    found: dict[str, dict[str, Handler]] = {}
+    for route in routes:
+        found.setdefault(route.path, {})[route.method] = route.handle
+    return list(found.items())
+
+
+def _path_of(scope: Scope) -> str:
+    """The path below the one under which the application is mounted."""
+    path: str = scope["path"]
+    return path.removeprefix(scope.get("root_path", ""))
+
+
+def _check_size(scope: Scope) -> None:
+    head = sum(len(name) + len(value) + 4 for name, value in scope["headers"])
+    if head > _MOST_HEAD_BYTES:
+        raise Refused(431, "head_too_large", f"the headers are larger than {_MOST_HEAD_BYTES}")
+    if len(scope["path"]) + len(scope["query_string"]) > _MOST_PATH_BYTES:
+        raise Refused(414, "path_too_long", f"the path is longer than {_MOST_PATH_BYTES}")
+
+
+async def _read_ask(request: Request) -> Ask:
+    """All of a request. Raises Refused for a body that is too large, or takes too long."""
+    body = bytearray()
+    try:
+        async with asyncio.timeout(_BODY_S):
+            async for chunk in request.stream():
+                body += chunk
+                if len(body) > MOST_BODY_BYTES:
+                    raise Refused(
+                        413, "body_too_large", f"the body is larger than {MOST_BODY_BYTES} bytes"
+                    )
+    except TimeoutError:
+        raise Refused(408, "body_too_slow", f"the body took longer than {_BODY_S:g} s") from None
+    return Ask(
+        words=dict(request.path_params),
+        query=tuple(request.query_params.multi_items()),
+        headers=dict(request.headers),
+        body=bytes(body),
+        root=request.scope.get("root_path", ""),
+        path=_path_of(request.scope),
+    )
+
+
+def _ending_unread(scope: Scope, receive: Receive, send: Send) -> tuple[Receive, Send]:
+    """A `receive` and a `send` that ends the connection where a body was not read to its end.
+
+    Else the rest of it would be read and thrown away, for as long as somebody sends it.
+    """
+    is_read = not has_body(Headers(scope=scope))
+
+    async def receive_noting() -> Message:
+        nonlocal is_read
+        message = await receive()
+        is_read = is_read or not message.get("more_body", False)
+        return message
+
+    async def send_ending(message: Message) -> None:
+        if message["type"] == "http.response.start" and not is_read:
+            message["headers"] = [*message["headers"], (b"connection", b"close")]
+        await send(message)
+
+    return receive_noting, send_ending
+
+
+def _response(answer: Answer) -> Response:
+    return Response(
+        answer.body,
+        status_code=answer.status,
+        headers={
+            "cache-control": "no-store" if answer.status >= 400 else "no-cache",
+            "x-content-type-options": "nosniff",
+            **answer.headers,
+        },
+        media_type=answer.media_type,
+    )
+
+
+async def _tell_error(_: Request, error: Exception) -> Response:
+    assert isinstance(error, EdgecronError)
+    return _response(error_answer(error))
+
+
+async def _tell_no_route(_: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    name, message = {
+        404: ("no_route", "there is nothing at this path"),
+        405: ("wrong_method", "this path does not know this method"),
+    }.get(error.status_code, ("refused", error.detail))
+    hint = "what there is: GET /api/v1/openapi.json"
+    return _response(
+        error_answer(Refused(error.status_code, name, message, hint=hint, headers=error.headers))
+    )
+
+
+async def _tell_fault(_: Request, error: Exception) -> Response:
+    # The server writes its traceback to the log; who asks is told that it is not their fault.
+    return _response(
+        error_answer(
+            Refused(
+                500,
+                "defect",
+                f"this failed by a defect of ours, {type(error).__name__}",
+                hint="please report it, with what the server's log says",
+            )
+        )
+    )

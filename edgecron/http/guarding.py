@@ -1,0 +1,88 @@
+"""Who may ask: by a token, or from this machine alone, and then from no page of another site.
+
+A browser lets any page talk to this machine. So without a token the name that was asked for must
+be one of this machine's own: any other is a site's that has pointed its name here. And what a page
+of another site asks is refused, read or write: nothing here is for it. No answer carries a header
+by which a browser would let it read one.
+"""
+
+from __future__ import annotations
+
+import hmac
+import re
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+
+from edgecron.http.asking import JSON
+from edgecron.http.refusing import Refused
+
+LOOPBACK = ("127.0.0.1", "localhost", "::1")
+MERGE_PATCH = "application/merge-patch+json"
+_OWN_SITES = ("same-origin", "none")  # of Sec-Fetch-Site: no page asks, or one of our own
+OPEN_PATHS = ("/healthz",)  # what is told there is told to anybody
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Guard:
+    """What is asked of a request. `token` None asks for none, `hosts` None takes any name."""
+
+    token: str | None = None
+    hosts: Collection[str] | None = LOOPBACK
+
+    def check(self, method: str, path: str, headers: Mapping[str, str]) -> None:
+        """Raise Refused for who may not ask, and for a body that is not JSON.
+
+        `headers` are by their names in small letters.
+        """
+        host = headers.get("host", "")
+        self._check_site(host, headers)
+        if path not in OPEN_PATHS:
+            self._check_token(headers)
+        if has_body(headers):
+            _check_type(method, headers.get("content-type", ""))
+
+    def _check_site(self, host: str, headers: Mapping[str, str]) -> None:
+        name = re.sub(r":[0-9]*$", "", host).strip("[]").lower()
+        if self.hosts is not None and name not in self.hosts:
+            raise Refused(
+                421,
+                "wrong_host",
+                f"host {host[:80]!a} is none of this server's names",
+                hint=f"ask for it as {min(self.hosts)}, or serve it with a token",
+            )
+        origin = headers.get("origin")
+        is_own = origin is None or origin.lower() in (f"http://{host}", f"https://{host}")
+        if not is_own or headers.get("sec-fetch-site", "none") not in _OWN_SITES:
+            raise Refused(403, "wrong_origin", "pages of other sites may ask nothing")
+
+    def _check_token(self, headers: Mapping[str, str]) -> None:
+        if self.token is None:
+            return
+        kind, _, given = headers.get("authorization", "").partition(" ")
+        # Both as bytes: text outside ASCII can't be compared in constant time.
+        is_right = hmac.compare_digest(given.strip().encode(), self.token.encode())
+        if kind.lower() != "bearer" or not is_right:
+            raise Refused(
+                401,
+                "unauthorized",
+                "the token is missing" if not given else "the token is wrong",
+                hint="send it as: Authorization: Bearer TOKEN",
+                headers={"www-authenticate": 'Bearer realm="edgecron"'},
+            )
+
+
+def has_body(headers: Mapping[str, str]) -> bool:
+    """Whether a body follows a head."""
+    return headers.get("content-length", "0") != "0" or "transfer-encoding" in headers
+
+
+def _check_type(method: str, given: str) -> None:
+    kind = given.partition(";")[0].strip().lower()
+    allowed = (JSON, MERGE_PATCH) if method == "PATCH" else (JSON,)
+    if kind not in allowed:
+        raise Refused(
+            415,
+            "wrong_type",
+            f"the body is {kind[:80]!a}, expected {allowed[0]}",
+            hint=f"send the header Content-Type: {allowed[0]}",
+        )

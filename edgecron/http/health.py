@@ -1,0 +1,34 @@
+"""`/healthz`: whether the database answers, and whether an engine is at work on it.
+
+It asks for no token, so that whatever watches the machine needs none: it gives away that edgecron
+is served here, and how it does in one word each. 503 where the database can't be used; where no
+engine is at work it is 200 and says so, for what is served is served.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from edgecron.errors import DatabaseBusy, DatabaseUnusable
+from edgecron.http.asking import Answer, Ask, json_answer
+
+if TYPE_CHECKING:
+    from edgecron.api import Client
+    from edgecron.engine.peers import EngineState
+
+
+def get_health(client: Client, ask: Ask) -> Answer:
+    try:
+        engine = _engine_word(client.engines())
+        client.active_counts()
+    except DatabaseUnusable as error:
+        word = "busy" if isinstance(error, DatabaseBusy) else "unusable"
+        return json_answer({"database": word, "engine": "unknown"}, status=503)
+    return json_answer({"database": "ok", "engine": engine})
+
+
+def _engine_word(states: list[EngineState]) -> str:
+    """How the engines do, by the one that does best."""
+    if any(state.is_working for state in states):
+        return "working"
+    return "stalled" if any(state.is_stalled for state in states) else "none"

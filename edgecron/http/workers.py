@@ -1,0 +1,114 @@
+"""Threads with a Client each, on which handlers run: an engine, or a server, is never held up.
+
+A thread begins when there is something to do, and ends when there was nothing for a while: whom
+nobody asks anything has no thread, no connection, and no deleted log that it keeps open.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import Any, TypeVar
+
+from edgecron.api import Client
+from edgecron.errors import DatabaseUnusable
+from edgecron.http.refusing import overloaded
+
+_T = TypeVar("_T")
+_MOST_THREADS = 4
+_MOST_WAITING = 64  # further requests are told to come again
+_IDLE_S = 2.0
+_END_S = 5.0  # a handler that waits for a lock gives up before
+_INTERRUPT_S = 0.1
+
+Opened = Callable[[], Client]
+_Task = tuple[Callable[[Client], Any], "Future[Any]"]
+
+
+class Workers:
+    """A few threads that take tasks in their order. `close` ends them."""
+
+    def __init__(self, opened: Opened, *, most_threads: int = _MOST_THREADS) -> None:
+        self._opened = opened
+        self._most_threads = most_threads
+        self._tasks: deque[_Task] = deque()
+        self._news = threading.Condition()
+        self._threads: dict[threading.Thread, Client | None] = {}
+        self._idle = 0
+        self._is_closed = False
+
+    def submit(self, task: Callable[[Client], _T]) -> Future[_T]:
+        """Have something done with a Client. Raises Refused where too much is waiting."""
+        future: Future[_T] = Future()
+        with self._news:
+            if self._is_closed:
+                raise overloaded("the server is stopping")
+            if len(self._tasks) >= _MOST_WAITING:
+                raise overloaded(f"{_MOST_WAITING} requests are waiting already")
+            self._tasks.append((task, future))
+            if self._idle < len(self._tasks) and len(self._threads) < self._most_threads:
+                thread = threading.Thread(target=self._work, name="edgecron-http-worker")
+                self._threads[thread] = None
+                thread.start()
+            else:
+                self._news.notify()
+        return future
+
+    def close(self) -> None:
+        """End what goes on and wait for it, a few seconds at most; harmless when it is closed."""
+        with self._news:
+            self._is_closed = True
+            left, self._tasks = list(self._tasks), deque()
+            self._news.notify_all()
+            threads = list(self._threads)
+        for _, future in left:
+            future.cancel()
+        for thread in threads:
+            for _ in range(round(_END_S / _INTERRUPT_S)):
+                self._interrupt()
+                thread.join(_INTERRUPT_S)
+                if not thread.is_alive():
+                    break
+
+    def _interrupt(self) -> None:
+        with self._news:
+            clients = list(self._threads.values())
+        for client in clients:
+            if client is not None:
+                client.interrupt()
+
+    def _work(self) -> None:
+        own = threading.current_thread()
+        client: Client | None = None
+        try:
+            while (found := self._take()) is not None:
+                task, future = found
+                if not future.set_running_or_notify_cancel():
+                    continue
+                try:
+                    if client is None:
+                        client = self._threads[own] = self._opened()
+                    future.set_result(task(client))
+                except BaseException as error:  # noqa: BLE001 - it is raised where it is awaited
+                    if client is not None and isinstance(error, DatabaseUnusable):
+                        client.close()  # It is opened anew: the file, or its log, may be others.
+                    future.set_exception(error)
+        finally:
+            if client is not None:
+                client.close()
+            with self._news:
+                self._threads.pop(own, None)
+
+    def _take(self) -> _Task | None:
+        """The next task; None where this thread is to end."""
+        with self._news:
+            self._idle += 1
+            try:
+                self._news.wait_for(lambda: self._tasks or self._is_closed, timeout=_IDLE_S)
+            finally:
+                self._idle -= 1
+            if self._tasks:
+                return self._tasks.popleft()
+            return None
