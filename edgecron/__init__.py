@@ -40,6 +40,7 @@ in this list, never from below; `tests/test_house.py` holds it.
     copies                backups, and a backup in the place of the database
     config                settings: flag, variable, files, default
     api                   Client: a database as programs see it, and the only wiring
+    embedding             Scheduler: the schedules of a program, and an engine within it
     checkup               what is wrong with a database and around it; the end of what stalls
     crontab               crontabs in and out
     words                 values in plain words, for the command line and the dashboard
@@ -59,12 +60,17 @@ __version__ = "0.1.0"
 __built__ = "2026-05-01"
 
 if TYPE_CHECKING:
+    from edgecron.embedding import Job, Run, RunContext, Scheduler
     from edgecron.errors import EdgecronError, InvalidTrigger, UnknownTimezone
     from edgecron.triggers import Trigger, at, cron, every, parse_trigger
 
 _HOME = {
     "EdgecronError": "edgecron.errors",
     "InvalidTrigger": "edgecron.errors",
+    "Job": "edgecron.embedding",
+    "Run": "edgecron.embedding",
+    "RunContext": "edgecron.embedding",
+    "Scheduler": "edgecron.embedding",
     "Trigger": "edgecron.triggers",
     "UnknownTimezone": "edgecron.errors",
     "at": "edgecron.triggers",
@@ -76,6 +82,10 @@ _HOME = {
 __all__ = [
     "EdgecronError",
     "InvalidTrigger",
+    "Job",
+    "Run",
+    "RunContext",
+    "Scheduler",
     "Trigger",
     "UnknownTimezone",
     "__version__",

@@ -191,6 +191,12 @@ class SupervisorUnavailable(EdgecronError):
     code = "supervisor"
 
 
+class Cancelled(EdgecronError):
+    """A function ends because that was asked of its run; raised by RunContext.check."""
+
+    code = "cancelled"
+
+
 class NotSupported(EdgecronError):
     """This platform lacks something that is needed."""
 

@@ -22,6 +22,7 @@ ON_TIME_MS = 60_000  # a single fire that is no later than this after its due ti
 MAX_CATCH_UP = 100  # fires of one misfire that catch_up=all runs at most
 OUTPUT_CAP_BYTES = 256 * 1024
 COMMAND_QUEUE = "command"
+VANISHED = ":vanished"  # ends the queue of callables that their program declares no more
 REPLACED_MARK = "replaced"  # among the flags of a run that is ended for a newer one
 GLOBAL_SCOPE = ("global", "")
 _MOST_S = MAX_DURATION_MS // 1000

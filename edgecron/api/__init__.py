@@ -2,18 +2,18 @@
 
 The command line and the dashboard see a database through this and nothing else. Its parts:
 `opening`, `reading`, `prospects`, `busy`, `writing` (schedules), `applying` (several of them at
-once), `acting` (runs), `backfill`, `browsing`, `copying` (backups), `explaining`, `retaining` and
-`tallying`.
+once), `declaring` (those of a program), `acting` (runs), `backfill`, `browsing`, `copying`
+(backups), `explaining`, `retaining` and `tallying`.
 """
 
 from __future__ import annotations
 
 from edgecron.api.acting import Acting
-from edgecron.api.applying import Applying
 from edgecron.api.backfill import Backfilling
 from edgecron.api.browsing import Browsing
 from edgecron.api.busy import LookingAtWeek
 from edgecron.api.copying import Copying
+from edgecron.api.declaring import Declaring
 from edgecron.api.explaining import Explaining
 from edgecron.api.prospects import LookingAhead
 from edgecron.api.retaining import Retaining
@@ -23,7 +23,7 @@ __all__ = ["Client"]
 
 
 class Client(
-    Applying,
+    Declaring,
     Acting,
     Backfilling,
     LookingAhead,

@@ -75,12 +75,17 @@ class Writing(Reading):
         self.store.set_group_limit(group, max_running)
         self._ring()
 
-    def compile(self, spec: ScheduleSpec) -> CompiledSpec:
-        """Check a specification as `add` would, writing nothing."""
+    def compile(self, spec: ScheduleSpec, *, is_past_ok: bool = False) -> CompiledSpec:
+        """Check a specification as `add` would, writing nothing.
+
+        With `is_past_ok` a time of `at` may have passed.
+        """
         from edgecron.timing import compile_spec
 
         now = self.now()
-        return compile_spec(spec, seed=self.store.seed, made_at=now, now=now)
+        return compile_spec(
+            spec, seed=self.store.seed, made_at=now, now=None if is_past_ok else now
+        )
 
     def compile_change(self, schedule: Schedule, spec: ScheduleSpec) -> CompiledSpec:
         """Check another specification of a schedule as `edit` would, writing nothing."""
@@ -130,7 +135,7 @@ class Writing(Reading):
         )
 
     def _prepare_edit(
-        self, schedule: Schedule, spec: ScheduleSpec, *, now_ms: int
+        self, schedule: Schedule, spec: ScheduleSpec, *, now_ms: int, is_past_ok: bool = False
     ) -> tuple[CompiledSpec, Retiming | None]:
         """A changed specification compiled, with its new times; None where they do not move."""
         from edgecron.model import Reason
@@ -142,7 +147,7 @@ class Writing(Reading):
             # Kept as they were expanded: a bare `every` would get another anchor.
             compiled = keep_triggers(self.store, schedule, spec)
         else:
-            compiled = self.compile(spec)
+            compiled = self.compile(spec, is_past_ok=is_past_ok)
         if not is_mended and timing_words(spec) == timing_words(schedule.spec):
             return compiled, None
         return compiled, retime(

@@ -17,12 +17,14 @@ class Wanted:
     """A schedule as a document has it.
 
     `enabled` None leaves it as it is. `limit` is its group and how many of that run at once, None
-    being no limit; where `limit` itself is None, the group's limit stays.
+    being no limit; where `limit` itself is None, the group's limit stays. With `is_past_ok` an `at`
+    may have passed: nothing comes of it.
     """
 
     spec: ScheduleSpec
     enabled: bool | None = None
     limit: tuple[str, int | None] | None = None
+    is_past_ok: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

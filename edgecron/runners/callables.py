@@ -1,7 +1,8 @@
-"""Runs the functions that a program has registered, on threads of the program itself.
+"""Runs the functions that a program has registered, within the program itself.
 
-A thread can't be ended from outside: who is asked to stop, or is over its timeout, is told so by
-its `Call`, and runs until it returns or raises.
+Functions run on threads. A thread can't be ended from outside: who is asked to stop, or is over
+its timeout, is told so by its `Call`, and runs until it returns or raises. Coroutines run on an
+event loop of the program's, and are cancelled.
 """
 
 from __future__ import annotations
@@ -10,14 +11,18 @@ import json
 import os
 import traceback
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
+from typing import TYPE_CHECKING
 
 from edgecron.clock import Clock
 from edgecron.model import Claim, JobKind, Outcome, Output, OutputChunk, Reason, Status, Stream
 from edgecron.runners.threads import Workers
 from edgecron.supervisor.records import Flag
 from edgecron.supervisor.results import MOST_BYTES
+
+if TYPE_CHECKING:
+    from asyncio import AbstractEventLoop, Task, TimerHandle
 
 CLOSE_MS = 10_000  # so long those that were asked to stop are waited for at the end
 _LEAST_CLOSE_MS = 1_000  # and idle threads
@@ -28,13 +33,15 @@ _MOST_LETTERS = 2_000  # of what a row says about an exception; its output has a
 class Call:
     """One run of a function: what the function is called with."""
 
-    __slots__ = ("_clock", "_until_ms", "claim", "stop_reason")
+    __slots__ = ("_clock", "_until_ms", "begun_ms", "claim", "on_stop", "stop_reason")
 
     def __init__(self, claim: Claim, *, clock: Clock) -> None:
         self.claim = claim
         self.stop_reason: Reason | None = None  # why it was asked to stop
+        self.on_stop: Callable[[], object] | None = None  # ends it, where that can be done
         self._clock = clock
         self._until_ms: int | None = None
+        self.begun_ms = 0
 
     @property
     def payload(self) -> object:
@@ -45,20 +52,36 @@ class Call:
     @property
     def is_over_time(self) -> bool:
         """Whether it has run for longer than its timeout."""
-        return self._until_ms is not None and self._clock.monotonic_ms() >= self._until_ms
+        return self.left_ms == 0
+
+    @property
+    def left_ms(self) -> int | None:
+        """How much of its timeout is left, None where it has none."""
+        if self._until_ms is None:
+            return None
+        return max(self._until_ms - self._clock.monotonic_ms(), 0)
 
     @property
     def must_stop(self) -> bool:
         """Whether its end was asked for, or its time is over: it should end soon by itself."""
         return self.stop_reason is not None or self.is_over_time
 
+    def ask_to_stop(self, reason: Reason) -> None:
+        """Say that it should end, and why; the first reason counts. From any thread."""
+        if self.stop_reason is None:
+            self.stop_reason = reason
+        if self.on_stop is not None:
+            self.on_stop()
+
     def begin(self, now_ms: int) -> None:
         """Its timeout counts from now, by the monotonic clock."""
+        self.begun_ms = now_ms
         if self.claim.timeout_s is not None:
             self._until_ms = now_ms + max(1, round(self.claim.timeout_s * 1000))
 
 
 Function = Callable[[Call], object]
+Coroutine = Callable[[Call], Awaitable[object]]
 
 
 class CallableRunner:
@@ -66,19 +89,30 @@ class CallableRunner:
 
     A function that returns was a success, and what it returns, as JSON, its result. One that
     raises has failed, whatever it raises; the traceback is its output. One that returns only
-    after its timeout has failed, too. Nothing but `registry` says what a name means.
+    after its timeout has failed, too. Nothing but `registry` and `coroutines` says what a name
+    means; the latter run on the event loop that `find_loop` gives, from any thread.
     """
 
     kinds = frozenset({JobKind.CALLABLE})
     is_alive = True
     failure = None
 
-    def __init__(self, registry: Mapping[str, Function], *, clock: Clock) -> None:
+    def __init__(
+        self,
+        registry: Mapping[str, Function],
+        *,
+        clock: Clock,
+        coroutines: Mapping[str, Coroutine] | None = None,
+        find_loop: Callable[[], AbstractEventLoop] | None = None,
+    ) -> None:
         self.supervisor_id = "threads"  # as no supervisor is called
         self._registry = registry
+        self._coroutines = {} if coroutines is None else coroutines
+        self._find_loop = find_loop
         self._clock = clock
         self._calls: dict[str, Call] = {}  # by token, until their outcome is collected
         self._outcomes: deque[Outcome] = deque()
+        self._tasks: set[Task[None]] = set()
         self._workers: Workers[Call] = Workers(self._run, name="edgecron-call", clock=clock)
         self._read_fd, self._write_fd = os.pipe()
         os.set_blocking(self._read_fd, False)
@@ -98,9 +132,13 @@ class CallableRunner:
         for claim in claims:
             call = Call(claim, clock=self._clock)
             self._calls[claim.lease_token] = call
+            function = self._coroutines.get(claim.job.argv[0])
             try:
-                self._workers.put(call)
-            except RuntimeError as error:  # not one thread can be had
+                if function is None:
+                    self._workers.put(call)
+                else:
+                    self._begin_coroutine(call, function)
+            except RuntimeError as error:  # not one thread can be had, or the loop is closed
                 why = _Failure("EAGAIN", str(error))
                 self._tell(self._outcome(call, why=why, flags=(Flag.NOT_STARTED,)))
 
@@ -122,13 +160,13 @@ class CallableRunner:
     def cancel(self, token: str) -> None:
         call = self._calls.get(token)
         if call is not None:
-            call.stop_reason = Reason.REQUEST
+            call.ask_to_stop(Reason.REQUEST)
 
     def stop(self) -> None:
         if self._stopped_ms is None:
             self._stopped_ms = self._clock.monotonic_ms()
         for call in self._calls.values():
-            call.stop_reason = call.stop_reason or Reason.SHUTDOWN
+            call.ask_to_stop(Reason.SHUTDOWN)
 
     def close(self) -> None:
         """Ask all to stop, and wait a while for them.
@@ -155,20 +193,79 @@ class CallableRunner:
             message = f"this program has registered no callable '{call.claim.job.argv[0]}'"
             self._tell(self._outcome(call, why=_Failure("EINVAL", message)))
             return
-        started_ms, begun_ms = self._clock.now_ms(), self._clock.monotonic_ms()
-        call.begin(begun_ms)
-        why: _Failure | None = None
-        result: str | None = None
-        flags: tuple[str, ...] = ()
+        started_ms = self._begin(call)
         try:
             # What it returned may call code of the program's own, too, while it is written.
-            result, flags = _result_of(function(call))
+            ended = _Ended(*_result_of(function(call)))
         except BaseException as error:  # noqa: BLE001  SystemExit, too: it is recorded
-            why = _failure_of(error)
-        took_ms = self._clock.monotonic_ms() - begun_ms
+            ended = _Ended(why=_failure_of(error))
+        self._end(call, ended, started_ms)
+
+    def _begin_coroutine(self, call: Call, function: Coroutine) -> None:
+        """Have a coroutine begun on its loop. Raises RuntimeError where that is closed."""
+        assert self._find_loop is not None
+        loop = self._find_loop()
+
+        def begin() -> None:
+            task = loop.create_task(self._drive(call, function, loop))
+            self._tasks.add(task)  # The loop itself would let it be collected.
+            task.add_done_callback(self._tasks.discard)
+
+        loop.call_soon_threadsafe(begin)
+
+    async def _drive(self, call: Call, function: Coroutine, loop: AbstractEventLoop) -> None:
+        """Call a coroutine function, and await it; it is cancelled where it is to stop."""
+        if call.stop_reason is not None:
+            self._tell(self._outcome(call))
+            return
+        from asyncio import CancelledError, current_task
+
+        task = current_task()
+        assert task is not None
+        started_ms = self._begin(call)
+        timer: TimerHandle | None = None
+
+        def end() -> None:
+            with suppress(RuntimeError):  # the loop is closed, and with it all has ended
+                loop.call_soon_threadsafe(task.cancel)
+
+        def expire() -> None:
+            nonlocal timer
+            if call.left_ms:
+                timer = loop.call_later(call.left_ms / 1000, expire)
+            else:
+                task.cancel()
+
+        if call.left_ms is not None:
+            timer = loop.call_later(call.left_ms / 1000, expire)
+        call.on_stop = end
+        try:
+            ended = _Ended(*_result_of(await function(call)))
+        except CancelledError as error:
+            if not call.must_stop:
+                call.stop_reason = Reason.SHUTDOWN  # Its loop is being ended.
+            ended = _Ended(why=_failure_of(error))
+        except BaseException as error:  # noqa: BLE001  as above
+            ended = _Ended(why=_failure_of(error))
+        if timer is not None:
+            timer.cancel()
+        self._end(call, ended, started_ms)
+
+    def _begin(self, call: Call) -> int:
+        """Let its timeout count from now; the wall time."""
+        call.begin(self._clock.monotonic_ms())
+        return self._clock.now_ms()
+
+    def _end(self, call: Call, ended: _Ended, started_ms: int) -> None:
+        took_ms = self._clock.monotonic_ms() - call.begun_ms
         self._tell(
             self._outcome(
-                call, why=why, flags=flags, result=result, started_ms=started_ms, took_ms=took_ms
+                call,
+                why=ended.why,
+                flags=ended.flags,
+                result=ended.result,
+                started_ms=started_ms,
+                took_ms=took_ms,
             )
         )
 
@@ -221,6 +318,23 @@ class _Failure:
         self.code = code
         self.message = message
         self.trace = trace
+
+
+class _Ended:
+    """What a function returned, as JSON, or why it did not return."""
+
+    __slots__ = ("flags", "result", "why")
+
+    def __init__(
+        self,
+        result: str | None = None,
+        flags: tuple[str, ...] = (),
+        *,
+        why: _Failure | None = None,
+    ) -> None:
+        self.result = result
+        self.flags = flags
+        self.why = why
 
 
 def _verdict(call: Call, why: _Failure | None, *, has_run: bool) -> tuple[Status, Reason | None]:

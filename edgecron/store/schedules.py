@@ -122,6 +122,14 @@ def find_names(database: Database) -> list[str]:
     return [row[0] for row in database.rows("SELECT name FROM schedules WHERE deleted_at IS NULL")]
 
 
+def find_names_in_queue(database: Database, queue: str) -> list[str]:
+    """The names of the schedules of a queue."""
+    rows = database.rows(
+        "SELECT name FROM schedules WHERE queue = :queue AND deleted_at IS NULL", {"queue": queue}
+    )
+    return [row[0] for row in rows]
+
+
 def is_unchanged(database: Database, schedule: Schedule) -> bool:
     """Whether a schedule is still there as it was read."""
     found = database.rows(

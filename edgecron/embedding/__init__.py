@@ -1,0 +1,51 @@
+"""A program's own schedules: its functions as jobs, and an engine within it.
+
+scheduler.py   Scheduler: the beginning and the end of its engine
+program.py     what it declares, and what it asks of the database
+registry.py    its functions by name; decorating.py: their types
+options.py     the options of a job or a command, by the names that documents have
+job.py         one schedule, as its program has it in hand: Entry, and Job, which is a function
+arguments.py   the arguments of a function as a payload, and back
+run.py         one run, and its result; waiting.py: for its end
+context.py     what a function may ask of the run that it is called for
+serving.py     the engine's thread: it is started anew where it dies; loops.py: for coroutines
+signals.py     what ends an engine in the foreground; atexits.py: and what the program leaves
+pool.py        connections, one for each thread that is asking
+forks.py       what a child that the program forks starts anew
+
+None of it starts a thread or opens the database before it is used.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from edgecron.embedding.context import RunContext
+    from edgecron.embedding.job import Entry, Job
+    from edgecron.embedding.run import Run
+    from edgecron.embedding.scheduler import Scheduler
+
+_HOME = {
+    "Entry": "job",
+    "Job": "job",
+    "Run": "run",
+    "RunContext": "context",
+    "Scheduler": "scheduler",
+}
+
+__all__ = ["Entry", "Job", "Run", "RunContext", "Scheduler"]
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOME:
+        raise AttributeError(f"module 'edgecron.embedding' has no attribute {name!r}")
+    from importlib import import_module
+
+    value: object = getattr(import_module(f"edgecron.embedding.{_HOME[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

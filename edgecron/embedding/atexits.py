@@ -1,0 +1,28 @@
+"""The end of the interpreter: engines that still run are stopped, within a bound."""
+
+from __future__ import annotations
+
+import atexit
+from typing import Protocol
+from weakref import WeakSet
+
+
+class Stopped(Protocol):
+    def stop(self, wait: float | None = None) -> bool:
+        """Stop an engine, and wait for its end."""
+
+
+_RUNNING: WeakSet[Stopped] = WeakSet()
+
+
+def stop_at_exit(one: Stopped) -> None:
+    """Have it stopped where the program ends without doing so."""
+    _RUNNING.add(one)
+
+
+def _stop_all() -> None:
+    for one in list(_RUNNING):
+        one.stop()
+
+
+atexit.register(_stop_all)

@@ -1,0 +1,96 @@
+"""What a function may ask of the run that it is called for."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from edgecron.errors import Cancelled
+from edgecron.timetext import from_ms
+
+if TYPE_CHECKING:
+    from edgecron.runners.callables import Call
+
+
+class RunContext:
+    """The run that a function is called for. It is the first parameter of one that wants it:
+
+        @scheduler.job("@daily")
+        def copy(run: RunContext, folder: str = "/srv") -> int:
+            if run.attempt > 1: ...
+
+    Its methods may be called from any thread, as long as the function has not returned.
+    """
+
+    __slots__ = ("_call",)
+
+    def __init__(self, call: Call) -> None:
+        self._call = call
+
+    def __repr__(self) -> str:
+        return f"<RunContext of run {self.id}, {self.schedule}, attempt {self.attempt}>"
+
+    @property
+    def id(self) -> int:
+        """The id of the run, as `history` shows it."""
+        return self._call.claim.execution_id
+
+    @property
+    def schedule(self) -> str:
+        """The name of the schedule."""
+        return self._call.claim.schedule
+
+    @property
+    def plan_at(self) -> datetime:
+        """The time that it stands for, aware, in UTC, however late it runs."""
+        return from_ms(self._call.claim.plan_ms)
+
+    @property
+    def due_at(self) -> datetime:
+        """When it was to start: `plan_at`, and jitter or the delay of a retry."""
+        return from_ms(self._call.claim.due_ms)
+
+    @property
+    def cause(self) -> str:
+        """Why there is a run: `schedule`, `catch_up`, `manual`, `retry`, and others."""
+        return self._call.claim.cause.value
+
+    @property
+    def attempt(self) -> int:
+        """1 for the first, and one more for each retry."""
+        return self._call.claim.attempt
+
+    @property
+    def max_attempts(self) -> int:
+        return self._call.claim.max_attempts
+
+    @property
+    def is_last_attempt(self) -> bool:
+        return self.attempt >= self.max_attempts
+
+    @property
+    def scope(self) -> tuple[str, str]:
+        """(kind, id) of what it is run for; ('global', '') where there are no scopes."""
+        return self._call.claim.scope_kind, self._call.claim.scope_id
+
+    @property
+    def idempotency_key(self) -> str:
+        """32 hexadecimal digits: the same for every attempt of one fire, and for no other."""
+        from edgecron.runners.environment import idempotency_key
+
+        return idempotency_key(self._call.claim)
+
+    @property
+    def must_stop(self) -> bool:
+        """Whether its end was asked for, or its timeout is over: return soon, or raise.
+
+        A function on a thread can't be ended from outside. A coroutine is cancelled besides.
+        """
+        return self._call.must_stop
+
+    def check(self) -> None:
+        """Raise Cancelled where `must_stop`: for loops that have nothing to put away."""
+        if self._call.must_stop:
+            reason = self._call.stop_reason
+            why = "timeout" if reason is None else reason.value
+            raise Cancelled(f"run {self.id} of {self.schedule!r} is to stop ({why})")

@@ -1,0 +1,156 @@
+"""One schedule, as its program has it in hand; and a function of the program that is one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from datetime import datetime
+from functools import update_wrapper
+from typing import TYPE_CHECKING, Generic, ParamSpec, Protocol, TypeVar
+
+from edgecron.embedding.run import Run
+from edgecron.errors import InvalidInput
+from edgecron.model import Status
+
+if TYPE_CHECKING:
+    from edgecron.embedding.arguments import Arguments
+    from edgecron.embedding.pool import ClientPool
+    from edgecron.embedding.waiting import Waits
+    from edgecron.model import Schedule
+
+P = ParamSpec("P")  # what the function is called with
+Q = ParamSpec("Q")  # the same without its context: what a run is given
+R = TypeVar("R", covariant=True)  # what the function returns
+T = TypeVar("T")  # what a run of it results in: what a coroutine returns when it is awaited
+
+
+class Ready(Protocol):
+    """What a schedule in hand stands on."""
+
+    pool: ClientPool
+    waits: Waits
+
+    def keep_declared(self) -> None:
+        """Have the database say what was declared."""
+
+
+class Entry(Generic[T]):
+    """A schedule by its name: what is done with it, and what is known of it."""
+
+    def __init__(self, name: str, ready: Ready) -> None:
+        self.name = name
+        self._ready = ready
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.name}>"
+
+    @property
+    def schedule(self) -> Schedule:
+        """All that is known of it. Raises NotFound where it was removed."""
+        self._ready.keep_declared()
+        with self._ready.pool.client() as client:
+            return client.schedule(self.name)
+
+    def next_runs(self, count: int = 5) -> list[datetime]:
+        """When its next runs may start, aware, in UTC; fewer where fewer are to come."""
+        from itertools import islice
+
+        self._ready.keep_declared()
+        with self._ready.pool.client() as client:
+            return [fire.due_at for fire in islice(client.next_fires(self.name), count)]
+
+    def history(
+        self,
+        *,
+        status: str | Collection[str] = (),
+        limit: int = 20,
+        before: int | None = None,
+    ) -> list[Run[T]]:
+        """Its runs, newest first: those of one status or several; `before` goes on after an id.
+
+        Raises InvalidInput for a status that there is not.
+        """
+        statuses = _statuses((status,) if isinstance(status, str) else status)
+        self._ready.keep_declared()
+        with self._ready.pool.client() as client:
+            found = client.history(self.name, statuses=statuses, before_id=before, limit=limit)
+        return [Run(one, self._ready.waits) for one in found]
+
+    def pause(self, until: datetime | None = None) -> None:
+        """Hold what has not started, without end or until an instant, which is aware."""
+        self._ready.keep_declared()
+        with self._ready.pool.client() as client:
+            client.pause(self.name, until=until)
+
+    def resume(self) -> None:
+        """Let it fire again; the times that passed meanwhile are one skipped range."""
+        self._ready.keep_declared()
+        with self._ready.pool.client() as client:
+            client.resume(self.name)
+
+    def reschedule(self, run_at: datetime) -> None:
+        """Let its next run start at another time, once; the one after it follows its trigger."""
+        self._ready.keep_declared()
+        with self._ready.pool.client() as client:
+            client.reschedule(self.name, run_at)
+
+    def fire(self, payload: object = None) -> list[Run[T]]:
+        """Run it now, once for each of its scopes; its next time does not change.
+
+        `payload` is JSON for this run alone; None is the schedule's own. A run may come back
+        `skipped`, where one goes on and overlap leaves it out.
+        """
+        from edgecron.embedding.arguments import json_text
+
+        text = None if payload is None else json_text(payload, what="payload")
+        return self._fire(text)
+
+    def _fire(self, payload: str | None) -> list[Run[T]]:
+        self._ready.keep_declared()
+        with self._ready.pool.client() as client:
+            runs = client.run_now(self.name, payload=payload)
+        return [Run(one, self._ready.waits) for one in runs]
+
+
+class Job(Entry[T], Generic[P, Q, R, T]):
+    """A function with a schedule. Called, it is the plain function that it was.
+
+    `Q` are its parameters without a context, `T` is what its runs result in.
+    """
+
+    __wrapped__: Callable[P, R]
+
+    def __init__(
+        self, function: Callable[P, R], *, name: str, arguments: Arguments, ready: Ready
+    ) -> None:
+        super().__init__(name, ready)
+        self._function = function
+        self._arguments = arguments
+        update_wrapper(self, function)
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        return self._function(*args, **kwargs)
+
+    def run_now(self, *args: Q.args, **kwargs: Q.kwargs) -> Run[T]:
+        """Have an engine run it now with these arguments; its next time does not change.
+
+        Without any it is given what its schedule is. Raises TypeError where it can't be called
+        so, InvalidInput for an argument that JSON does not hold, or where it has several scopes:
+        see `fire`.
+        """
+        payload = self._arguments.payload_of(args, kwargs)
+        runs = self._fire(payload)
+        if len(runs) != 1:
+            raise InvalidInput(
+                f"job {self.name!r} has {len(runs)} scopes, and was run for each of them",
+                hint="use fire(), which gives a run for each",
+            )
+        return runs[0]
+
+
+def _statuses(texts: Collection[str]) -> tuple[Status, ...]:
+    try:
+        return tuple(Status(text) for text in texts)
+    except ValueError as error:
+        raise InvalidInput(
+            f"status {error.args[0]}", hint=f"expected one of {', '.join(Status)}"
+        ) from None

@@ -1,0 +1,54 @@
+"""The event loop that coroutines run on: the program's, within `async with`, else our own."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from asyncio import AbstractEventLoop
+
+
+class Loops:
+    """Finds the loop. Our own runs on a thread that is started when the first coroutine is."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._loop: AbstractEventLoop | None = None
+        self._own: AbstractEventLoop | None = None
+        self._thread: threading.Thread | None = None
+
+    def use(self, loop: AbstractEventLoop | None) -> None:
+        """Run what begins from now on there; None is a loop of our own."""
+        self._loop = loop
+
+    def find(self) -> AbstractEventLoop:
+        if self._loop is not None:
+            return self._loop
+        with self._lock:
+            if self._own is None:
+                import asyncio
+
+                self._own = asyncio.new_event_loop()
+                # Daemon: a coroutine that blocks must not keep the interpreter from its end.
+                self._thread = threading.Thread(
+                    target=self._own.run_forever, name="edgecron-asyncio", daemon=True
+                )
+                self._thread.start()
+            return self._own
+
+    def close(self, *, wait_s: float) -> None:
+        """End our own loop, and wait so long for its thread."""
+        with self._lock:
+            own, thread, self._own, self._thread = self._own, self._thread, None, None
+        if own is None or thread is None:
+            return
+        own.call_soon_threadsafe(own.stop)
+        thread.join(wait_s)
+        if not thread.is_alive():
+            own.close()
+
+    def begin_anew(self) -> None:
+        """In a forked child: no loop is ours."""
+        self._lock = threading.Lock()
+        self._loop = self._own = self._thread = None

@@ -1,0 +1,54 @@
+"""Connections for any thread of a program: one is lent to each that asks, and given back."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from edgecron.api import Client
+
+_KEPT = 4  # so many wait for their next use
+
+
+class ClientPool:
+    """Lends Clients of one database. `opened` makes one; the file is opened when it is used.
+
+    A fork leaves the parent's to the parent: see `forget`.
+    """
+
+    def __init__(self, opened: Callable[[], Client]) -> None:
+        self._opened = opened
+        self._lock = threading.Lock()
+        self._idle: list[Client] = []
+
+    @contextmanager
+    def client(self) -> Iterator[Client]:
+        """A Client of this thread's own, for as long as the block lasts."""
+        with self._lock:
+            client = self._idle.pop() if self._idle else None
+        client = client or self._opened()
+        try:
+            yield client
+        except BaseException:
+            # Whatever state it is in: the next one begins with a new one.
+            client.close()
+            raise
+        with self._lock:
+            is_kept = len(self._idle) < _KEPT
+            if is_kept:
+                self._idle.append(client)
+        if not is_kept:
+            client.close()
+
+    def close(self) -> None:
+        """Close those that nobody uses; the next use opens the database anew."""
+        with self._lock:
+            idle, self._idle = self._idle, []
+        for client in idle:
+            client.close()
+
+    def forget(self) -> None:
+        """In a child that was forked: what the parent has open stays the parent's."""
+        self._lock = threading.Lock()
+        self._idle = []

@@ -1,0 +1,237 @@
+"""What a program declares, and what it can ask of the database, with an engine or without."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from edgecron.clock import Clock, SystemClock
+from edgecron.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from typing import Unpack
+
+    from edgecron.api import Client
+    from edgecron.embedding.decorating import Decorate
+    from edgecron.embedding.job import Entry
+    from edgecron.embedding.options import CommandOptions, Options
+    from edgecron.embedding.run import Run
+    from edgecron.model import Schedule
+    from edgecron.retention import Retention
+    from edgecron.triggers import Trigger
+
+_QUEUE = "py:"  # begins the queue of the callables of a program; its name follows
+
+
+class Program:
+    """The schedules of a program, by what it declares. See Scheduler for the arguments."""
+
+    def __init__(
+        self,
+        database: str | Path | None,
+        *,
+        name: str | None,
+        timezone: str | None,
+        retention: Retention | None,
+        clock: Clock | None,
+    ) -> None:
+        from edgecron.embedding.pool import ClientPool
+        from edgecron.embedding.registry import Registry
+        from edgecron.embedding.waiting import Waits
+
+        self._clock: Clock = clock or SystemClock()
+        self._database = database
+        self._retention = retention
+        self.pool = ClientPool(self._open_client)
+        self.path = self._open_client().path
+        self.name = _check_name(name, self.path)
+        self.queue = f"{_QUEUE}{self.name}"
+        self.timezone = _check_timezone(timezone)
+        self.waits = Waits(self.pool, clock=self._clock)
+        self._registry = Registry()
+        self._lock = threading.RLock()
+
+    @property
+    def is_running(self) -> bool:
+        """Whether this process has started an engine of it, and not stopped it."""
+        return False
+
+    def job(
+        self,
+        *when: Trigger | str,
+        name: str | None = None,
+        payload: object = None,
+        **options: Unpack[Options],
+    ) -> Decorate:
+        """Make a function a job: `@scheduler.job(every("5m"), retries=3)`.
+
+        `when` are triggers, or their texts: `"@daily"`, `"every 5m"`, `"on boot"`; the earliest
+        wins. The schedule is called as the function is, or `name`. `payload` is what a scheduled
+        run is called with: arguments by name, or in order. It is kept when an engine starts, or
+        when the job is first used. Raises InvalidInput for what is wrong, AlreadyExists where the
+        program declares that name twice.
+        """
+        from edgecron.embedding.registry import place_of
+
+        where = place_of(1)
+
+        def decorate(function: Callable[..., Any]) -> Any:
+            return self._declare_job(function, when, name, payload, options, where)
+
+        return decorate
+
+    def _declare_job(
+        self,
+        function: Callable[..., Any],
+        when: Sequence[Trigger | str],
+        name: str | None,
+        payload: object,
+        options: Options,
+        where: str,
+    ) -> Any:
+        from edgecron.embedding.arguments import Arguments
+        from edgecron.embedding.job import Job
+        from edgecron.embedding.options import read_options
+        from edgecron.embedding.registry import (
+            Declared,
+            check_function,
+            payload_text,
+            register,
+            wants_context,
+        )
+
+        name = str(name or getattr(function, "__name__", ""))
+        check_function(function, name=name)
+        keys = {"callable": name, "queue": self.queue, **payload_text(payload, name=name)}
+        wanted = read_options(name, when, keys, options, timezone=self.timezone)
+        arguments = Arguments(function, job=name, has_context=wants_context(function))
+        arguments.check(wanted.spec.job.payload)
+        self._registry.add(Declared(wanted=wanted, where=where, is_call=True))
+        register(self._registry, name, function, arguments)
+        if self.is_running:
+            self.keep_declared()
+        return Job(function, name=name, arguments=arguments, ready=self)
+
+    def add(
+        self,
+        name: str,
+        *when: Trigger | str,
+        command: Sequence[str] | None = None,
+        shell: str | None = None,
+        **options: Unpack[CommandOptions],
+    ) -> Entry[None]:
+        """Make a schedule of a command, or of a line for /bin/sh, or bring it to what is said now.
+
+        It is kept at once. Raises what `job` does.
+        """
+        from edgecron.embedding.job import Entry
+        from edgecron.embedding.options import read_options
+        from edgecron.embedding.registry import Declared, payload_text, place_of
+
+        if (command is None) == (shell is None):
+            raise InvalidInput(
+                f"schedule {name!r} has {'no command' if command is None else 'two commands'},"
+                " expected command=[...] or shell='...'",
+                hint="a function of the program is given a schedule by @scheduler.job",
+            )
+        keys: dict[str, object] = {"shell": shell}
+        if command is not None:
+            keys = {"command": list(command)}
+        given = dict(options)
+        keys |= payload_text(given.pop("payload", None), name=name)
+        wanted = read_options(name, when, keys, given, timezone=self.timezone)
+        self._registry.add(Declared(wanted=wanted, where=place_of(1), is_call=False))
+        self.keep_declared()
+        return Entry(name, self)
+
+    def keep_declared(self) -> None:
+        """Have the database say what was declared: what says so already is left as it is.
+
+        Starting does this, and what is asked of a job. Raises AlreadyExists where a name is that
+        of another kind of schedule.
+        """
+        unkept = self._registry.unkept()
+        if not unkept:
+            return
+        with self._lock, self.pool.client() as client:
+            client.declare([one.wanted for one in unkept], queue=self.queue, origin=self._origin)
+            self._registry.note_kept(unkept)
+
+    def prune(self) -> list[str]:
+        """Remove what this program has made and does not declare any more; the names of those.
+
+        For when all is declared. What it added while it ran, in an earlier life, goes, too.
+        """
+        self.keep_declared()
+        with self.pool.client() as client:
+            return client.prune_declared(
+                self._registry.names, queue=self.queue, origin=self._origin
+            )
+
+    # What there is.
+
+    def get(self, name: str) -> Entry[Any]:
+        """A schedule of the database by its name, whoever made it. Raises NotFound."""
+        from edgecron.embedding.job import Entry
+
+        entry: Entry[Any] = Entry(name, self)
+        _ = entry.schedule
+        return entry
+
+    def schedules(self) -> list[Schedule]:
+        """Every schedule of the database, by name."""
+        self.keep_declared()
+        with self.pool.client() as client:
+            return client.schedules()
+
+    def run(self, run_id: int) -> Run[Any]:
+        """A run by its id. Raises NotFound."""
+        from edgecron.embedding.run import Run
+
+        with self.pool.client() as client:
+            return Run(client.execution(run_id), self.waits)
+
+    def client(self) -> AbstractContextManager[Client]:
+        """The database itself, for one thread: `with scheduler.client() as client`."""
+        return self.pool.client()
+
+    @property
+    def _origin(self) -> str:
+        return f"program {self.name}"
+
+    def _open_client(self) -> Client:
+        from edgecron.api import Client
+
+        return Client(self._database, clock=self._clock, retention=self._retention)
+
+    def _declare_all(self) -> None:
+        declared = self._registry.declared()
+        with self.pool.client() as client:
+            client.declare(
+                [one.wanted for one in declared],
+                queue=self.queue,
+                origin=self._origin,
+                is_all=True,
+            )
+        self._registry.note_kept(declared)
+
+
+def _check_name(name: str | None, path: Path) -> str:
+    from edgecron.validity import check_name
+
+    found = path.stem if name is None else name
+    try:
+        check_name(found, what="program name")
+    except InvalidInput as error:
+        hint = "give the Scheduler a name: Scheduler(path, name='app')"
+        raise InvalidInput(error.message, hint=hint if name is None else error.hint) from None
+    return found
+
+
+def _check_timezone(timezone: str | None) -> str | None:
+    from edgecron.triggers import check_zone
+
+    return check_zone(timezone)

@@ -1,0 +1,136 @@
+"""What a program has declared: its functions by name, and the schedules as they are to be kept."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from edgecron.embedding.arguments import Arguments
+from edgecron.embedding.context import RunContext
+from edgecron.errors import AlreadyExists, InvalidInput
+
+if TYPE_CHECKING:
+    from edgecron.documents.document import Wanted
+    from edgecron.runners.callables import Call
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Declared:
+    """A schedule that the program declares, and where it does."""
+
+    wanted: Wanted
+    where: str  # file and line
+    is_call: bool  # a function of the program
+
+
+class Registry:
+    """The declarations of a program. Changed and read from any thread."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._declared: dict[str, Declared] = {}
+        self._unkept: dict[str, Declared] = {}  # the database may say something else
+        self.functions: dict[str, Callable[[Call], object]] = {}
+        self.coroutines: dict[str, Callable[[Call], Awaitable[object]]] = {}
+
+    @property
+    def names(self) -> frozenset[str]:
+        return frozenset(self._declared)
+
+    def add(self, one: Declared) -> None:
+        """Take up a declaration. Raises AlreadyExists where its name is taken."""
+        name = one.wanted.spec.name
+        with self._lock:
+            other = self._declared.get(name)
+            if other is not None:
+                raise AlreadyExists(
+                    f"schedule {name!r} is declared twice in this program: {other.where} and"
+                    f" {one.where}",
+                    hint="give one of them another name: @scheduler.job(..., name='other')",
+                )
+            self._declared[name] = self._unkept[name] = one
+
+    def unkept(self) -> list[Declared]:
+        """What may have to be written still."""
+        with self._lock:
+            return list(self._unkept.values())
+
+    def declared(self) -> list[Declared]:
+        with self._lock:
+            return list(self._declared.values())
+
+    def note_kept(self, declared: list[Declared]) -> None:
+        """The database says now what these do."""
+        with self._lock:
+            for one in declared:
+                self._unkept.pop(one.wanted.spec.name, None)
+
+    def forget_kept(self) -> None:
+        """Another database may be in its place: all is to be looked at again."""
+        with self._lock:
+            self._unkept = dict(self._declared)
+
+
+def register(
+    registry: Registry, name: str, function: Callable[..., Any], arguments: Arguments
+) -> None:
+    """Let engines of this process call a function by the name of its job."""
+    import inspect
+
+    has_context = wants_context(function)
+
+    def call(call: Call) -> Any:
+        args, kwargs = arguments.read(call.claim.job.payload)
+        if has_context:
+            return function(RunContext(call), *args, **kwargs)
+        return function(*args, **kwargs)
+
+    if inspect.iscoroutinefunction(function):
+        registry.coroutines[name] = call
+    else:
+        registry.functions[name] = call
+
+
+def check_function(function: Callable[..., Any], *, name: str) -> None:
+    """Raise InvalidInput for what no run could be of."""
+    import inspect
+
+    if not callable(function):
+        raise InvalidInput(f"job {name!r} is {function!r:.60}, expected a function")
+    if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+        raise InvalidInput(
+            f"job {name!r} is a generator, which does nothing until somebody goes through it",
+            hint="let a function go through it, and make that the job",
+        )
+
+
+def wants_context(function: Callable[..., Any]) -> bool:
+    """Whether the first parameter of a function is said to be a RunContext."""
+    import inspect
+
+    for parameter in inspect.signature(function).parameters.values():
+        said = parameter.annotation
+        if isinstance(said, str):
+            # Where annotations are not evaluated: `RunContext`, `edgecron.RunContext`.
+            return said.strip("'\"").rpartition(".")[2] == RunContext.__name__
+        return said is RunContext
+    return False
+
+
+def place_of(depth: int) -> str:
+    """File and line of the caller so many frames above ours."""
+    import sys
+
+    frame = sys._getframe(depth + 1)
+    return f"{frame.f_code.co_filename}:{frame.f_lineno}"
+
+
+def payload_text(payload: object, *, name: str) -> Mapping[str, object]:
+    """The key of a document for a payload; none where there is none."""
+    from edgecron.embedding.arguments import json_text
+
+    if payload is None:
+        return {}
+    return {"payload": json_text(payload, what=f"the payload of {name!r}")}

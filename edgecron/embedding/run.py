@@ -1,0 +1,144 @@
+"""One run, as its program has it in hand."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from edgecron.model import ACTIVE, Status
+
+if TYPE_CHECKING:
+    from edgecron.embedding.waiting import Waits
+    from edgecron.model import Execution, Output
+
+T = TypeVar("T")
+
+
+class Run(Generic[T]):
+    """One run: what was known of it when it was last looked at. `T` is what its function returns.
+
+    `wait`, or `await`, brings it to its end; `refresh` looks again. With retries it is, after
+    these, the last attempt of its fire: its `id` is then another one.
+    """
+
+    def __init__(self, execution: Execution, waits: Waits) -> None:
+        self._execution = execution
+        self._waits = waits
+
+    def __repr__(self) -> str:
+        reason = "" if self._execution.reason is None else f", {self._execution.reason}"
+        return f"<Run {self.id} of {self.schedule}: {self.status}{reason}>"
+
+    @property
+    def id(self) -> int:
+        return self._execution.id
+
+    @property
+    def schedule(self) -> str:
+        """The name of the schedule."""
+        return self._execution.schedule
+
+    @property
+    def scope(self) -> tuple[str, str]:
+        """(kind, id) of what it is for; ('global', '') where there are no scopes."""
+        return self._execution.scope_kind, self._execution.scope_id
+
+    @property
+    def plan_at(self) -> datetime:
+        """The time that it stands for, aware, in UTC."""
+        return self._execution.plan_at
+
+    @property
+    def started_at(self) -> datetime | None:
+        """When it started; None where it did not."""
+        return self._execution.started_at
+
+    @property
+    def finished_at(self) -> datetime | None:
+        return self._execution.finished_at
+
+    @property
+    def attempt(self) -> int:
+        return self._execution.attempt
+
+    @property
+    def status(self) -> Status:
+        """`queued`, `running`, `success`, `failed`, `skipped`, `cancelled` or `interrupted`."""
+        return self._execution.status
+
+    @property
+    def reason(self) -> str | None:
+        """What refines the status, such as `timeout` or `overlap`."""
+        return None if self._execution.reason is None else self._execution.reason.value
+
+    @property
+    def error(self) -> str | None:
+        """What went wrong, in a line: of an exception its type and text."""
+        return self._execution.error_msg
+
+    @property
+    def exit_code(self) -> int | None:
+        """Of a command: 128+N where signal N ended it; None of a function."""
+        return self._execution.exit_code
+
+    @property
+    def execution(self) -> Execution:
+        """All that is known of it."""
+        return self._execution
+
+    @property
+    def is_active(self) -> bool:
+        """Whether it had not ended yet."""
+        return self._execution.status in ACTIVE
+
+    @property
+    def result(self) -> T | None:
+        """What it returned, as JSON brings it back (a tuple is a list); None unless a success."""
+        import json
+
+        text = self._execution.result
+        found: T | None = None if text is None else json.loads(text)
+        return found
+
+    @property
+    def output(self) -> str:
+        """What it has printed so far, both streams in order; of a function that raised, where."""
+        return "".join(
+            chunk.content.decode("utf-8", "replace")
+            for chunk in self._waits.chunks(self._execution)
+        )
+
+    def stored_output(self) -> Output | None:
+        """What is kept of what it printed, with times, streams and counts; None before its end."""
+        return self._waits.output(self.id)
+
+    def refresh(self) -> Run[T]:
+        """Look again; itself."""
+        self._execution = self._waits.look(self._execution)
+        return self
+
+    def wait(self, timeout: float | None = None) -> Run[T]:
+        """Wait until it has ended, its retries too, for so many seconds at most; itself.
+
+        Raises TimeoutError where that was not enough: it goes on. Where no engine is alive that
+        could run it, this waits for one.
+        """
+        self._execution = self._waits.wait(self._execution, timeout_s=timeout)
+        return self
+
+    def __await__(self) -> Generator[Any, None, Run[T]]:
+        return self._awaited().__await__()
+
+    async def _awaited(self) -> Run[T]:
+        self._execution = await self._waits.wait_async(self._execution)
+        return self
+
+    def cancel(self) -> Run[T]:
+        """Have it ended, or withdraw it where it has not begun; itself, as it is then.
+
+        A function on a thread is only asked to: see RunContext.must_stop. Raises Conflict where
+        it has ended already.
+        """
+        self._execution = self._waits.cancel(self.id)
+        return self

@@ -1,0 +1,212 @@
+"""Scheduler: durable schedules within a Python program, and the engine that fires them."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Self
+
+from edgecron.clock import Clock
+from edgecron.embedding.forks import begin_anew_in_children
+from edgecron.embedding.program import Program
+from edgecron.errors import Conflict
+from edgecron.model import COMMAND_QUEUE, OnShutdown
+
+if TYPE_CHECKING:
+    from edgecron.embedding.serving import Serving
+    from edgecron.engine.events import Event
+    from edgecron.engine.host import EngineHost
+    from edgecron.retention import Retention
+
+_MARGIN_S = 12.0  # what an engine takes at most to end, after those that it waits for
+
+
+class Scheduler(Program):
+    """The schedules of a program, in a database that lasts, and an engine to fire them.
+
+        scheduler = Scheduler("app.db", timezone="Europe/Berlin")
+
+        @scheduler.job(every("5m"), retries=3, timeout="30s")
+        def poll(host: str = "plc1") -> int: ...
+
+        with scheduler:
+            main()
+
+    `database` None is the one that the command line uses. `name` tells the callables of this
+    program from others' in the same database; None is the name of the file. `timezone` is for
+    times that name no zone; None is UTC. `max_running` runs go on at once, None: 4 per core, at
+    least 8. With `commands` False its engine runs its own callables alone, and leaves commands to
+    others. When it stops, what runs is waited for up to `shutdown_timeout` seconds; then functions
+    are asked to stop, coroutines cancelled, and commands go on (`on_shutdown`).
+
+    Nothing is opened and no thread started before it is used. It may be used from any thread, and
+    after a fork: the child has an engine of its own, once it starts one.
+    """
+
+    def __init__(
+        self,
+        database: str | Path | None = None,
+        *,
+        name: str | None = None,
+        timezone: str | None = None,
+        max_running: int | None = None,
+        commands: bool = True,
+        on_shutdown: str | OnShutdown = OnShutdown.LEAVE,
+        shutdown_timeout: float = 10.0,
+        retention: Retention | None = None,
+        clock: Clock | None = None,
+    ) -> None:
+        from edgecron.embedding.loops import Loops
+
+        super().__init__(database, name=name, timezone=timezone, retention=retention, clock=clock)
+        self._queues = (self.queue, COMMAND_QUEUE) if commands else (self.queue,)
+        self._max_running = max_running
+        self._on_shutdown = OnShutdown(on_shutdown)
+        self._shutdown_timeout_s = shutdown_timeout
+        self._serving: Serving | None = None
+        self._loops = Loops()
+        self._failure: BaseException | None = None
+        self._listeners: list[Callable[[Event], object]] = []
+        begin_anew_in_children(self)
+
+    def __repr__(self) -> str:
+        state = "running" if self.is_running else "not running"
+        return f"<Scheduler {self.name} at {self.path}, {state}>"
+
+    @property
+    def is_running(self) -> bool:
+        """Whether this process has started an engine of it, and not stopped it."""
+        return self._serving is not None
+
+    @property
+    def failure(self) -> BaseException | None:
+        """What its engine died of, until another one runs in its place; None where all is well."""
+        return self._failure
+
+    def start(self) -> None:
+        """Start an engine on a thread of its own, and return when it is ready.
+
+        What was declared is kept first; callables that are not declared any more are shown as
+        having nobody to run them. Raises Conflict where it runs already, DatabaseUnusable.
+        """
+        serving = self._begin()
+        try:
+            serving.start()
+        except BaseException:
+            self._serving = None
+            raise
+
+    def stop(self, wait: float | None = None) -> bool:
+        """Stop its engine, and wait for its end, so many seconds; whether it has ended.
+
+        What then still runs is a function that does not return: its run goes on, and its end is
+        written when it comes, as long as this process lives. Harmless where none runs.
+        """
+        with self._lock:
+            serving, self._serving = self._serving, None
+        if serving is None:
+            return True
+        wait_s = self._shutdown_timeout_s + _MARGIN_S if wait is None else wait
+        has_ended = serving.stop(wait_s=wait_s)
+        self._loops.close(wait_s=1.0)
+        self.pool.close()
+        return has_ended
+
+    def run_forever(self) -> None:
+        """Run the engine here until TERM, INT or HUP. For the main thread.
+
+        A second signal ends the process at once. Raises what `start` does.
+        """
+        from edgecron.embedding.signals import stopping_on_signals
+
+        serving = self._begin()
+        try:
+            with stopping_on_signals(serving.ask_to_stop):
+                serving.run()
+        finally:
+            self.stop()
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    async def __aenter__(self) -> Self:
+        import asyncio
+
+        self._loops.use(asyncio.get_running_loop())
+        await asyncio.to_thread(self.start)
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        import asyncio
+
+        # Not on the loop itself: the coroutines that are waited for run there.
+        await asyncio.to_thread(self.stop)
+        self._loops.use(None)
+
+    def begin_anew(self) -> None:
+        """In a forked child: threads, connections and the engine are the parent's."""
+        self._lock = threading.RLock()
+        self._serving = self._failure = None
+        self.pool.forget()
+        self.waits.begin_anew()
+        self._loops.begin_anew()
+
+    def _begin(self) -> Serving:
+        from edgecron.embedding.atexits import stop_at_exit
+        from edgecron.embedding.serving import Serving
+
+        with self._lock:
+            if self._serving is not None:
+                raise Conflict(
+                    f"the engine of {self.name!r} runs already in this process",
+                    hint="start it once, where the program begins",
+                )
+            serving = Serving(
+                self._open_host, monotonic_ms=self._clock.monotonic_ms, failed=self._note_failure
+            )
+            self._serving = serving
+        try:
+            self._declare_all()
+        except BaseException:
+            self._serving = None
+            raise
+        stop_at_exit(self)
+        return serving
+
+    def _open_host(self) -> EngineHost:
+        from edgecron.engine.host import EngineHost
+        from edgecron.runners.callables import CallableRunner
+
+        callables = CallableRunner(
+            self._registry.functions,
+            coroutines=self._registry.coroutines,
+            find_loop=self._loops.find,
+            clock=self._clock,
+        )
+        try:
+            return EngineHost(
+                self.path,
+                clock=self._clock,
+                report=self._report,
+                queues=self._queues,
+                max_running=self._max_running,
+                on_shutdown=self._on_shutdown,
+                retention=self._retention,
+                callables=callables,
+            )
+        except BaseException:
+            callables.close()
+            raise
+
+    def _report(self, event: Event) -> None:
+        self.waits.note(event)
+        for listener in self._listeners:
+            listener(event)
+
+    def _note_failure(self, error: BaseException | None) -> None:
+        self._failure = error

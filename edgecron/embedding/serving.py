@@ -1,0 +1,127 @@
+"""An engine within a program: on a thread of its own, or in the foreground.
+
+It is started anew where it dies: of a defect, or of a database that was put in another's place.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from edgecron.errors import EdgecronError, SchemaTooNew
+
+if TYPE_CHECKING:
+    from edgecron.engine.host import EngineHost
+
+_PAUSES_S = (0.1, 1.0, 5.0, 15.0, 60.0)  # before it is started anew, while it dies again and again
+_CALM_MS = 60_000  # who lived for so long has not died again and again
+
+
+class Serving:
+    """Runs engines that `opened` makes, one after the other, until it is told to stop.
+
+    `failed` is told what an engine died of, and None when another one runs in its place.
+    """
+
+    def __init__(
+        self,
+        opened: Callable[[], EngineHost],
+        *,
+        monotonic_ms: Callable[[], int],
+        failed: Callable[[BaseException | None], object],
+    ) -> None:
+        self._opened = opened
+        self._monotonic_ms = monotonic_ms
+        self._failed = failed
+        self._stopping = threading.Event()
+        self._has_begun = threading.Event()  # the first one runs, or could not be made
+        self._first_error: BaseException | None = None
+        self._host: EngineHost | None = None
+        self._thread: threading.Thread | None = None
+
+    def start(self) -> None:
+        """Start the thread, and wait until its engine is ready. Raises what keeps it from that."""
+        # Daemon: a function that hangs must not keep the interpreter from its end. `stop` joins.
+        self._thread = threading.Thread(target=self._serve, name="edgecron-engine", daemon=True)
+        self._thread.start()
+        self._has_begun.wait()
+        if self._first_error is not None:
+            self._thread.join()
+            raise self._first_error
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether its thread runs."""
+        return self._thread is not None and self._thread.is_alive()
+
+    def run(self) -> None:
+        """The same in the foreground, until `stop`. Raises what keeps it from beginning."""
+        self._serve()
+        if self._first_error is not None:
+            raise self._first_error
+
+    def ask_to_stop(self) -> None:
+        """Have it end; what runs then is waited for as its engine was told. Signal-safe."""
+        self._stopping.set()
+        host = self._host
+        if host is not None:
+            host.loop.stop()
+
+    def stop(self, *, wait_s: float) -> bool:
+        """Have it end, and wait so long; whether it has ended."""
+        self.ask_to_stop()
+        if self._thread is None or self._thread is threading.current_thread():
+            return False
+        self._thread.join(wait_s)
+        return not self._thread.is_alive()
+
+    def _serve(self) -> None:
+        deaths = 0
+        while not self._stopping.is_set():
+            begun_ms = self._monotonic_ms()
+            error = self._serve_once()
+            if error is None:
+                return
+            if not self._has_begun.is_set():
+                self._first_error = error
+                self._has_begun.set()
+                return
+            self._tell(error)
+            if isinstance(error, SchemaTooNew):
+                return  # A newer edgecron has the database now: it stays so.
+            deaths = deaths + 1 if self._monotonic_ms() - begun_ms < _CALM_MS else 1
+            self._stopping.wait(_PAUSES_S[min(deaths, len(_PAUSES_S)) - 1])
+
+    def _serve_once(self) -> BaseException | None:
+        """Run one engine to its end; what it died of, None where it was told to stop."""
+        try:
+            host = self._opened()
+        except Exception as error:  # noqa: BLE001  told, and tried again
+            return error
+        died: BaseException | None = None
+        try:
+            self._host = host
+            if not self._stopping.is_set():
+                if self._has_begun.is_set():
+                    self._failed(None)
+                self._has_begun.set()
+                host.loop.run()
+        except BaseException as error:  # noqa: BLE001  SystemExit in it, too, is a death
+            died = error
+        finally:
+            self._host = None
+            try:
+                host.close()
+            except Exception as error:  # noqa: BLE001  as above
+                died = died or error
+        return died
+
+    def _tell(self, error: BaseException) -> None:
+        from logging import getLogger
+
+        known = isinstance(error, EdgecronError)
+        getLogger("edgecron").error(
+            "the engine has died: %s", error, exc_info=None if known else error
+        )
+        self._failed(error)

@@ -1,0 +1,44 @@
+"""Signals that end a program whose engine runs in the foreground."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from types import FrameType
+
+_STOPS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+
+
+@contextmanager
+def stopping_on_signals(stop: Callable[[], object]) -> Iterator[None]:
+    """Let TERM, INT and HUP call `stop` while the block lasts, and a second one end the process.
+
+    What was ignored stays so, as by nohup; the handlers that were there come back afterwards.
+    """
+    seen = 0
+
+    def stop_once(number: int, frame: FrameType | None) -> None:
+        nonlocal seen
+        if number == signal.SIGHUP and seen:
+            return  # A terminal that closes may say so twice, kernel and shell.
+        seen += 1
+        if seen == 1:
+            stop()
+        else:
+            signal.signal(number, signal.SIG_DFL)
+            os.kill(os.getpid(), number)
+
+    before = {number: signal.getsignal(number) for number in _STOPS}
+    taken = [number for number, was in before.items() if was is not signal.SIG_IGN]
+    for number in taken:
+        signal.signal(number, stop_once)
+    try:
+        yield
+    finally:
+        for number in taken:
+            signal.signal(number, before[number] or signal.SIG_DFL)
