@@ -125,6 +125,12 @@ class NotFound(EdgecronError, LookupError):
     exit_code = 3
 
 
+class MalformedCall(InvalidInput):
+    """A question of another edgecron's, some part of which is not what it must be."""
+
+    code = "malformed"
+
+
 class AlreadyExists(EdgecronError):
     """A schedule of that name is there already."""
 
@@ -136,6 +142,10 @@ class Conflict(EdgecronError):
     """Somebody else changed the same thing first; read it again and repeat."""
 
     code = "conflict"
+
+
+class ChangedByOthers(Conflict):
+    """What is written over the change of somebody else must be wanted so."""
 
 
 class DatabaseUnusable(EdgecronError):
@@ -177,6 +187,19 @@ class SchemaTooNew(DatabaseUnusable):
     """The database was written by a newer edgecron."""
 
     code = "schema_too_new"
+
+
+class ServerUnavailable(DatabaseUnusable):
+    """The edgecron of another machine can't be asked: it is not reached, does not answer, or is
+    none that we can talk to."""
+
+    code = "server"
+
+
+class AccessRefused(ServerUnavailable):
+    """The edgecron of another machine answers, and wants a token, or another one."""
+
+    code = "access"
 
 
 class QueryInterrupted(EdgecronError):

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import select
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from types import TracebackType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from edgecron.engine.peers import printed_so_far
 from edgecron.errors import SupervisorUnavailable
@@ -30,6 +31,8 @@ _LOOKS_PER_CHECK = 25  # of those with pauses: about a second
 _FIRST_CHECK = 6  # after about a tenth of one
 
 _MOST_ACTIVE = 1000  # runs of a schedule that are looked at for the next one to begin
+_LATER_S = 0.1  # between two looks for the next run of a schedule
+_LATER_PER_CHECK = 20
 
 # A chunk, and the number of bytes before it that were printed and not kept.
 Piece = tuple[int, OutputChunk]
@@ -98,8 +101,9 @@ class Follower:
             self._has_ended = phase is Phase.ENDED
         return pieces
 
-    def read_kept(self, execution: Execution) -> list[Piece]:
-        """What it has printed so far, of the run as it is on record now, as far as it is kept."""
+    def read_kept(self, execution: Execution, *, most_bytes: int | None = None) -> list[Piece]:
+        """What it has printed so far, of the run as it is on record now, as far as it is kept;
+        of what goes on, not much more than `most_bytes` of it."""
         if execution.status not in ACTIVE:
             return list(self.read_stored())
         row = self._store.find_running_row(self.execution_id)
@@ -108,9 +112,12 @@ class Follower:
         pieces: list[Piece] = []
         with suppress(SupervisorUnavailable):  # It has ended, or died: its row will say so.
             folder = state_dir(self._store.path)
-            for part in printed_so_far(row, folder, position=self._position):
+            begin = self._position
+            for part in printed_so_far(row, folder, position=begin):
                 pieces += _pieces(part, self._position)
                 self._position = part.next_position
+                if most_bytes is not None and self._position - begin >= most_bytes:
+                    break
         return pieces
 
     def read_stored(self) -> Iterator[Piece]:
@@ -156,19 +163,51 @@ class Follower:
         return self._control
 
 
+class LaterTold(NamedTuple):
+    """Which runs of a schedule need not be told any more: those up to an id, and some after it."""
+
+    schedule_id: int
+    after_id: int
+    done: frozenset[int]
+
+
+def told_before(store: SqliteStore, schedule_id: int, *, known_id: int | None) -> LaterTold:
+    """What there is to know of a schedule's runs that have ended by now, and of one more."""
+    active = store.find_executions(
+        schedule_id=schedule_id, statuses=tuple(ACTIVE), limit=_MOST_ACTIVE
+    )
+    newest = store.find_executions(schedule_id=schedule_id, limit=1)
+    after_id = min(one.id for one in [*active, *newest]) - 1 if newest else 0
+    rows = store.find_later(schedule_id, after_id=after_id, limit=_MOST_ACTIVE)
+    done = {one.id for one in rows if one.status not in ACTIVE}
+    done |= set() if known_id is None else {known_id}
+    return LaterTold(schedule_id, after_id, frozenset(done))
+
+
 class LaterRuns:
     """The runs of a schedule that begin from now on, and those that go on now, but for one."""
 
-    def __init__(self, store: SqliteStore, schedule_id: int, *, known_id: int | None) -> None:
+    def __init__(self, store: SqliteStore, told: LaterTold) -> None:
         self._store = store
-        self._schedule_id = schedule_id
-        active = store.find_executions(
-            schedule_id=schedule_id, statuses=tuple(ACTIVE), limit=_MOST_ACTIVE
-        )
-        newest = store.find_executions(schedule_id=schedule_id, limit=1)
-        self._after_id = min(one.id for one in [*active, *newest]) - 1 if newest else 0
-        self._done = {one.id for one in self._look() if one.status not in ACTIVE}
-        self._done |= set() if known_id is None else {known_id}
+        self._schedule_id = told.schedule_id
+        self._after_id = told.after_id
+        self._done = set(told.done)
+        self._waits = 0
+
+    @property
+    def told(self) -> LaterTold:
+        """What has been told by now: with it, another one goes on from here."""
+        return LaterTold(self._schedule_id, self._after_id, frozenset(self._done))
+
+    @property
+    def is_due_for_check(self) -> bool:
+        """Whether it is time to see whether there is such a schedule still."""
+        return self._waits % _LATER_PER_CHECK == 0
+
+    def wait(self) -> None:
+        """Sleep until one may have begun."""
+        self._waits += 1
+        time.sleep(_LATER_S)
 
     def find_next(self) -> Execution | None:
         """The first that has begun, each once; None where none has."""

@@ -57,6 +57,17 @@ class Outlook:
     last_unrun: Execution | None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Foreseen:
+    """What would come of a specification: its triggers in words, by their texts, and its first
+    times to start with the trigger that gives each. `changes` say what clock changes do to them.
+    """
+
+    words: Mapping[str, str]
+    fires: tuple[tuple[datetime, str], ...]
+    changes: tuple[str, ...]
+
+
 def judge_active(
     executions: Sequence[Execution],
     schedule: Schedule,

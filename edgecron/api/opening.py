@@ -75,6 +75,11 @@ class Opened:
             )
         return self._open_store
 
+    @property
+    def place(self) -> str:
+        """Where the database is, for people to read."""
+        return str(self.path)
+
     def now(self) -> datetime:
         """Wall time of this client's clock, aware, in UTC."""
         return from_ms(self._clock.now_ms())

@@ -2,25 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import suppress
 from datetime import datetime
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from edgecron.api.reading import Reading
+from edgecron.api.writing import Writing
 from edgecron.errors import InvalidInput
-from edgecron.timetext import to_ms
+from edgecron.timetext import from_ms, to_ms
 
 if TYPE_CHECKING:
-    from edgecron.model import Schedule
-    from edgecron.outlook import Outlook
+    from edgecron.model import Schedule, ScheduleSpec
+    from edgecron.outlook import Foreseen, Outlook
     from edgecron.planning import Missed
+    from edgecron.triggers import Trigger
     from edgecron.upcoming import UpcomingFire
 
 _MOST_ACTIVE = 50
 
 
-class LookingAhead(Reading):
+class LookingAhead(Writing):
     """What the decisions that are still to be made will be, as far as they can be known."""
 
     def outlook(self, name: str, *, upcoming: int = 5) -> Outlook:
@@ -64,6 +66,29 @@ class LookingAhead(Reading):
             last_unrun=skipped[0] if skipped else None,
         )
 
+    def foresee(
+        self, spec: ScheduleSpec, *, schedule: Schedule | None = None, upcoming: int = 10
+    ) -> Foreseen:
+        """What would come of a specification, of a new schedule or as a change of one that there
+        is; writes nothing. Raises what `add` and `edit` raise."""
+        from edgecron.outlook import Foreseen
+        from edgecron.planning import next_fires
+        from edgecron.timing import load_triggers
+        from edgecron.triggers import describe
+
+        now = self.now()
+        compiled = self.compile(spec) if schedule is None else self.compile_change(schedule, spec)
+        planned = 0 if schedule is None else schedule.planned_count
+        coming = next_fires(compiled.timing, to_ms(now), planned_count=planned)
+        fires = tuple((from_ms(fire.due_ms), fire.source) for fire in islice(coming, upcoming))
+        triggers = load_triggers(compiled.compiled)
+        last_at = fires[-1][0] if fires else None
+        return Foreseen(
+            words={trigger.text: describe(trigger) for trigger in triggers},
+            fires=fires,
+            changes=tuple(_changes_of(triggers, now=now, until=last_at)),
+        )
+
     def _held(self, schedule: Schedule, now: datetime) -> Missed | None:
         """The times that a pause with an end leaves out, past ones included."""
         from edgecron.model import Reason
@@ -84,14 +109,19 @@ class LookingAhead(Reading):
 
     def _changes(self, schedule: Schedule, fires: list[UpcomingFire], now: datetime) -> list[str]:
         """What clock changes do to the fires that are shown."""
-        from edgecron.triggers import clock_change_notes
-
-        if not fires:
-            return []
-        notes: dict[str, None] = {}
         with suppress(InvalidInput):
-            for trigger in self.triggers(schedule):
-                end_ms = to_ms(fires[-1].plan_at)
-                for change in clock_change_notes(trigger, to_ms(now), end_ms):
-                    notes[f"{change.date}: {change.text}"] = None
-        return list(notes)
+            until = fires[-1].plan_at if fires else None
+            return _changes_of(self.triggers(schedule), now=now, until=until)
+        return []
+
+
+def _changes_of(triggers: Sequence[Trigger], *, now: datetime, until: datetime | None) -> list[str]:
+    """What clock changes do to the times of triggers from now on; `until` None: there are none."""
+    from edgecron.triggers import clock_change_notes
+
+    notes: dict[str, None] = {}
+    if until is not None:
+        for trigger in triggers:
+            for change in clock_change_notes(trigger, to_ms(now), to_ms(until)):
+                notes[f"{change.date}: {change.text}"] = None
+    return list(notes)

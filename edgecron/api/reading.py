@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from edgecron.engine.peers import EngineState
     from edgecron.engine.twins import Twin
     from edgecron.filtering import Filter
-    from edgecron.following import Follower, LaterRuns
+    from edgecron.following import Follower, LaterRuns, LaterTold
     from edgecron.model import (
         Execution,
         Output,
@@ -185,8 +185,14 @@ class Reading(Opened):
         """The runs of a schedule as they begin, those that go on now included, but for one."""
         from edgecron.following import LaterRuns
 
+        return LaterRuns(self.store, self.told_before(name, known=known))
+
+    def told_before(self, name: str, *, known: Execution | None) -> LaterTold:
+        """What `later_runs` begins with."""
+        from edgecron.following import told_before
+
         known_id = None if known is None else known.id
-        return LaterRuns(self.store, self._past_id(name), known_id=known_id)
+        return told_before(self.store, self._past_id(name), known_id=known_id)
 
     def removed_at(self, name: str) -> datetime | None:
         """When the newest schedule of this name was removed; None where one lives, or none was."""

@@ -106,11 +106,19 @@ class Writing(Reading):
         """
         for _ in range(TRIES):
             schedule = self.store.get_schedule(name)
-            spec = change(schedule.spec)
-            if self._edit_once(schedule, spec, origin):
-                self._ring()
-                return self.store.get_schedule(spec.name)
+            changed = self.edit_once(schedule, change(schedule.spec), origin=origin)
+            if changed is not None:
+                return changed
         raise Conflict(f"schedule {name!r} is being changed by others", hint="try again")
+
+    def edit_once(
+        self, schedule: Schedule, spec: ScheduleSpec, *, origin: str = "python"
+    ) -> Schedule | None:
+        """The same of a schedule as it was read; None where somebody else has changed it since."""
+        if not self._edit_once(schedule, spec, origin):
+            return None
+        self._ring()
+        return self.store.get_schedule(spec.name)
 
     def _edit_once(self, schedule: Schedule, spec: ScheduleSpec, origin: str) -> bool:
         from edgecron.timing import trigger_words

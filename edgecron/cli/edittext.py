@@ -20,8 +20,8 @@ _QUESTION = "e: edit again, s: keep the text in a file and leave, d: drop it [e]
 
 def edit_text(cli: Session, name: str) -> int:
     """Let a person change a schedule in an editor. Returns the exit code."""
-    from edgecron.documents.comparing import ChangedByOthers
     from edgecron.documents.writing import write_for_editing
+    from edgecron.errors import ChangedByOthers
 
     client = cli.client(must_exist=True)
     schedule = client.schedule(name)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from datetime import tzinfo
 from typing import TYPE_CHECKING
 
@@ -16,9 +15,6 @@ from edgecron.words.runs import end_words, state_words
 if TYPE_CHECKING:
     from edgecron.cli.printing import Piece
     from edgecron.following import LaterRuns
-
-_LOOK_S = 0.1  # how often it is looked for the next run of a schedule
-_LOOKS_PER_CHECK = 20  # and after how many looks, whether the schedule is still there
 
 
 class LogFollower:
@@ -95,12 +91,10 @@ class LogFollower:
 
     def _wait_next(self, later: LaterRuns, name: str) -> Execution | None:
         """The next run that begins; None where the schedule was removed, and nothing of it runs."""
-        looks = 0
         while (execution := later.find_next()) is None:
-            if looks % _LOOKS_PER_CHECK == 0 and self._cli.client().removed_at(name) is not None:
+            if later.is_due_for_check and self._cli.client().removed_at(name) is not None:
                 return later.find_next()
-            looks += 1
-            time.sleep(_LOOK_S)
+            later.wait()
         return execution
 
     def _print(self, execution: Execution, printer: Printer) -> bool:

@@ -9,7 +9,7 @@ from enum import StrEnum
 from edgecron.documents.document import Wanted
 from edgecron.documents.keys import KEYS, TRIGGERS, Table, schedule_table, spec_table
 from edgecron.documents.values import is_secret_name
-from edgecron.errors import Conflict
+from edgecron.errors import ChangedByOthers
 from edgecron.model import Schedule, ScheduleSpec
 
 APPLY = "apply "  # begins the origin of what a document made; its file follows
@@ -77,10 +77,6 @@ def compare(
             step = Step(action=Action.LEAVE, name=schedule.name, schedule=schedule, note=PRUNABLE)
         steps.append(step)
     return tuple(steps)
-
-
-class ChangedByOthers(Conflict):
-    """What is written over the change of somebody else must be wanted so."""
 
 
 def need_unchanged(opened: Schedule, current: Schedule) -> None:

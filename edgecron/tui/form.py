@@ -13,9 +13,8 @@ from textual.strip import Strip
 from textual.timer import Timer
 from textual.widget import Widget
 
-from edgecron.documents.comparing import ChangedByOthers
 from edgecron.documents.keys import Table, schedule_table
-from edgecron.errors import EdgecronError
+from edgecron.errors import ChangedByOthers, EdgecronError
 from edgecron.model import Schedule
 from edgecron.safetext import clean
 from edgecron.tui.bindings import bindings

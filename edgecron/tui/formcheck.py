@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
-from itertools import islice
 from typing import NamedTuple
 
 from edgecron.api import Client
@@ -22,10 +21,8 @@ from edgecron.errors import (
     InvalidTrigger,
 )
 from edgecron.model import Job, JobKind, Schedule, ScheduleSpec
-from edgecron.planning import next_fires
-from edgecron.timetext import from_ms, to_ms
-from edgecron.timing import CompiledSpec, load_triggers
-from edgecron.triggers import Trigger, check_zone, clock_change_notes, describe
+from edgecron.outlook import Foreseen
+from edgecron.triggers import Trigger, check_zone, describe
 from edgecron.tui.formfields import (
     Texts,
     field_of,
@@ -235,23 +232,22 @@ def _look_ahead(client: Client, draft: Draft, table: Table, *, now: datetime) ->
         else:
             read.append(trigger)
             shown.append(TimeLine(line, describe(trigger)))
-    compiled = _compile_times(client, draft, table, read, timezone=timezone)
-    if compiled is None:
+    found = _foresee(client, draft, table, read, timezone=timezone)
+    if found is None:
         return _Ahead(lines=tuple(shown), triggers=tuple(read), timezone=timezone)
-    triggers = load_triggers(compiled.compiled)
-    # As they are kept: the database's seed has its part in H.
-    known = {trigger.text: describe(trigger) for trigger in triggers}
     texts = iter(read)
-    fires = tuple(_fires(compiled, draft.opened, now=now))
     return _Ahead(
         lines=tuple(
-            line if line.is_wrong else line._replace(words=known.get(next(texts).text, line.words))
+            line
+            if line.is_wrong
+            # As they are kept: the database's seed has its part in H.
+            else line._replace(words=found.words.get(next(texts).text, line.words))
             for line in shown
         ),
         triggers=tuple(read),
         timezone=timezone,
-        fires=fires,
-        notes=tuple(_notes(triggers, fires, now=now)),
+        fires=tuple(Fire(due_at, source) for due_at, source in found.fires),
+        notes=found.changes,
     )
 
 
@@ -271,15 +267,15 @@ def _read_line(line: str, draft: Draft, *, timezone: str | None, now: datetime) 
     )
 
 
-def _compile_times(
+def _foresee(
     client: Client,
     draft: Draft,
     table: Table,
     triggers: list[Trigger],
     *,
     timezone: str | None,
-) -> CompiledSpec | None:
-    """A schedule of those times alone; None where they can't be together."""
+) -> Foreseen | None:
+    """What would come of those times alone; None where they can't be together."""
     if not triggers:
         return None
     stand_in: Table = {key: table[key] for key in _BOUNDS if key in table}
@@ -295,9 +291,7 @@ def _compile_times(
     if bound is not None:
         spec = replace(bound.spec, name=spec.name, triggers=texts, timezone=timezone)
     try:
-        if draft.opened is None:
-            return client.compile(spec)
-        return client.compile_change(draft.opened, spec)
+        return client.foresee(spec, schedule=draft.opened, upcoming=UPCOMING)
     except InvalidInput:
         return None  # It is told beside its field.
 
@@ -308,21 +302,6 @@ def _name_of(draft: Draft) -> str:
     except InvalidInput:
         return _STAND_IN if draft.opened is None else draft.opened.name
     return draft.name
-
-
-def _fires(compiled: CompiledSpec, opened: Schedule | None, *, now: datetime) -> Iterator[Fire]:
-    planned = 0 if opened is None else opened.planned_count
-    coming = next_fires(compiled.timing, to_ms(now), planned_count=planned)
-    for fire in islice(coming, UPCOMING):
-        yield Fire(from_ms(fire.due_ms), fire.source)
-
-
-def _notes(triggers: list[Trigger], fires: tuple[Fire, ...], *, now: datetime) -> Iterator[str]:
-    """What clock changes do to the times that are shown."""
-    if fires:
-        for trigger in triggers:
-            for change in clock_change_notes(trigger, to_ms(now), to_ms(fires[-1].due_at)):
-                yield f"{change.date}: {change.text}"
 
 
 def _cautions(job: Job | None, ahead: _Ahead) -> dict[str, str]:
