@@ -41,6 +41,7 @@ in this list, never from below; `tests/test_house.py` holds it.
     config                settings: flag, variable, files, default
     api                   Client: a database as programs see it, and the only wiring
     embedding             Scheduler: the schedules of a program, and an engine within it
+    tokens                who may ask a server: a word in a file
     wire                  what a Client is asked and answers, as JSON
     remote                RemoteClient: the database of another machine, seen in the same way
     checkup               what is wrong with a database and around it; the end of what stalls

@@ -23,7 +23,7 @@ def serving(
     """
     from edgecron.http.places import read_place
     from edgecron.http.serving import HttpService, check_served
-    from edgecron.http.tokens import read_token
+    from edgecron.tokens import read_token
 
     if place is None:
         raise UsageError(

@@ -7,7 +7,6 @@
     guarding      who may ask: tokens, Host and Origin
     workers       threads with a Client each, on which handlers run
     places        where it is served: an address, or a Unix socket
-    tokens        the token, from its file
     serving       the application served from a thread of this process
     connections   what a connection may take: time, bytes, others' places
 

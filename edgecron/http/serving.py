@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from edgecron.errors import InvalidInput, NotSupported
 from edgecron.http.guarding import LOOPBACK
 from edgecron.http.places import Place, UnixPlace, bind, words
-from edgecron.http.tokens import MAKE
+from edgecron.tokens import MAKE
 
 if TYPE_CHECKING:
     from edgecron.http.app import Application

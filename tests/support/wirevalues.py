@@ -1,0 +1,82 @@
+"""Any value that the face of a database takes or gives, for a type hint."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from datetime import UTC, date, datetime
+from enum import Enum
+from functools import cache
+from pathlib import Path
+from types import NoneType, UnionType
+from typing import Any, Union, get_args, get_origin
+
+from hypothesis import strategies as st
+
+from edgecron.model import Job, Policies, ScheduleSpec
+from edgecron.triggers import parse_trigger
+from edgecron.triggers.base import Trigger
+from edgecron.wire.hints import hints_of
+from support.documents import JOBS, POLICIES, SPECS
+
+_LETTERS = st.text(max_size=12)  # halves of letters among them: SQLite keeps what it is given
+_JSON = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**53), 2**53) | _LETTERS,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(_LETTERS, inner, max_size=3),
+    max_leaves=5,
+)
+_TRIGGERS = [
+    parse_trigger(text, timezone, "backup")
+    for text in ("0 2 * * *", "H H * * 1-5", "every 15m", "on boot", "every 1h after end", "@daily")
+    for timezone in (None, "Europe/Berlin")
+]
+_PLAIN: dict[Any, st.SearchStrategy[Any]] = {
+    NoneType: st.none(),
+    None: st.none(),
+    bool: st.booleans(),
+    int: st.integers(-(2**63) + 1, 2**63 - 1),
+    float: st.floats(allow_nan=False, allow_infinity=False) | st.integers(-9, 9),
+    str: _LETTERS,
+    bytes: st.binary(max_size=20),
+    datetime: st.datetimes(timezones=st.just(UTC)),
+    date: st.dates(),
+    Path: _LETTERS.filter(lambda text: text and "\0" not in text).map(Path),
+    object: _JSON,
+    Any: _JSON,
+    Trigger: st.sampled_from(_TRIGGERS),
+    Policies: POLICIES,
+    Job: JOBS,
+    ScheduleSpec: SPECS,
+}
+
+
+@cache
+def values_of(hint: Any) -> st.SearchStrategy[Any]:
+    """Values of a type hint, as a Client takes and gives them."""
+    if hint in _PLAIN:
+        return _PLAIN[hint]
+    origin, args = get_origin(hint), get_args(hint)
+    if origin in (Union, UnionType):
+        return st.one_of(*map(values_of, args))
+    if origin is tuple and args[-1:] != (Ellipsis,):
+        return st.tuples(*map(values_of, args))
+    if origin is not None and issubclass(origin, Mapping):
+        return st.dictionaries(*map(values_of, args), max_size=3)
+    if origin is not None and issubclass(origin, Collection):
+        found = st.lists(values_of(args[0]), max_size=3)
+        if issubclass(origin, (set, frozenset)):
+            return found.map(frozenset)
+        return found if issubclass(origin, list) else found.map(tuple)
+    if issubclass(hint, Enum):
+        return st.sampled_from(list(hint))
+    return _built(hint)
+
+
+def _built(kind: Any) -> st.SearchStrategy[Any]:
+    hints = hints_of(kind)
+    names = getattr(kind, "_fields", None) or [
+        name for name, one in kind.__dataclass_fields__.items() if one.init
+    ]
+    fields = {name: values_of(hints[name]) for name in names if name != "timing"}
+    if "timing" in names:
+        fields["timing"] = st.none()
+    return st.builds(kind, **fields)
