@@ -13,10 +13,12 @@ from edgecron.engine.health import PATIENCE_S, EngineHealth, diagnose
 from edgecron.engine.liveness import KernelLiveness, engine_lock_path
 from edgecron.engine.owner import owner_of
 from edgecron.engine.recovery import NOBODY, recover
-from edgecron.errors import Conflict
-from edgecron.model import EngineInfo
+from edgecron.engine.wake import ring_engines
+from edgecron.errors import Conflict, SupervisorUnavailable
+from edgecron.model import EngineInfo, JobKind
 from edgecron.store.contract import RunningRow, Store
 from edgecron.supervisor.control import Control
+from edgecron.supervisor.files import lock_is_held
 from edgecron.supervisor.output import Part
 from edgecron.supervisor.protocol import Phase
 
@@ -90,9 +92,16 @@ def find_state(
 def end_run(row: RunningRow, state_dir: Path) -> None:
     """Ask the supervisor of a running execution to end it: TERM, its grace, KILL.
 
-    The end is written by its engine, or by the next one. Raises SupervisorUnavailable where the
-    supervisor has gone, Conflict where it has not been told of the run yet.
+    A function of a program is asked by its engine, which is woken. The end is written by its
+    engine, or by the next one. Raises SupervisorUnavailable where the supervisor, or that engine,
+    has gone, Conflict where it has not been told of the run yet.
     """
+    if row.kind == JobKind.CALLABLE:
+        key = row.engine_key
+        if key is None or not lock_is_held(engine_lock_path(state_dir, key)):
+            raise SupervisorUnavailable(f"the program that runs {row.execution_id} has gone")
+        ring_engines(state_dir)
+        return
     with Control(state_dir, row.supervisor_id) as control:
         for _ in range(_TRIES):
             phase = control.cancel([row.lease_token])[row.lease_token]

@@ -1,0 +1,339 @@
+"""The engine of a program: functions, coroutines and commands run, and its end is bounded."""
+
+from __future__ import annotations
+
+import asyncio
+import ctypes
+import os
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from edgecron import RunContext, Scheduler
+from edgecron.api import Client
+from edgecron.errors import Cancelled, Conflict, DatabaseUnusable
+
+BOUND_S = 20.0
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "app.db"
+
+
+@pytest.fixture
+def scheduler(path: Path) -> Iterator[Scheduler]:
+    scheduler = Scheduler(path)
+    yield scheduler
+    assert scheduler.stop(), "the engine did not end"
+
+
+def threads() -> set[str]:
+    return {one.name for one in threading.enumerate() if one.name.startswith("edgecron")}
+
+
+def test_a_function_is_run_with_its_arguments_and_leaves_its_result(scheduler: Scheduler) -> None:
+    @scheduler.job("@daily")
+    def poll(host: str = "plc1", *, port: int = 502) -> dict[str, object]:
+        return {"host": host, "at": (port, 1)}
+
+    with scheduler:
+        given = poll.run_now("plc2", port=1502).wait(BOUND_S)
+        plain = poll.run_now().wait(BOUND_S)
+
+    assert given.status == "success"
+    assert given.result == {"host": "plc2", "at": [1502, 1]}
+    assert plain.result == {"host": "plc1", "at": [502, 1]}
+    assert [run.id for run in poll.history(status="success")] == [plain.id, given.id]
+    assert threads() == set()
+
+
+def test_what_a_function_raises_is_its_error_and_where_its_output(scheduler: Scheduler) -> None:
+    @scheduler.job("@daily")
+    def fail() -> None:
+        raise LookupError("no such plc")
+
+    with scheduler:
+        run = fail.run_now().wait(BOUND_S)
+
+    assert (run.status, run.reason) == ("failed", "exception")
+    assert run.error == "LookupError: no such plc"
+    assert 'raise LookupError("no such plc")' in run.output
+    assert run.result is None
+
+
+@pytest.mark.failure(81)
+def test_what_json_can_not_hold_is_no_result_but_a_success(scheduler: Scheduler) -> None:
+    @scheduler.job("@daily")
+    def odd() -> object:
+        return {1, 2}
+
+    @scheduler.job("@daily")
+    def leave() -> None:
+        raise SystemExit(3)
+
+    with scheduler:
+        run = odd.run_now().wait(BOUND_S)
+        left = leave.run_now().wait(BOUND_S)
+
+    assert (run.status, run.result) == ("success", None)
+    assert run.execution.flags == ("result_invalid",)
+    assert (left.status, left.error) == ("failed", "SystemExit: 3")
+
+
+def test_a_context_says_what_the_run_is(scheduler: Scheduler) -> None:
+    seen: list[tuple[object, ...]] = []
+
+    @scheduler.job("@daily", retries=1, retry_delay=0)
+    def copy(run: RunContext, folder: str = "/srv") -> None:
+        seen.append((run.id, run.schedule, run.attempt, run.max_attempts, run.is_last_attempt))
+        seen.append((run.cause, run.scope, run.plan_at, run.due_at >= run.plan_at, folder))
+        seen.append((run.idempotency_key,))
+        if run.attempt == 1:
+            raise OSError("once more")
+
+    with scheduler:
+        run = copy.run_now("/home").wait(BOUND_S)
+
+    assert run.status == "success"
+    assert seen[0][1:] == ("copy", 1, 2, False)
+    assert seen[3] == (run.id, "copy", 2, 2, True)
+    assert seen[1] == ("manual", ("global", ""), run.plan_at, True, "/home")
+    assert seen[4] == ("retry", ("global", ""), run.plan_at, True, "/home")
+    assert seen[2] == seen[5]
+    assert len(str(seen[2][0])) == 32
+
+
+def test_a_function_that_is_asked_to_stop_ends_as_cancelled(scheduler: Scheduler) -> None:
+    entered = threading.Event()
+
+    @scheduler.job("@daily")
+    def loop(run: RunContext) -> None:
+        entered.set()
+        while True:
+            run.check()
+
+    with scheduler:
+        run = loop.run_now()
+        assert entered.wait(BOUND_S)
+        run.cancel()
+        run.wait(BOUND_S)
+
+    assert (run.status, run.reason) == ("cancelled", "request")
+    assert run.error is not None
+    assert run.error.startswith(f"{Cancelled.__module__}.Cancelled: run {run.id} of 'loop'")
+
+
+def test_coroutines_run_on_the_loop_of_the_program(scheduler: Scheduler) -> None:
+    loops: list[object] = []
+
+    @scheduler.job("@daily")
+    async def backup(times: int = 1) -> int:
+        loops.append(asyncio.get_running_loop())
+        return times + 1
+
+    async def main() -> None:
+        async with scheduler:
+            run = await backup.run_now(4)
+            assert run.result == 5
+            assert loops == [asyncio.get_running_loop()]
+
+    asyncio.run(main())
+
+    assert not scheduler.is_running
+
+
+def test_coroutines_have_a_loop_of_their_own_where_the_program_has_none(
+    scheduler: Scheduler,
+) -> None:
+    @scheduler.job("@daily")
+    async def name() -> str:
+        return threading.current_thread().name
+
+    with scheduler:
+        assert name.run_now().wait(BOUND_S).result == "edgecron-asyncio"
+
+    assert threads() == set()
+
+
+def test_a_coroutine_is_ended_at_its_timeout_and_on_request(scheduler: Scheduler) -> None:
+    ended: list[str] = []
+    entered = threading.Event()
+
+    @scheduler.job("@daily", timeout=0.05)
+    async def slow() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.append("slow")
+
+    @scheduler.job("@daily")
+    async def long() -> None:
+        entered.set()
+        await asyncio.Event().wait()
+
+    with scheduler:
+        timed_out = slow.run_now().wait(BOUND_S)
+        run = long.run_now()
+        assert entered.wait(BOUND_S)
+        run.cancel()
+        run.wait(BOUND_S)
+
+    assert (timed_out.status, timed_out.reason) == ("failed", "timeout")
+    assert timed_out.error == "ran longer than its timeout of 0.05 s"
+    assert ended == ["slow"]
+    assert (run.status, run.reason) == ("cancelled", "request")
+
+
+def test_coroutines_are_cancelled_when_the_program_ends(scheduler: Scheduler) -> None:
+    entered = threading.Event()
+
+    @scheduler.job("@daily")
+    async def long() -> None:
+        entered.set()
+        await asyncio.Event().wait()
+
+    with scheduler:
+        run = long.run_now()
+        assert entered.wait(BOUND_S)
+
+    assert (run.refresh().status, run.reason) == ("cancelled", "shutdown")
+
+
+def test_a_command_of_the_program_is_run_and_seen(scheduler: Scheduler) -> None:
+    rotate = scheduler.add("rotate", "@daily", command=["sh", "-c", "echo $EDGECRON_PAYLOAD"])
+
+    with scheduler:
+        [run] = rotate.fire({"size": 3})
+        run.wait(BOUND_S)
+
+    assert (run.status, run.exit_code) == ("success", 0)
+    assert run.output == '{"size":3}\n'
+
+
+def test_a_job_that_is_declared_while_the_engine_runs_is_kept_at_once(
+    scheduler: Scheduler, path: Path
+) -> None:
+    with scheduler, Client(path) as client:
+
+        @scheduler.job("@daily")
+        def late() -> int:
+            return 1
+
+        assert client.schedule("late").spec.queue == "py:app"
+        assert late.run_now().wait(BOUND_S).result == 1
+
+
+def test_it_is_started_once_and_stopped_as_often_as_one_likes(scheduler: Scheduler) -> None:
+    with scheduler, pytest.raises(Conflict, match="runs already in this process"):
+        scheduler.start()
+    scheduler.stop()
+    with scheduler:
+        assert scheduler.is_running
+
+
+def test_an_engine_that_can_not_begin_says_why_and_is_not_running(path: Path) -> None:
+    path.mkdir()
+    scheduler = Scheduler(path)
+
+    with pytest.raises(DatabaseUnusable, match="is not a regular file, but a folder"):
+        scheduler.start()
+
+    assert not scheduler.is_running
+
+
+@pytest.mark.failure(77)
+def test_an_engine_that_dies_of_a_defect_is_told_of_and_started_anew(
+    scheduler: Scheduler, caplog: pytest.LogCaptureFixture
+) -> None:
+    @scheduler.job("@daily")
+    def one() -> int:
+        return 1
+
+    with scheduler:
+        [engine] = [two for two in threading.enumerate() if two.name == "edgecron-engine"]
+        assert engine.ident is not None
+        ctypes.pythonapi.PyThreadState_SetAsyncExc(
+            ctypes.c_ulong(engine.ident), ctypes.py_object(ZeroDivisionError)
+        )
+        # A run wakes the engine, which then dies before or after it; another one follows.
+        run = one.run_now().wait(BOUND_S)
+        assert one.run_now().wait(BOUND_S).result == 1
+
+    assert run.status in ("success", "interrupted")
+    assert "the engine has died" in caplog.text
+    assert scheduler.failure is None
+
+
+@pytest.mark.failure(56)
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_a_child_that_is_forked_begins_anew_and_leaves_the_parent_alone(
+    scheduler: Scheduler,
+) -> None:
+    @scheduler.job("@daily")
+    def pid() -> int:
+        return os.getpid()
+
+    with scheduler:
+        before = pid.run_now().wait(BOUND_S).result
+        child = os.fork()
+        if child == 0:
+            code = 1
+            try:
+                is_anew = not scheduler.is_running
+                with scheduler:
+                    run = pid.run_now().wait(BOUND_S)
+                code = 0 if is_anew and run.status == "success" else 2
+            finally:
+                os._exit(code)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+        assert pid.run_now().wait(BOUND_S).result == before == os.getpid()
+
+
+@pytest.mark.failure(80)
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_workers_that_a_server_forks_have_an_engine_each_and_one_fire(
+    path: Path, tmp_path: Path
+) -> None:
+    log = tmp_path / "fires"
+    log.touch()
+    scheduler = Scheduler(path)
+
+    @scheduler.job("@daily", overlap="allow")
+    def note(number: int = 0) -> None:
+        with log.open("a") as lines:
+            lines.write(f"{number} {os.getpid()}\n")
+
+    note.next_runs()  # The master has the database open.
+    readers, pids = [], []
+    for _ in range(4):
+        reader, writer = os.pipe()
+        pid = os.fork()
+        if pid == 0:
+            os.close(reader)
+            for other in readers:
+                os.close(other)
+            try:
+                with scheduler:
+                    os.write(writer, b"+")
+                    for number in range(10):
+                        note.run_now(number).wait(BOUND_S)
+                    os.write(writer, b".")
+            finally:
+                os._exit(0)
+        os.close(writer)
+        readers.append(reader)
+        pids.append(pid)
+    told = [os.read(reader, 1) + os.read(reader, 1) for reader in readers]
+    for pid in pids:
+        os.waitpid(pid, 0)
+
+    assert told == [b"+."] * 4
+    lines = log.read_text().splitlines()
+    assert sorted(int(line.split()[0]) for line in lines) == sorted([*range(10)] * 4)
+    with Client(path) as client:
+        assert {one.status for one in client.history(limit=100)} == {"success"}
+    for reader in readers:
+        os.close(reader)
