@@ -37,9 +37,9 @@ _MOST_NAMED = 500  # schedules whose fires are looked at one by one
 class Reading(Opened):
     """What is, what was and what is to come. Nothing here changes a schedule or starts a run."""
 
-    def schedules(self) -> list[Schedule]:
-        """Every schedule, by name."""
-        return self.store.find_schedules()
+    def schedules(self, *, after: str | None = None, limit: int | None = None) -> list[Schedule]:
+        """Every schedule, by name; or a page of them, those whose names come after one."""
+        return self.store.find_schedules(after=after, limit=limit)
 
     def count_schedules(self) -> tuple[int, int]:
         """How many schedules there are, and how many of them are broken."""

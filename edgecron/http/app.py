@@ -17,8 +17,11 @@ from starlette.types import Message, Receive, Scope, Send
 
 from edgecron.api import Client
 from edgecron.errors import EdgecronError
-from edgecron.http.asking import Answer, Ask, Handler, Route
+from edgecron.http.answers import Answer
+from edgecron.http.asking import Ask, Route
 from edgecron.http.guarding import LOOPBACK, Guard, has_body
+from edgecron.http.openapi import openapi_route
+from edgecron.http.reading import read_ask
 from edgecron.http.refusing import Refused, error_answer
 from edgecron.http.routes import ROUTES
 from edgecron.http.workers import Opened, Workers
@@ -62,8 +65,9 @@ class Application:
     def __init__(self, workers: Workers, *, guard: Guard, routes: Sequence[Route] = ROUTES) -> None:
         self._workers = workers
         self._guard = guard
+        all_routes = (*routes, openapi_route(routes))
         self._routed = Starlette(
-            routes=[self._route_of(path, handlers) for path, handlers in _by_path(routes)],
+            routes=[self._route_of(path, handlers) for path, handlers in _by_path(all_routes)],
             exception_handlers={
                 EdgecronError: _tell_error,
                 HTTPException: _tell_no_route,
@@ -95,14 +99,14 @@ class Application:
             return
         await self._routed(scope, receive, send)
 
-    def _route_of(self, path: str, handlers: dict[str, Handler]) -> StarletteRoute:
+    def _route_of(self, path: str, routes: dict[str, Route]) -> StarletteRoute:
         async def endpoint(request: Request) -> Response:
-            handle = handlers["GET" if request.method == "HEAD" else request.method]
-            ask = await _read_ask(request)
-            future = self._workers.submit(lambda client: handle(client, ask))
+            route = routes["GET" if request.method == "HEAD" else request.method]
+            ask = _ask_of(request, await _read_body(request), route)
+            future = self._workers.submit(lambda client: route.handle(client, ask))
             return _response(await asyncio.wrap_future(future))
 
-        return StarletteRoute(path, endpoint, methods=list(handlers))
+        return StarletteRoute(path, endpoint, methods=list(routes))
 
     @asynccontextmanager
     async def _living(self, _: Starlette) -> AsyncIterator[None]:
@@ -110,10 +114,10 @@ class Application:
         await asyncio.to_thread(self.close)
 
 
-def _by_path(routes: Sequence[Route]) -> list[tuple[str, dict[str, Handler]]]:
-    found: dict[str, dict[str, Handler]] = {}
+def _by_path(routes: Sequence[Route]) -> list[tuple[str, dict[str, Route]]]:
+    found: dict[str, dict[str, Route]] = {}
     for route in routes:
-        found.setdefault(route.path, {})[route.method] = route.handle
+        found.setdefault(route.path, {})[route.method] = route
     return list(found.items())
 
 
@@ -131,8 +135,8 @@ def _check_size(scope: Scope) -> None:
         raise Refused(414, "path_too_long", f"the path is longer than {_MOST_PATH_BYTES}")
 
 
-async def _read_ask(request: Request) -> Ask:
-    """All of a request. Raises Refused for a body that is too large, or takes too long."""
+async def _read_body(request: Request) -> bytes:
+    """All of a body. Raises Refused for one that is too large, or takes too long."""
     body = bytearray()
     try:
         async with asyncio.timeout(_BODY_S):
@@ -144,11 +148,16 @@ async def _read_ask(request: Request) -> Ask:
                     )
     except TimeoutError:
         raise Refused(408, "body_too_slow", f"the body took longer than {_BODY_S:g} s") from None
-    return Ask(
+    return bytes(body)
+
+
+def _ask_of(request: Request, body: bytes, route: Route) -> Ask:
+    return read_ask(
+        route.operation,
         words=dict(request.path_params),
-        query=tuple(request.query_params.multi_items()),
+        query=request.query_params.multi_items(),
         headers=dict(request.headers),
-        body=bytes(body),
+        body=body,
         root=request.scope.get("root_path", ""),
         path=_path_of(request.scope),
     )

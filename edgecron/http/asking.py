@@ -1,95 +1,84 @@
-"""A request and its answer as handlers see them: no sockets, no threads, no framework."""
+"""A request as handlers see it, and what is to be known of a route: no sockets, no framework."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from edgecron.api import Client
-from edgecron.errors import InvalidInput
+from edgecron.http.answers import Answer
+from edgecron.http.shapes import Shape
 
-JSON = "application/json"
 API = "/api/v1"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ask:
-    """A request, all of which has been read.
+    """A request, all of which has been read, and is of the shape that its route says.
 
-    `words` are those of its path, `query` its parameters in their order, `headers` are by their
-    names in small letters. `root` is the path under which the application is mounted.
+    `words` are those of its path, `query` its parameters by name, each with its values, `headers`
+    are by their names in small letters. `content` is its JSON, None where it has no body or its
+    route says nothing of one; `body` is as it came. `root` is the path under which the application
+    is mounted, `path` the one below it.
     """
 
     words: Mapping[str, str] = field(default_factory=dict)
-    query: tuple[tuple[str, str], ...] = ()
+    query: Mapping[str, list[Any]] = field(default_factory=dict)
     headers: Mapping[str, str] = field(default_factory=dict)
+    content: Any = None
     body: bytes = b""
     root: str = ""
     path: str = "/"
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
-    """What is answered: `body` as it is, of that type."""
-
-    status: int = 200
-    body: bytes = b""
-    media_type: str = JSON
-    headers: Mapping[str, str] = field(default_factory=dict)
+    def first(self, name: str, default: Any = None) -> Any:
+        """The value of a parameter; of one that is not given, the default."""
+        found = self.query.get(name)
+        return found[0] if found else default
 
 
 Handler = Callable[[Client, Ask], Answer]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Parameter:
+    """A parameter of a query, or a header. One that `is_repeated` may be given several times."""
+
+    name: str
+    shape: Shape
+    words: str
+    is_repeated: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Operation:
+    """What a route takes and gives: the OpenAPI document says it, and the door checks it.
+
+    `answers` are the names of shapes by status, '' for an answer without a body; `refusals` are
+    the statuses beside these that are this operation's own.
+    """
+
+    name: str
+    words: str
+    tag: str
+    query: tuple[Parameter, ...] = ()
+    headers: tuple[Parameter, ...] = ()
+    body: Shape | None = None
+    body_types: tuple[str, ...] = ("application/json",)
+    is_body_needed: bool = False
+    answers: Mapping[int, str] = field(default_factory=dict)
+    answer_headers: tuple[str, ...] = ()
+    refusals: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Route:
-    """Who answers a method of a path, which has its words in braces."""
+    """Who answers a method of a path, which has its words in braces.
+
+    A route without an `operation` is not in the OpenAPI document, and checks its own requests.
+    """
 
     method: str
     path: str
     handle: Handler
-
-
-def json_answer(
-    content: object, *, status: int = 200, headers: Mapping[str, str] | None = None
-) -> Answer:
-    """An answer in JSON."""
-    return Answer(status=status, body=json_bytes(content), headers=headers or {})
-
-
-def json_bytes(content: object) -> bytes:
-    """JSON as it goes out: ASCII, so that no text of a job's can break it."""
-    return json.dumps(content, separators=(",", ":")).encode()
-
-
-def read_json(body: bytes) -> Any:
-    """What a body says. Raises InvalidInput, also for a key that is given twice."""
-    try:
-        return json.loads(body, object_pairs_hook=_once, parse_constant=_refuse_constant)
-    except RecursionError:
-        raise InvalidInput("the body is nested too deeply") from None
-    except ValueError as error:
-        raise InvalidInput(
-            f"the body is not JSON: {error}", hint='such as {"timezone": "Europe/Berlin"}'
-        ) from None
-
-
-def read_object(body: bytes) -> dict[str, Any]:
-    """The object that a body is. Raises InvalidInput."""
-    found = read_json(body)
-    if not isinstance(found, dict):
-        raise InvalidInput("the body is no JSON object", hint='such as {"description": "nightly"}')
-    return found
-
-
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        raise ValueError("a key is given twice in one object")
-    return found
-
-
-def _refuse_constant(name: str) -> None:
-    raise ValueError(f"{name} is no value of it")
+    operation: Operation | None = None

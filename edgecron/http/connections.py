@@ -14,7 +14,7 @@ import h11
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 
-from edgecron.http.asking import JSON
+from edgecron.http.answers import JSON
 from edgecron.http.refusing import Refused, error_answer
 
 MOST_HEAD_BYTES = 16 * 1024

@@ -13,11 +13,10 @@ import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
-from edgecron.http.asking import JSON
+from edgecron.http.answers import JSON, MERGE_PATCH
 from edgecron.http.refusing import Refused
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
-MERGE_PATCH = "application/merge-patch+json"
 _OWN_SITES = ("same-origin", "none")  # of Sec-Fetch-Site: no page asks, or one of our own
 OPEN_PATHS = ("/healthz",)  # what is told there is told to anybody
 

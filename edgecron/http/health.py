@@ -10,7 +10,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from edgecron.errors import DatabaseBusy, DatabaseUnusable
-from edgecron.http.asking import Answer, Ask, json_answer
+from edgecron.http.answers import Answer, json_answer
+from edgecron.http.asking import Ask
 
 if TYPE_CHECKING:
     from edgecron.api import Client

@@ -1,8 +1,13 @@
-"""What goes wrong, as answers: a status, and the error as the command line's --json has it."""
+"""What goes wrong, as answers: a status, and the error as the command line's --json has it.
+
+400 is a request that is not of the shape that the OpenAPI document says, or that names a time zone
+that is not there. 422 is one that is, and means nothing: a cron text whose hour is 25.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 from edgecron.errors import (
     AlreadyExists,
@@ -15,8 +20,9 @@ from edgecron.errors import (
     NotSupported,
     QueryInterrupted,
     SupervisorUnavailable,
+    UnknownTimezone,
 )
-from edgecron.http.asking import Answer, json_answer
+from edgecron.http.answers import Answer, json_answer
 
 RETRY_AFTER_S = 1
 # The first that fits: a schedule that can't be read any more is no fault of who asks for it.
@@ -27,7 +33,8 @@ _STATUSES: tuple[tuple[type[EdgecronError], int], ...] = (
     (NotFound, 404),
     (AlreadyExists, 409),
     (Conflict, 409),
-    (InvalidInput, 400),
+    (UnknownTimezone, 400),
+    (InvalidInput, 422),
     (NotSupported, 501),
     (EdgecronError, 500),
 )
@@ -48,11 +55,17 @@ class Refused(EdgecronError):
         *,
         hint: str | None = None,
         headers: Mapping[str, str] | None = None,
+        details: Mapping[str, Any] | None = None,
     ) -> None:
         super().__init__(message, hint=hint)
         self.status = status
         self.name = name
         self.headers = dict(headers or {})
+        self._details = dict(details or {})
+
+    @property
+    def details(self) -> Mapping[str, Any]:
+        return self._details
 
 
 def overloaded(message: str) -> Refused:

@@ -1,9 +1,242 @@
-"""Which handler answers which method and path."""
+"""Which handler answers which method and path, and what each takes and gives."""
 
 from __future__ import annotations
 
-from edgecron.http.asking import Route
-from edgecron.http.health import get_health
+from typing import Any
+
+from edgecron.http import acts, coming, health, runs, schedules
+from edgecron.http.answers import JSON, MERGE_PATCH
+from edgecron.http.asking import API, Handler, Operation, Parameter, Route
+from edgecron.http.conditions import IF_MATCH, IF_NONE_MATCH
+from edgecron.http.keyshapes import DOCUMENT, NAME, PATCH
+from edgecron.http.reading import RUN_ID
+from edgecron.http.shapes import Shape
+from edgecron.model import Status
+
+_ALL = f"{API}/schedules"
+_ONE = f"{API}/schedules/{{name}}"
+_RUN = f"{API}/runs/{{id}}"
+
+
+def _limit(default: int, most: int) -> Parameter:
+    shape: Shape = {"type": "integer", "minimum": 1, "maximum": most, "default": default}
+    return Parameter(name="limit", shape=shape, words=f"at most so many ({default})")
+
+
+_BEFORE = Parameter(name="before", shape=RUN_ID, words="runs older than this one")
+_STATUS = Parameter(
+    name="status",
+    shape={"type": "string", "enum": list(Status)},
+    words="of these statuses only",
+    is_repeated=True,
+)
+_SCHEDULE = Parameter(name="schedule", shape=NAME, words="of this schedule only")
+_AFTER = Parameter(name="after", shape=NAME, words="those whose names come after this one")
+
+
+def route(method: str, path: str, handle: Handler, **operation: Any) -> Route:
+    """A route with its operation."""
+    return Route(method=method, path=path, handle=handle, operation=Operation(**operation))
+
+
+_ACT: dict[str, Any] = {
+    "tag": "schedules",
+    "answers": {200: "Schedule"},
+    "answer_headers": ("ETag",),
+    "refusals": (404, 409, 422),
+}
+_SCHEDULES = (
+    route(
+        "GET",
+        _ALL,
+        schedules.list_schedules,
+        name="listSchedules",
+        words="Schedules, by name: the fields of list --json",
+        tag="schedules",
+        query=(_limit(100, 1000), _AFTER),
+        answers={200: "Schedules"},
+        answer_headers=("Link",),
+    ),
+    route(
+        "GET",
+        _ONE,
+        schedules.get_schedule,
+        name="getSchedule",
+        words="All about a schedule: the fields of show --json, and its document",
+        tag="schedules",
+        headers=(IF_NONE_MATCH,),
+        answers={200: "Schedule", 304: ""},
+        answer_headers=("ETag",),
+        refusals=(404,),
+    ),
+    route(
+        "PUT",
+        _ONE,
+        schedules.put_schedule,
+        name="putSchedule",
+        words="Make a schedule, or have it say this and nothing else",
+        tag="schedules",
+        headers=(IF_MATCH, IF_NONE_MATCH),
+        body=DOCUMENT,
+        is_body_needed=True,
+        answers={200: "Schedule", 201: "Schedule"},
+        answer_headers=("ETag", "Location"),
+        refusals=(409, 412, 422),
+    ),
+    route(
+        "PATCH",
+        _ONE,
+        schedules.patch_schedule,
+        name="patchSchedule",
+        words="Change what is given of a schedule; null clears a key",
+        tag="schedules",
+        headers=(IF_MATCH, IF_NONE_MATCH),
+        body=PATCH,
+        body_types=(MERGE_PATCH, JSON),
+        is_body_needed=True,
+        answers={200: "Schedule"},
+        answer_headers=("ETag",),
+        refusals=(404, 409, 412, 422),
+    ),
+    route(
+        "DELETE",
+        _ONE,
+        schedules.delete_schedule,
+        name="deleteSchedule",
+        words="Remove a schedule: what is queued is cancelled, what runs finishes",
+        tag="schedules",
+        headers=(IF_MATCH, IF_NONE_MATCH),
+        answers={204: ""},
+        refusals=(404, 409, 412),
+    ),
+    route(
+        "POST",
+        f"{_ONE}/fire",
+        acts.fire,
+        name="fire",
+        words="Run it now, in each of its scopes; its next time does not change",
+        tag="schedules",
+        body=acts.FIRE,
+        answers={202: "Fired"},
+        answer_headers=("Location",),
+        refusals=(404, 409, 422),
+    ),
+    route(
+        "POST",
+        f"{_ONE}/pause",
+        acts.pause,
+        name="pause",
+        words="Hold it, without end or until a time",
+        body=acts.PAUSE,
+        **_ACT,
+    ),
+    route(
+        "POST",
+        f"{_ONE}/resume",
+        acts.resume,
+        name="resume",
+        words="Let it fire again from now on; what passed meanwhile is one skipped run",
+        **_ACT,
+    ),
+    route(
+        "POST",
+        f"{_ONE}/reschedule",
+        acts.reschedule,
+        name="reschedule",
+        words="Move its next run to another time, once",
+        body=acts.RESCHEDULE,
+        is_body_needed=True,
+        **_ACT,
+    ),
+    route(
+        "GET",
+        f"{_ONE}/runs",
+        runs.list_runs,
+        name="listRunsOfSchedule",
+        words="Runs of a schedule, newest first: the fields of history --json",
+        tag="runs",
+        query=(_limit(100, 1000), _BEFORE, _STATUS),
+        answers={200: "Runs"},
+        answer_headers=("Link",),
+        refusals=(404,),
+    ),
+    route(
+        "GET",
+        f"{_ONE}/next",
+        coming.list_next,
+        name="listNextOfSchedule",
+        words="Fires of a schedule to come: the fields of next --json",
+        tag="next",
+        query=(_limit(10, 1000),),
+        answers={200: "Fires"},
+        refusals=(404, 422),
+    ),
+)
+_RUNS = (
+    route(
+        "GET",
+        f"{API}/runs",
+        runs.list_runs,
+        name="listRuns",
+        words="Runs, newest first: the fields of history --json",
+        tag="runs",
+        query=(_limit(100, 1000), _BEFORE, _STATUS, _SCHEDULE),
+        answers={200: "Runs"},
+        answer_headers=("Link",),
+        refusals=(404,),
+    ),
+    route(
+        "GET",
+        _RUN,
+        runs.get_run,
+        name="getRun",
+        words="A run: the fields of history --json",
+        tag="runs",
+        answers={200: "Run"},
+        refusals=(404,),
+    ),
+    route(
+        "POST",
+        f"{_RUN}/cancel",
+        runs.cancel_run,
+        name="cancelRun",
+        words="Withdraw it, or have it ended; its end is on record a moment later",
+        tag="runs",
+        answers={202: "Run"},
+        refusals=(404, 409),
+    ),
+    route(
+        "GET",
+        f"{_RUN}/output",
+        runs.get_output,
+        name="getOutput",
+        words="What it has printed up to now, as far as it is kept",
+        tag="runs",
+        answers={200: "Output"},
+        refusals=(404,),
+    ),
+    route(
+        "GET",
+        f"{API}/next",
+        coming.list_next,
+        name="listNext",
+        words="Fires to come, of all schedules: the fields of next --json",
+        tag="next",
+        query=(_limit(10, 1000),),
+        answers={200: "Fires"},
+    ),
+)
+_ABOUT = (
+    route(
+        "GET",
+        "/healthz",
+        health.get_health,
+        name="getHealth",
+        words="Whether the database answers, and whether an engine is at work on it",
+        tag="about",
+        answers={200: "Health", 503: "Health"},
+    ),
+)
 
 # Other parts of edgecron add theirs here: `calls` for the command line elsewhere, `/metrics`.
-ROUTES: tuple[Route, ...] = (Route(method="GET", path="/healthz", handle=get_health),)
+ROUTES: tuple[Route, ...] = (*_SCHEDULES, *_RUNS, *_ABOUT)

@@ -188,8 +188,10 @@ class ForPeople(OpenStore):
     ) -> Iterator[Schedule]:
         return schedules.coming_schedules(self._database, matches=matches)
 
-    def find_schedules(self) -> list[Schedule]:
-        return schedules.find_schedules(self._database)
+    def find_schedules(
+        self, *, after: str | None = None, limit: int | None = None
+    ) -> list[Schedule]:
+        return schedules.find_schedules(self._database, after=after, limit=limit)
 
     def find_each_schedule(self) -> tuple[list[Schedule], list[tuple[int, Unreadable]]]:
         return schedules.find_each_schedule(self._database)

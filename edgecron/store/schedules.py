@@ -46,9 +46,15 @@ def find_schedule(database: Database, name: str) -> Schedule | None:
     return found[0] if found else None
 
 
-def find_schedules(database: Database) -> list[Schedule]:
-    """Every schedule, by name."""
-    return _find(database, " WHERE deleted_at IS NULL ORDER BY name", {})
+def find_schedules(
+    database: Database, *, after: str | None = None, limit: int | None = None
+) -> list[Schedule]:
+    """Every schedule, by name; or a page of them, those whose names come after one."""
+    return _find(
+        database,
+        " WHERE deleted_at IS NULL AND name > :after ORDER BY name LIMIT :limit",
+        {"after": after or "", "limit": -1 if limit is None else limit},
+    )
 
 
 def find_each_schedule(

@@ -1,0 +1,87 @@
+"""What is done with a schedule: fired, held, let go, moved."""
+
+from __future__ import annotations
+
+import json
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from edgecron.documents.values import read_time
+from edgecron.errors import InvalidTime
+from edgecron.http.answers import Answer, json_answer
+from edgecron.http.asking import API, Ask
+from edgecron.http.keyshapes import TIME, ZONE
+from edgecron.http.refusing import Refused
+from edgecron.http.shapes import Shape
+from edgecron.http.showing import schedule_answer, shown_runs
+from edgecron.timetext import parse_instant
+from edgecron.triggers import check_zone
+
+if TYPE_CHECKING:
+    from edgecron.api import Client
+
+FIRE: Shape = {
+    "type": "object",
+    "properties": {"payload": {"description": "any JSON, in the place of the schedule's payload"}},
+    "additionalProperties": False,
+}
+PAUSE: Shape = {
+    "type": "object",
+    "properties": {"until": TIME, "timezone": ZONE},
+    "additionalProperties": False,
+}
+RESCHEDULE: Shape = {
+    "type": "object",
+    "properties": {"time": TIME, "timezone": ZONE},
+    "required": ["time"],
+    "additionalProperties": False,
+}
+
+
+def fire(client: Client, ask: Ask) -> Answer:
+    """Run it now, in each of its scopes; its next time does not change."""
+    said = ask.content or {}
+    payload = json.dumps(said["payload"]) if "payload" in said else None
+    runs = client.run_now(ask.words["name"], payload=payload)
+    headers = {"location": f"{ask.root}{API}/runs/{runs[0].id}"} if len(runs) == 1 else {}
+    return json_answer({"runs": shown_runs(client, runs)}, status=202, headers=headers)
+
+
+def pause(client: Client, ask: Ask) -> Answer:
+    """Hold all that has not started, without end or until a time."""
+    said = ask.content or {}
+    until = _time(client, said, "until") if "until" in said else None
+    return schedule_answer(client, client.pause(ask.words["name"], until=until))
+
+
+def resume(client: Client, ask: Ask) -> Answer:
+    """Let it fire again from now on; what passed meanwhile is one skipped run."""
+    return schedule_answer(client, client.resume(ask.words["name"]))
+
+
+def reschedule(client: Client, ask: Ask) -> Answer:
+    """Move its next run to another time, once."""
+    name = ask.words["name"]
+    client.schedule(name)  # That there is none comes before what is wrong with the time.
+    return schedule_answer(client, client.reschedule(name, _time(client, ask.content, "time")))
+
+
+def _time(client: Client, said: dict[str, Any], key: str) -> datetime:
+    """A time that is said, in the zone that is said with it.
+
+    An RFC 3339 time has its zone in itself. Raises Refused for another one without a zone.
+    """
+    zone = said.get("timezone")
+    if zone is not None:
+        check_zone(zone)
+    try:
+        parse_instant(said[key])
+    except InvalidTime:
+        if zone is None:
+            raise Refused(
+                400,
+                "timezone_missing",
+                f"{key} {said[key][:60]!a} says no offset, and no timezone is given",
+                hint=f'such as "{key}": "tomorrow 09:00", "timezone": "Europe/Berlin"',
+            ) from None
+    return read_time(said[key], what=key, timezone=zone or "UTC", now=client.now())

@@ -1,0 +1,203 @@
+"""What answers look like, as shapes: the fields of --json, as `objects` and `showing` give them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from edgecron.http.keyshapes import DOCUMENT, ZONE
+from edgecron.http.shapes import Shape, nullable
+from edgecron.model import CatchUp, Cause, JobKind, OnInterrupt, Overlap, Reason, Status
+
+_TEXT: Shape = {"type": "string"}
+_TRUTH: Shape = {"type": "boolean"}
+_COUNT: Shape = {"type": "integer", "minimum": 0}
+_INTEGER: Shape = {"type": "integer"}
+_SECONDS: Shape = {"type": "number", "minimum": 0}
+_INSTANT: Shape = {
+    "type": "string",
+    "pattern": r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{3})?Z$",
+    "description": "RFC 3339, in UTC",
+}
+_TEXTS: Shape = {"type": "array", "items": _TEXT}
+
+
+def _choice(choices: Any) -> Shape:
+    return {"type": "string", "enum": [str(choice) for choice in choices]}
+
+
+def _record(fields: Mapping[str, Shape], *, words: str = "") -> Shape:
+    """An object that has all of these fields. Later versions may give it more."""
+    shape = {"type": "object", "properties": dict(fields), "required": list(fields)}
+    return {**shape, "description": words} if words else shape
+
+
+def _several(name: str) -> Shape:
+    return {"type": "array", "items": _ref(name)}
+
+
+def _ref(name: str) -> Shape:
+    return {"$ref": f"#/components/schemas/{name}"}
+
+
+_LISTED_SCHEDULE: Mapping[str, Shape] = {
+    "name": _TEXT,
+    "kind": _choice(JobKind),
+    "job": {"anyOf": [_TEXTS, _TEXT]},
+    "triggers": _TEXTS,
+    "timezone": ZONE,
+    "enabled": _TRUTH,
+    "paused_until": nullable(_INSTANT),
+    "next_plan_at": nullable(_INSTANT),
+    "next_run_at": nullable(_INSTANT),
+    "last_run_at": nullable(_INSTANT),
+    "last_status": nullable(_choice(Status)),
+    "run_count": _COUNT,
+    "catch_up": _choice(CatchUp),
+    "grace_s": nullable(_SECONDS),
+    "overlap": _choice(Overlap),
+    "max_running": nullable(_COUNT),
+    "timeout_s": nullable(_SECONDS),
+    "kill_grace_s": _SECONDS,
+    "retries": _COUNT,
+    "retry_delay_s": _SECONDS,
+    "retry_factor": _SECONDS,
+    "retry_max_delay_s": _SECONDS,
+    "ok_codes": {"type": "array", "items": _COUNT},
+    "on_interrupt": _choice(OnInterrupt),
+    "priority": _INTEGER,
+    "jitter_s": _SECONDS,
+    "needs": _TEXTS,
+    "needs_deadline_s": _SECONDS,
+    "group": nullable(_TEXT),
+    "group_max_running": nullable(_COUNT),
+    "queue": _TEXT,
+    "description": nullable(_TEXT),
+    "scopes": {"type": "array", "items": _record({"kind": _TEXT, "id": _TEXT})},
+    "from_at": nullable(_INSTANT),
+    "until_at": nullable(_INSTANT),
+    "max_runs": nullable(_COUNT),
+    "trigger_error": nullable(_TEXT),
+    "id": _COUNT,
+    "revision": _COUNT,
+    "created_at": _INSTANT,
+    "updated_at": _INSTANT,
+}
+_SCHEDULE: Mapping[str, Shape] = {
+    **_LISTED_SCHEDULE,
+    "env": {"type": "object", "additionalProperties": _TEXT},
+    "env_file": nullable(_TEXT),
+    "cwd": nullable(_TEXT),
+    "user": nullable(_TEXT),
+    "payload": nullable(_TEXT),
+    "stdin": nullable(_TEXT),
+    "counts": {"type": "object", "additionalProperties": _COUNT},
+    "last_success_at": nullable(_INSTANT),
+    "last_error": nullable(_TEXT),
+    "upcoming": _several("Fire"),
+    "document": _ref("Document"),
+}
+_RUN: Mapping[str, Shape] = {
+    "id": _COUNT,
+    "schedule": _TEXT,
+    "timezone": nullable(ZONE),
+    "scope_kind": _TEXT,
+    "scope_id": _TEXT,
+    "plan_at": _INSTANT,
+    "due_at": _INSTANT,
+    "fire_key": _TEXT,
+    "cause": _choice(Cause),
+    "attempt": _COUNT,
+    "max_attempts": _COUNT,
+    "status": _choice(Status),
+    "reason": nullable(_choice(Reason)),
+    "exit_code": nullable(_INTEGER),
+    "started_at": nullable(_INSTANT),
+    "finished_at": nullable(_INSTANT),
+    "duration_ms": nullable(_COUNT),
+    "engine_id": nullable(_COUNT),
+    "missed_from_at": nullable(_INSTANT),
+    "missed_to_at": nullable(_INSTANT),
+    "missed_count": nullable(_COUNT),
+    "error_msg": nullable(_TEXT),
+    "flags": _TEXTS,
+    "result": {"description": "the JSON that it left, or null"},
+    "error_code": nullable(_TEXT),
+    "trigger_text": nullable(_TEXT),
+    "waiting_for": nullable(_TEXT),
+    "wait_until": nullable(_INSTANT),
+    "payload": nullable(_TEXT),
+}
+_FIRE: Mapping[str, Shape] = {
+    "schedule": _TEXT,
+    "timezone": nullable(ZONE),
+    "plan_at": _INSTANT,
+    "due_at": _INSTANT,
+    "source": nullable(_TEXT),
+    "is_moved": _TRUTH,
+}
+_NEXT: Shape = {
+    "anyOf": [_TEXT, {"type": "null"}],
+    "description": "the path of the page that follows, null where this is the last",
+}
+_CHUNK: Shape = {
+    "type": "object",
+    "description": "Bytes as they came: `text` where they are UTF-8 by themselves, else `base64`.",
+    "properties": {
+        "stream": _choice(("stdout", "stderr")),
+        "at": _INSTANT,
+        "text": _TEXT,
+        "base64": {"type": "string", "contentEncoding": "base64"},
+    },
+    "required": ["stream", "at"],
+}
+_PROBLEM: Shape = {
+    "type": "object",
+    "properties": {"key": nullable(_TEXT), "message": _TEXT, "hint": nullable(_TEXT)},
+    "required": ["key", "message"],
+}
+
+ANSWERS: Mapping[str, Shape] = {
+    "Document": DOCUMENT,
+    "ListedSchedule": _record(_LISTED_SCHEDULE),
+    "Schedules": _record({"schedules": _several("ListedSchedule"), "next": _NEXT}),
+    "Schedule": _record(_SCHEDULE, words="`document` is what PUT takes, and PATCH changes."),
+    "Run": _record(_RUN, words="One attempt of one fire, or a range of fires that did not run."),
+    "Runs": _record({"runs": _several("Run"), "next": _NEXT}),
+    "Fired": _record({"runs": _several("Run")}),
+    "Fire": _record(_FIRE),
+    "Fires": _record({"fires": _several("Fire")}),
+    "Chunk": _CHUNK,
+    "Output": _record(
+        {
+            "run": _COUNT,
+            "schedule": _TEXT,
+            "timezone": nullable(ZONE),
+            "status": _choice(Status),
+            "is_complete": _TRUTH,
+            "dropped_bytes": _COUNT,
+            "removed_at": nullable(_INSTANT),
+            "chunks": _several("Chunk"),
+        }
+    ),
+    "Health": _record(
+        {
+            "database": _choice(("ok", "busy", "unusable")),
+            "engine": _choice(("working", "stalled", "none", "unknown")),
+        }
+    ),
+    "Error": _record(
+        {
+            "error": {
+                "type": "object",
+                "properties": {
+                    "code": _TEXT,
+                    "message": _TEXT,
+                    "hint": nullable(_TEXT),
+                    "problems": {"type": "array", "items": _PROBLEM},
+                },
+                "required": ["code", "message", "hint"],
+            }
+        }
+    ),
+}

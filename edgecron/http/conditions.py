@@ -1,0 +1,99 @@
+"""Entity tags, and what a request makes depend on them (RFC 9110, section 13).
+
+The tag of a schedule is its id and its revision, which changes with every change that anybody
+makes, and after a dash what else is shown of it, such as its last run: `"7.3-5e0c1f2a"`. A write
+compares the revision alone: that a run has ended meanwhile is no lost update. A read compares all
+of it, or an old answer would be taken for a new one. `"7.3"`, of the fields `id` and `revision`,
+may be sent as well.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from zlib import crc32
+
+from edgecron.http.asking import Parameter
+from edgecron.http.refusing import Refused
+from edgecron.model import Schedule
+
+_TAG = r'(W/)?"[!#-~]*"'
+_TAGS = rf"^(\*|{_TAG}([ ]*,[ ]*{_TAG})*)$"
+IF_MATCH = Parameter(
+    name="If-Match",
+    shape={"type": "string", "maxLength": 1000, "pattern": _TAGS, "format": "entity-tags"},
+    words="do it only where the schedule is still as this ETag says, else 412; * is: where it is",
+)
+IF_NONE_MATCH = Parameter(
+    name="If-None-Match",
+    shape={"type": "string", "maxLength": 1000, "pattern": _TAGS, "format": "entity-tags"},
+    words="a read: 304 where it is still as this ETag says; a write: * is where there is none",
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Conditions:
+    """What a request makes its doing depend on; None is nothing."""
+
+    match: tuple[str, ...] | None = None
+    none_match: tuple[str, ...] | None = None
+
+    def check(self, schedule: Schedule | None) -> None:
+        """Raise Refused where a schedule, None where there is none, is not as it must be."""
+        if self.match is not None:
+            is_there = schedule is not None and "*" in self.match
+            if not is_there and (schedule is None or revision_of(schedule) not in self.match):
+                raise lost(schedule)
+        if self.none_match is not None and schedule is not None:
+            is_there = "*" in self.none_match or revision_of(schedule) in self.none_match
+            if is_there:
+                raise lost(schedule)
+
+
+def read_conditions(headers: Mapping[str, str]) -> Conditions:
+    """What the headers of a write ask for."""
+    return Conditions(
+        match=_revisions(headers.get("if-match")),
+        none_match=_revisions(headers.get("if-none-match")),
+    )
+
+
+def is_known(tag: str, headers: Mapping[str, str]) -> bool:
+    """Whether who reads has what a tag stands for already."""
+    given = headers.get("if-none-match")
+    if given is None:
+        return False
+    return given.strip() == "*" or tag in re.findall(r'"[!#-~]*"', given)
+
+
+def revision_of(schedule: Schedule) -> str:
+    """The part of a tag that a change of the schedule changes."""
+    return f"{schedule.id}.{schedule.revision}"
+
+
+def tag_of(schedule: Schedule, shown: bytes) -> str:
+    """The tag of a schedule, as it is shown."""
+    return f'"{revision_of(schedule)}-{crc32(shown):08x}"'
+
+
+def lost(schedule: Schedule | None) -> Refused:
+    """The refusal of what depended on a schedule as it is no more."""
+    if schedule is None:
+        message = "there is no such schedule, which If-Match asks for"
+    else:
+        message = f"schedule {schedule.name!r} is there at revision {schedule.revision} now"
+    return Refused(
+        412,
+        "precondition_failed",
+        message,
+        hint="read it again, and repeat with the ETag that it has then",
+    )
+
+
+def _revisions(given: str | None) -> tuple[str, ...] | None:
+    if given is None:
+        return None
+    if given.strip() == "*":
+        return ("*",)
+    return tuple(tag.partition("-")[0] for tag in re.findall(r'"([!#-~]*)"', given))

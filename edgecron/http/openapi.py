@@ -1,0 +1,141 @@
+"""The OpenAPI document, made of the very routes and shapes that requests are checked by."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from edgecron import __version__
+from edgecron.http.answers import JSON, Answer, json_answer
+from edgecron.http.answershapes import ANSWERS
+from edgecron.http.asking import API, Ask, Operation, Parameter, Route
+from edgecron.http.reading import WORDS
+
+if TYPE_CHECKING:
+    from edgecron.api import Client
+
+_REFUSALS: Mapping[int, str] = {
+    400: "it is not of the shape that is said here, or names a time zone that is not there",
+    401: "the token is missing, or wrong",
+    403: "a page of another site asks",
+    404: "there is no such schedule, or run",
+    408: "the body came too slowly",
+    409: "it can't be done as things stand, or others are at it",
+    412: "the schedule is not as the ETag says any more",
+    413: "the body is larger than 1 MiB",
+    414: "the path is too long",
+    415: "the body is not said to be JSON",
+    421: "it is asked for by a name that is none of the server's",
+    422: "it is of the right shape, and means nothing",
+    431: "the headers are larger than 16 KiB",
+    503: "the database can't be used, or too much is asked at once: see Retry-After",
+}
+_ALWAYS = (400, 401, 403, 414, 421, 431, 503)
+_WITH_BODY = (408, 413, 415)
+_HEADERS: Mapping[str, dict[str, Any]] = {
+    "ETag": {"description": "the revision of the schedule, for If-Match and If-None-Match"},
+    "Link": {"description": "the page that follows, rel=next"},
+    "Location": {"description": "where it is now"},
+}
+_ABOUT = """\
+What the edgecron command line can do, for programs in any language. Fields are those of its
+--json; a schedule is written with the keys of its TOML documents. Instants are RFC 3339 in UTC,
+and every schedule says the time zone in which its times are meant."""
+
+
+def openapi_route(routes: Sequence[Route]) -> Route:
+    """The route at which the document of routes lies."""
+    described: list[dict[str, Any]] = []
+
+    def get_openapi(client: Client, ask: Ask) -> Answer:
+        if not described:
+            described.append(describe(routes))
+        return json_answer(described[0] | {"servers": [{"url": ask.root or "/"}]})
+
+    return Route(method="GET", path=f"{API}/openapi.json", handle=get_openapi)
+
+
+def describe(routes: Iterable[Route]) -> dict[str, Any]:
+    """The OpenAPI 3.1 document of those routes that have an operation."""
+    paths: dict[str, dict[str, Any]] = {}
+    for route in routes:
+        if route.operation is not None:
+            described = _operation(route, route.operation)
+            paths.setdefault(route.path, {})[route.method.lower()] = described
+    return {
+        "openapi": "3.1.0",
+        "info": {"title": "edgecron", "version": __version__, "description": _ABOUT},
+        "paths": paths,
+        "security": [{"token": []}, {}],
+        "components": {
+            "schemas": dict(ANSWERS),
+            "responses": {str(status): _refusal(words) for status, words in _REFUSALS.items()},
+            "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
+        },
+    }
+
+
+def _operation(route: Route, operation: Operation) -> dict[str, Any]:
+    described: dict[str, Any] = {
+        "operationId": operation.name,
+        "summary": operation.words,
+        "tags": [operation.tag],
+        "parameters": [
+            *(_path_word(word) for word in re.findall(r"{(\w+)}", route.path)),
+            *(_parameter(one, "query") for one in operation.query),
+            *(_parameter(one, "header") for one in operation.headers),
+        ],
+        "responses": _responses(operation),
+    }
+    if operation.body is not None:
+        described["requestBody"] = {
+            "required": operation.is_body_needed,
+            "content": {kind: {"schema": operation.body} for kind in operation.body_types},
+        }
+    return described
+
+
+def _path_word(word: str) -> dict[str, Any]:
+    return {"name": word, "in": "path", "required": True, "schema": WORDS[word]}
+
+
+def _parameter(parameter: Parameter, place: str) -> dict[str, Any]:
+    shape: Mapping[str, Any] = parameter.shape
+    if parameter.is_repeated:
+        shape = {"type": "array", "items": shape}
+    return {
+        "name": parameter.name,
+        "in": place,
+        "description": parameter.words,
+        "required": False,
+        "schema": shape,
+    }
+
+
+def _responses(operation: Operation) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    statuses = {*_ALWAYS, *operation.refusals, *(_WITH_BODY if operation.body else ())}
+    for status in sorted(statuses):
+        found[str(status)] = {"$ref": f"#/components/responses/{status}"}
+    for status, name in operation.answers.items():
+        found[str(status)] = _answer(name, operation, is_good=status < 400)
+    return dict(sorted(found.items()))
+
+
+def _answer(name: str, operation: Operation, *, is_good: bool) -> dict[str, Any]:
+    described: dict[str, Any] = {"description": name or "nothing more is said"}
+    if name:
+        schema = {"$ref": f"#/components/schemas/{name}"}
+        described["content"] = {JSON: {"schema": schema}}
+    if is_good and operation.answer_headers:
+        described["headers"] = {
+            header: {**_HEADERS[header], "schema": {"type": "string"}}
+            for header in operation.answer_headers
+        }
+    return described
+
+
+def _refusal(words: str) -> dict[str, Any]:
+    schema = {"$ref": "#/components/schemas/Error"}
+    return {"description": words, "content": {JSON: {"schema": schema}}}

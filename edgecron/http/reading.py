@@ -1,0 +1,117 @@
+"""A request's head and body to an Ask, where they are of the shape that their route says."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from edgecron.http.asking import Ask, Operation, Parameter
+from edgecron.http.keyshapes import NAME
+from edgecron.http.refusing import Refused
+from edgecron.http.shapes import Shape, check_shape
+
+MOST_ID = 2**63 - 1
+RUN_ID: Shape = {"type": "integer", "minimum": 1, "maximum": MOST_ID}
+WORDS: Mapping[str, Shape] = {"name": NAME, "id": RUN_ID}
+_MOST_DIGITS = 19
+
+
+def read_ask(
+    operation: Operation | None,
+    *,
+    words: Mapping[str, str],
+    query: Sequence[tuple[str, str]],
+    headers: Mapping[str, str],
+    body: bytes,
+    root: str,
+    path: str,
+) -> Ask:
+    """All of a request. Raises Refused for what is not of its shape."""
+    given: dict[str, list[Any]] = {}
+    for name, text in query:
+        given.setdefault(name, []).append(text)
+    content = None
+    if operation is not None:
+        for name, text in words.items():
+            check_shape(_value(text, WORDS[name]), WORDS[name], where=name)
+        given = _read_query(given, operation.query)
+        _check_headers(headers, operation.headers)
+        content = _read_content(body, operation)
+    return Ask(
+        words=words,
+        query=given,
+        headers=headers,
+        content=content,
+        body=body,
+        root=root,
+        path=path,
+    )
+
+
+def _read_query(given: Mapping[str, list[str]], known: Sequence[Parameter]) -> dict[str, list[Any]]:
+    by_name = {one.name: one for one in known}
+    for name in given:
+        if name not in by_name:
+            raise Refused(
+                400,
+                "unknown_parameter",
+                f"parameter {name[:60]!a} is not known here",
+                hint=f"known are: {', '.join(by_name) or 'none'}",
+            )
+    read: dict[str, list[Any]] = {}
+    for name, texts in given.items():
+        one = by_name[name]
+        if len(texts) > 1 and not one.is_repeated:
+            raise Refused(400, "wrong_shape", f"parameter {name} is given twice")
+        read[name] = [_value(text, one.shape) for text in texts]
+        for value in read[name]:
+            check_shape(value, one.shape, where=f"parameter {name}")
+    return read
+
+
+def _value(text: str, shape: Shape) -> object:
+    """A text of a path or a query as the value that its shape wants, where it is one."""
+    is_number = text.isascii() and text.isdigit() and len(text) <= _MOST_DIGITS
+    return int(text) if shape.get("type") == "integer" and is_number else text
+
+
+def _check_headers(headers: Mapping[str, str], known: Sequence[Parameter]) -> None:
+    for one in known:
+        text = headers.get(one.name.lower())
+        if text is not None:
+            check_shape(_value(text, one.shape), one.shape, where=f"header {one.name}")
+
+
+def _read_content(body: bytes, operation: Operation) -> Any:
+    if operation.body is None:
+        if body:
+            raise Refused(400, "wrong_shape", "nothing is to be said in a body here")
+        return None
+    if not body:
+        if operation.is_body_needed:
+            raise Refused(400, "wrong_shape", "the body is missing, expected a JSON object")
+        return None
+    content = _load(body)
+    check_shape(content, operation.body, where="the body")
+    return content
+
+
+def _load(body: bytes) -> Any:
+    try:
+        return json.loads(body.decode(), object_pairs_hook=_once, parse_constant=_refuse_constant)
+    except RecursionError:
+        raise Refused(400, "not_json", "the body is nested too deeply") from None
+    except ValueError as error:  # not UTF-8, not JSON, or a number out of all bounds
+        raise Refused(400, "not_json", f"the body is not JSON: {error}") from None
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise ValueError("a key is given twice in one object")
+    return found
+
+
+def _refuse_constant(name: str) -> None:
+    raise ValueError(f"{name} is no value of it")

@@ -1,0 +1,89 @@
+"""Runs over HTTP: listed, read, ended, and what they printed."""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from typing import TYPE_CHECKING, Any
+
+from edgecron.http.answers import Answer, json_answer
+from edgecron.http.asking import Ask
+from edgecron.http.schedules import next_page, paged
+from edgecron.http.showing import shown_runs
+from edgecron.model import ACTIVE, Status
+from edgecron.objects import instant
+from edgecron.timetext import format_ms
+
+if TYPE_CHECKING:
+    from edgecron.api import Client
+    from edgecron.model import Execution, OutputChunk
+
+_LIMIT = 100
+
+
+def list_runs(client: Client, ask: Ask) -> Answer:
+    """A page of runs, newest first: of all schedules, or of one."""
+    limit: int = ask.first("limit", _LIMIT)
+    found = client.history(
+        ask.words.get("name", ask.first("schedule")),
+        statuses=tuple(Status(text) for text in ask.query.get("status", ())),
+        before_id=ask.first("before"),
+        limit=limit + 1,
+    )
+    page = found[:limit]
+    following = None
+    if len(found) > limit:
+        following = next_page(ask, limit=limit, before=page[-1].id)
+    return paged("runs", shown_runs(client, page), following)
+
+
+def get_run(client: Client, ask: Ask) -> Answer:
+    [shown] = shown_runs(client, [find_run(client, ask)])
+    return json_answer(shown)
+
+
+def cancel_run(client: Client, ask: Ask) -> Answer:
+    """Withdraw it, or have it ended; its end is on record a moment later."""
+    [shown] = shown_runs(client, [client.cancel(int(ask.words["id"]))])
+    return json_answer(shown, status=202)
+
+
+def get_output(client: Client, ask: Ask) -> Answer:
+    """What a run has printed up to now, as far as it is kept."""
+    run = find_run(client, ask)
+    [shown] = shown_runs(client, [run])
+    with client.follower(run.id) as follower:
+        pieces = follower.read_kept(run)
+    stored = client.output(run.id)
+    return json_answer(
+        {
+            "run": run.id,
+            "schedule": run.schedule,
+            "timezone": shown["timezone"],
+            "status": run.status.value,
+            "is_complete": run.status not in ACTIVE,
+            "dropped_bytes": sum(skipped for skipped, _ in pieces),
+            "removed_at": None if stored is None else instant(stored.removed_at),
+            "chunks": [chunk_object(chunk) for _, chunk in pieces],
+        }
+    )
+
+
+def find_run(client: Client, ask: Ask) -> Execution:
+    """The run that is asked for, as it is now. Raises NotFound."""
+    run = client.execution(int(ask.words["id"]))
+    if run.status is not Status.RUNNING:
+        return run
+    client.take_over()  # It may have ended with no engine there to write it down.
+    return client.execution(run.id)
+
+
+def chunk_object(chunk: OutputChunk) -> dict[str, Any]:
+    """A chunk: its bytes as `text` where they are UTF-8 by themselves, else as `base64`."""
+    shown: dict[str, Any] = {
+        "stream": chunk.stream.name.lower(),
+        "at": format_ms(chunk.at_ms),
+    }
+    try:
+        return shown | {"text": chunk.content.decode()}
+    except UnicodeDecodeError:
+        return shown | {"base64": b64encode(chunk.content).decode()}

@@ -1,0 +1,159 @@
+"""Schedules over HTTP: listed, read, made, changed, removed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote, urlencode
+
+from edgecron.documents.comparing import Action, Step, compare_one
+from edgecron.documents.document import Wanted, refuse
+from edgecron.documents.tables import read_table
+from edgecron.errors import AlreadyExists, Conflict, Unreadable
+from edgecron.http.answers import Answer, json_answer
+from edgecron.http.asking import Ask
+from edgecron.http.conditions import Conditions, is_known, read_conditions, revision_of
+from edgecron.http.showing import document_of, listed_schedule, schedule_answer
+from edgecron.triggers import check_zone
+
+if TYPE_CHECKING:
+    from edgecron.api import Client
+    from edgecron.model import Schedule
+
+ORIGIN = "http"
+_TRIES = 5
+_LIMIT = 100
+
+
+def list_schedules(client: Client, ask: Ask) -> Answer:
+    """A page of schedules, by name."""
+    limit: int = ask.first("limit", _LIMIT)
+    found = client.schedules(after=ask.first("after"), limit=limit + 1)
+    page = found[:limit]
+    following = None
+    if len(found) > limit:
+        following = next_page(ask, limit=limit, after=page[-1].name)
+    return paged("schedules", [listed_schedule(one) for one in page], following)
+
+
+def get_schedule(client: Client, ask: Ask) -> Answer:
+    client.take_over()  # What ended with no engine alive must not look like a run that goes on.
+    answer = schedule_answer(client, client.schedule(ask.words["name"]))
+    tag = answer.headers["etag"]
+    if is_known(tag, ask.headers):
+        return Answer(status=304, media_type=None, headers={"etag": tag})
+    return answer
+
+
+def put_schedule(client: Client, ask: Ask) -> Answer:
+    """Make a schedule, or have it say this and nothing else.
+
+    What the document does not say has its default; `enabled`, as with `apply`, stays as it is.
+    """
+    name = ask.words["name"]
+    conditions = read_conditions(ask.headers)
+    for _ in range(_TRIES):
+        schedule = client.store.find_schedule(name)
+        conditions.check(schedule)
+        wanted = _read_document(client, name, ask.content, schedule)
+        if _is_applied(client, compare_one(wanted, schedule), conditions):
+            return schedule_answer(
+                client,
+                client.schedule(name),
+                status=201 if schedule is None else 200,
+                location=f"{ask.root}{ask.path}" if schedule is None else None,
+            )
+    raise _changed_by_others(name)
+
+
+def patch_schedule(client: Client, ask: Ask) -> Answer:
+    """Change what is given of a schedule; null clears a key."""
+    name = ask.words["name"]
+    conditions = read_conditions(ask.headers)
+    for _ in range(_TRIES):
+        schedule = client.schedule(name)
+        conditions.check(schedule)
+        table = merge(document_of(schedule), ask.content)
+        wanted = _read_document(client, name, table, schedule)
+        if wanted.enabled is None:
+            wanted = replace(wanted, enabled=True)  # It was cleared, or nothing was said of it.
+        if _is_applied(client, compare_one(wanted, schedule), conditions):
+            return schedule_answer(client, client.schedule(name))
+    raise _changed_by_others(name)
+
+
+def delete_schedule(client: Client, ask: Ask) -> Answer:
+    """Remove a schedule: what is queued is cancelled, what runs finishes, history stays."""
+    name = ask.words["name"]
+    conditions = read_conditions(ask.headers)
+    for _ in range(_TRIES):
+        try:
+            schedule = client.schedule(name)
+        except Unreadable:
+            if not client.remove_unreadable(name):
+                raise
+            break
+        conditions.check(schedule)
+        if _is_applied(
+            client, Step(action=Action.REMOVE, name=name, schedule=schedule), conditions
+        ):
+            break
+    else:
+        raise _changed_by_others(name)
+    return Answer(status=204, media_type=None)
+
+
+def _read_document(
+    client: Client, name: str, table: Mapping[str, Any], schedule: Schedule | None
+) -> Wanted:
+    """What a document wants. Raises UnknownTimezone, and InvalidDocument with all that is wrong."""
+    check_zone(table["timezone"])
+    known = () if schedule is None else schedule.spec.triggers
+    wanted, problems = read_table(name, table, now=client.now(), known=known)
+    if wanted is None:
+        raise refuse(problems, "")
+    return wanted
+
+
+def _is_applied(client: Client, step: Step, conditions: Conditions) -> bool:
+    """Do what a step says; False where the schedule was changed by others since it was read."""
+    try:
+        client.apply((step,), origin=ORIGIN)
+    except (AlreadyExists, Conflict):
+        current = client.store.find_schedule(step.name)
+        conditions.check(current)
+        read = None if step.schedule is None else revision_of(step.schedule)
+        if read == (None if current is None else revision_of(current)):
+            raise
+        return False
+    return True
+
+
+def _changed_by_others(name: str) -> Conflict:
+    return Conflict(f"schedule {name!r} is being changed by others", hint="try again")
+
+
+def merge(target: Any, patch: Any) -> Any:
+    """A merge patch, merged (RFC 7396)."""
+    if not isinstance(patch, dict):
+        return patch
+    merged = dict(target) if isinstance(target, dict) else {}
+    for key, value in patch.items():
+        if value is None:
+            merged.pop(key, None)
+        else:
+            merged[key] = merge(merged.get(key), value)
+    return merged
+
+
+def paged(kind: str, objects: list[dict[str, Any]], following: str | None) -> Answer:
+    """A page, with the path of the next one: in its body, and as a link."""
+    headers = {} if following is None else {"link": f'<{following}>; rel="next"'}
+    return json_answer({kind: objects, "next": following}, headers=headers)
+
+
+def next_page(ask: Ask, **query: object) -> str:
+    """The path of the page that follows: the same question, but for these parameters."""
+    words = {**ask.query, **{name: [value] for name, value in query.items()}}
+    return f"{ask.root}{quote(ask.path)}?{urlencode(words, doseq=True)}"

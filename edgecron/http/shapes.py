@@ -1,0 +1,163 @@
+"""Shapes: what a value looks like, in the words of JSON Schema, and whether one looks like it.
+
+The OpenAPI document is made of these very shapes, and nothing is let in that is not of its shape:
+so that document says what is true. Of JSON Schema only the words below are used.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache
+from typing import Any
+
+from edgecron.http.refusing import Refused
+
+Shape = Mapping[str, Any]
+
+_KINDS: Mapping[str, Callable[[Any], bool]] = {
+    "string": lambda value: isinstance(value, str),
+    "boolean": lambda value: isinstance(value, bool),
+    "integer": lambda value: isinstance(value, int) and not isinstance(value, bool),
+    "number": lambda value: isinstance(value, int | float) and not isinstance(value, bool),
+    "array": lambda value: isinstance(value, list),
+    "object": lambda value: isinstance(value, dict),
+    "null": lambda value: value is None,
+}
+
+
+def check_shape(value: object, shape: Shape, *, where: str) -> None:
+    """Raise Refused with all that is not as the shape says; `where` is how the value is called."""
+    problems = [{"key": place or None, "message": text} for place, text in misfits(value, shape)]
+    if not problems:
+        return
+    first = problems[0]
+    called = where if first["key"] is None else f"{where}: {first['key']}"
+    more = "" if len(problems) == 1 else f", and {len(problems) - 1} more"
+    raise Refused(
+        400,
+        "wrong_shape",
+        f"{called} {first['message']}{more}",
+        hint="what is expected: GET /api/v1/openapi.json",
+        details={"problems": problems},
+    )
+
+
+def misfits(value: Any, shape: Shape, place: str = "") -> Iterator[tuple[str, str]]:
+    """(place, what is wrong) of each part of a value that is not as the shape says."""
+    if "anyOf" in shape:
+        yield from _any_of(value, shape["anyOf"], place)
+        return
+    if "type" in shape and not _KINDS[shape["type"]](value):
+        yield place, f"is {_kind_of(value)}, expected {_articled(shape['type'])}"
+        return
+    if "enum" in shape and value not in shape["enum"]:
+        yield place, f"is {_shown(value)}, expected {_listed(shape['enum'])}"
+    elif "const" in shape and value != shape["const"]:
+        yield place, f"is {_shown(value)}, expected {shape['const']!r}"
+    elif isinstance(value, str):
+        yield from _text(value, shape, place)
+    elif isinstance(value, int | float) and not isinstance(value, bool):
+        if not shape.get("minimum", value) <= value <= shape.get("maximum", value):
+            least, most = shape.get("minimum"), shape.get("maximum")
+            yield place, f"is {_shown(value)}, expected a number from {least} to {most}"
+    elif isinstance(value, list):
+        yield from _array(value, shape, place)
+    elif isinstance(value, dict):
+        yield from _object(value, shape, place)
+
+
+def nullable(shape: Shape) -> Shape:
+    """The same, or null."""
+    return {"anyOf": [shape, {"type": "null"}]}
+
+
+def _any_of(value: Any, shapes: Sequence[Shape], place: str) -> Iterator[tuple[str, str]]:
+    found = [list(misfits(value, shape, place)) for shape in shapes]
+    if not all(found):
+        return
+    # What is of the right kind tells best what is wrong; of the wrong kind, what kinds there are.
+    close = [one for one, shape in zip(found, shapes, strict=True) if _is_of_kind(value, shape)]
+    if close:
+        yield from close[0]
+    else:
+        kinds = " or ".join(_articled(shape.get("type", "value")) for shape in shapes)
+        yield place, f"is {_kind_of(value)}, expected {kinds}"
+
+
+def _is_of_kind(value: Any, shape: Shape) -> bool:
+    return "type" not in shape or _KINDS[shape["type"]](value)
+
+
+def _text(value: str, shape: Shape, place: str) -> Iterator[tuple[str, str]]:
+    if len(value) < shape.get("minLength", 0):
+        yield place, "is empty"
+    elif len(value) > shape.get("maxLength", len(value)):
+        yield place, f"is {len(value)} characters long, expected at most {shape['maxLength']}"
+    elif "pattern" in shape and not _compiled(shape["pattern"]).search(value):
+        yield place, f"is {_shown(value)}, expected {shape.get('description', shape['pattern'])}"
+
+
+@cache
+def _compiled(pattern: str) -> re.Pattern[str]:
+    # In ECMA's words $ is the very end; in Python's a newline may follow it.
+    return re.compile(re.sub(r"\$$", r"\\Z", pattern))
+
+
+def _array(value: list[Any], shape: Shape, place: str) -> Iterator[tuple[str, str]]:
+    least, most = shape.get("minItems", 0), shape.get("maxItems", len(value))
+    if not least <= len(value) <= most:
+        yield place, f"has {len(value)} items, expected {least} to {most}"
+    firsts = shape.get("prefixItems", ())
+    for number, item in enumerate(value):
+        expected = firsts[number] if number < len(firsts) else shape.get("items", {})
+        yield from misfits(item, expected, f"{place}[{number}]")
+
+
+def _object(value: dict[str, Any], shape: Shape, place: str) -> Iterator[tuple[str, str]]:
+    known, others = shape.get("properties", {}), shape.get("additionalProperties", True)
+    for key in shape.get("required", ()):
+        if key not in value:
+            yield _below(place, key), "is missing"
+    for key, one in value.items():
+        below = _below(place, key)
+        if "propertyNames" in shape:
+            yield from misfits(key, shape["propertyNames"], below)
+        if key in known:
+            yield from misfits(one, known[key], below)
+        elif others is False:
+            yield below, _unknown(key, known)
+        elif isinstance(others, Mapping):
+            yield from misfits(one, others, below)
+
+
+def _unknown(key: str, known: Mapping[str, Shape]) -> str:
+    from difflib import get_close_matches
+
+    close = get_close_matches(key, known, n=1)
+    return f"is not known here{f'; did you mean {close[0]}?' if close else ''}"
+
+
+def _below(place: str, key: str) -> str:
+    shown = key if len(key) <= 60 else f"{key[:60]}..."
+    return f"{place}.{shown}" if place else shown
+
+
+def _kind_of(value: object) -> str:
+    return next(_articled(kind) for kind, is_one in _KINDS.items() if is_one(value))
+
+
+def _articled(kind: str) -> str:
+    if kind == "null":
+        return kind
+    return f"an {kind}" if kind[0] in "aio" else f"a {kind}"
+
+
+def _listed(choices: Sequence[object]) -> str:
+    *rest, last = (str(choice) for choice in choices)
+    return f"{', '.join(rest)} or {last}" if rest else last
+
+
+def _shown(value: object) -> str:
+    text = ascii(value)
+    return text if len(text) <= 80 else f"{text[:80]}..."

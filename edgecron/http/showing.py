@@ -1,0 +1,90 @@
+"""Schedules, runs and fires as answers show them: the fields of --json, each with its time zone.
+
+Instants are RFC 3339 in UTC; `timezone` is the zone in which a schedule's times are meant, never
+left out. Of a run it is the one that its schedule had when the run was decided, null where that can
+be read no more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+from edgecron.documents.keys import schedule_table
+from edgecron.errors import InvalidInput, NotFound
+from edgecron.http.answers import Answer, json_answer, json_bytes
+from edgecron.http.conditions import tag_of
+from edgecron.objects import execution_object, fire_object, schedule_details, schedule_object
+
+if TYPE_CHECKING:
+    from edgecron.api import Client
+    from edgecron.model import Execution, Schedule, ScheduleSpec
+    from edgecron.upcoming import UpcomingFire
+
+_UPCOMING = 5
+_UTC = "UTC"
+
+
+def zone_of(spec: ScheduleSpec) -> str:
+    """The zone of a schedule's times, by its name."""
+    return spec.timezone or _UTC
+
+
+def listed_schedule(schedule: Schedule) -> dict[str, Any]:
+    """A schedule as lists have it."""
+    return schedule_object(schedule) | {"timezone": zone_of(schedule.spec)}
+
+
+def shown_schedule(client: Client, schedule: Schedule) -> dict[str, Any]:
+    """All about a schedule, with the document that PUT takes."""
+    fires: list[UpcomingFire] = []
+    with suppress(InvalidInput, NotFound):  # What can't be read is told in its trigger_error.
+        fires += islice(client.next_fires(schedule.name), _UPCOMING)
+    zone = zone_of(schedule.spec)
+    return schedule_details(schedule, fires) | {
+        "timezone": zone,
+        "upcoming": [fire_object(fire) | {"timezone": zone} for fire in fires],
+        "document": document_of(schedule),
+    }
+
+
+def document_of(schedule: Schedule) -> dict[str, Any]:
+    """The keys of a schedule, its time zone always among them."""
+    return schedule_table(schedule) | {"timezone": zone_of(schedule.spec)}
+
+
+def schedule_answer(
+    client: Client, schedule: Schedule, *, status: int = 200, location: str | None = None
+) -> Answer:
+    """The answer that shows a schedule, with its ETag."""
+    shown = shown_schedule(client, schedule)
+    headers = {"etag": tag_of(schedule, json_bytes(shown))}
+    if location is not None:
+        headers["location"] = location
+    return json_answer(shown, status=status, headers=headers)
+
+
+def shown_runs(client: Client, runs: Iterable[Execution]) -> list[dict[str, Any]]:
+    """Runs as lists have them."""
+    zones: dict[tuple[int, int], str | None] = {}
+    shown = []
+    for run in runs:
+        key = (run.schedule_id, run.revision)
+        if key not in zones:
+            spec = client.spec_of(run)
+            zones[key] = None if spec is None else zone_of(spec)
+        shown.append(execution_object(run) | {"timezone": zones[key]})
+    return shown
+
+
+def shown_fires(client: Client, fires: Sequence[UpcomingFire]) -> list[dict[str, Any]]:
+    """Fires to come, as lists have them."""
+    zones: dict[str, str | None] = {}
+    for fire in fires:
+        if fire.schedule not in zones:
+            zones[fire.schedule] = None
+            with suppress(NotFound):  # It was removed since.
+                zones[fire.schedule] = zone_of(client.schedule(fire.schedule).spec)
+    return [fire_object(fire) | {"timezone": zones[fire.schedule]} for fire in fires]
