@@ -13,6 +13,7 @@ from edgecron.engine.peers import printed_so_far
 from edgecron.errors import SupervisorUnavailable
 from edgecron.model import ACTIVE, Execution, OutputChunk, Status
 from edgecron.paths import state_dir
+from edgecron.runners import THREADS
 from edgecron.supervisor.control import LIVE, Control, rest_of
 from edgecron.supervisor.output import Part
 from edgecron.supervisor.protocol import Phase
@@ -156,7 +157,7 @@ class Follower:
     def _listen(self) -> Control | None:
         """Ask the supervisor of the run to tell what it prints; None where none runs it."""
         row = self._store.find_running_row(self.execution_id)
-        if row is None:
+        if row is None or row.supervisor_id == THREADS:
             return None
         self._control = Control(state_dir(self._store.path), row.supervisor_id)
         self._control.begin_follow(row.lease_token, self._position)

@@ -14,6 +14,7 @@ from edgecron.engine.peers import EngineState
 from edgecron.errors import SupervisorUnavailable
 from edgecron.model import COMMAND_QUEUE, Status
 from edgecron.paths import state_dir
+from edgecron.runners import THREADS
 from edgecron.store.contract import RunningRow
 from edgecron.supervisor.control import Control
 from edgecron.supervisor.files import lock_path
@@ -108,7 +109,8 @@ def check_supervisors(client: Client) -> list[Finding]:
     The latter is as it should be.
     """
     liveness = _liveness(client)
-    counts = Counter(row.supervisor_id for row in client.store.find_running())
+    running = client.store.find_running()
+    counts = Counter(row.supervisor_id for row in running if row.supervisor_id != THREADS)
     alone = {row.supervisor_id for row in _orphans(client, liveness)}
     found = []
     for supervisor_id, count in sorted(counts.items()):

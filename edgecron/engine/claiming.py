@@ -17,7 +17,7 @@ from edgecron.store.contract import ClaimBatch, Granted, Seat, Store
 
 
 class Claiming:
-    """Claims for an engine's supervisor, within its places and its burst.
+    """Claims for an engine's supervisor and its threads, within its places and its burst.
 
     `engine_id` is None before the engine is on record. `fail` is given the end of a granted
     execution that can't be read.
@@ -55,12 +55,16 @@ class Claiming:
         assert self.engine_id is not None
         return Seat(
             engine_id=self.engine_id,
-            supervisor_id=self._live.own.supervisor_id,
-            queues=self._queues,
+            supervisor_id=self._live.supervisor_id,
+            queues=self.open_queues(),
             max_running=self._max_running,
             max_starts=self._burst.free(self._clock.monotonic_ms()),
             only=self._only,
         )
+
+    def open_queues(self) -> tuple[str, ...]:
+        """The queues that may be claimed from now."""
+        return self._live.open_queues(self._queues)
 
     def take(self, claim: Callable[[Seat, int], ClaimBatch]) -> ClaimBatch:
         """Run one claim transaction, and start what it granted."""

@@ -15,12 +15,13 @@ from edgecron.engine.burst import Burst
 from edgecron.engine.catalogue import Catalogue
 from edgecron.engine.claiming import Claiming
 from edgecron.engine.ends import HOLD_MS, Ends
-from edgecron.engine.events import EventKind, Report
+from edgecron.engine.events import Report
 from edgecron.engine.firing import CHUNK, Firing
 from edgecron.engine.liveness import Liveness
 from edgecron.engine.liveruns import LiveRuns
 from edgecron.engine.rescue import Rescue
 from edgecron.engine.retaining import Retaining
+from edgecron.engine.supervision import Supervision
 from edgecron.engine.telling import Teller
 from edgecron.engine.timekeeping import Timekeeping
 from edgecron.errors import DatabaseUnusable
@@ -52,7 +53,8 @@ class Engine:
     `clock_wait_ms` what counts elapsed time goes by a clock that can't be trusted; None never.
     With `only` it takes that one execution and nothing else, adopts nobody, and is not counted
     on: it is recorded as looking at no queue. `callables` runs the functions of the program that
-    it is part of.
+    it is part of; then the runner is started when there is a command to run, and where it can't
+    be, functions are run all the same.
     """
 
     def __init__(
@@ -90,7 +92,7 @@ class Engine:
             clock=clock,
             catalogue=self._catalogue,
             teller=self._teller,
-            queues=queues,
+            queues=lambda: self._claiming.open_queues(),
             claim=self._claim,
             has_one_run=only is not None,
             spread=int.from_bytes(key.encode()[-6:], "big"),
@@ -106,6 +108,7 @@ class Engine:
             store=store, clock=clock, teller=self._teller, retention=retention
         )
         self._live = LiveRuns(start_runner, clock=clock, callables=callables)
+        self._supervision = Supervision(store=store, live=self._live, teller=self._teller)
         self._rescue = Rescue(
             store=store,
             clock=clock,
@@ -139,7 +142,6 @@ class Engine:
             ring_peers=ring_peers,
         )
         self._engine_id: int | None = None
-        self._noted_supervisor_id: str | None = None
         self._beat_at_ms: int | None = None
         self._last_hold = Hold.ALL  # what the last look at the clock said
         self._is_draining = False
@@ -155,8 +157,8 @@ class Engine:
 
     @property
     def supervisor_id(self) -> str:
-        """The supervisor that it has started."""
-        return self._live.own.supervisor_id
+        """The supervisor that it has started last; THREADS where that is none."""
+        return self._live.supervisor_id
 
     @property
     def max_running(self) -> int:
@@ -210,8 +212,8 @@ class Engine:
         self._register()
         self._filled = []
         ended = self._ends.write()
-        self._mind_runners()
-        self._note_supervisor()
+        if self._supervision.drop_dead():
+            self._rescue.suspect()
         looked = self._rescue.look(self._claiming.seat().engine_id)
         if looked.has_adopted:
             # What ended before it was adopted is there to be collected.
@@ -228,6 +230,9 @@ class Engine:
         hold = self._timekeeping.look() if self._only is None else Hold.NOTHING
         self._last_hold = hold
         batches = self._filled
+        if not self._is_draining:
+            # Only now: ends that were written in this pass may have queued a first command.
+            self._supervision.mind(self._claiming.seat().engine_id)
         if self._may_claim():
             batches += self._firing.claim_all(hold, has_filled=bool(batches))
         is_busy = ended > 0 or any(one.decided for one in batches)
@@ -313,21 +318,6 @@ class Engine:
             )
             self._claiming.engine_id = self._engine_id
 
-    def _note_supervisor(self) -> None:
-        """Put on record whom we claim for, before we do: nobody then clears its files away."""
-        supervisor_id = self._live.own.supervisor_id
-        if self._noted_supervisor_id != supervisor_id:
-            self._store.note_supervisor(self._claiming.seat().engine_id, supervisor_id)
-            self._noted_supervisor_id = supervisor_id
-
-    def _mind_runners(self) -> None:
-        """Let go of supervisors that died; what they ran is judged like any other's."""
-        for runs in self._live.drop_dead():
-            self._teller.tell(EventKind.SUPERVISOR_DIED, details={"runs": runs})
-            self._rescue.suspect()
-        if not self._is_draining:
-            self._live.start_again()
-
     def _beat(self) -> None:
         """Say of what runs, now and then, that it lives."""
         if not self._live:
@@ -348,22 +338,20 @@ class Engine:
     # Fires.
 
     def _may_claim(self) -> bool:
-        return self._live.has_runner and not self._is_draining and not self._ends.is_held
+        return self._live.may_take and not self._is_draining and not self._ends.is_held
 
     def _may_fill(self) -> bool:
-        """Whether what is queued may be claimed for our supervisor as it was at the last look.
+        """Whether what is queued may be claimed for our runners as they were at the last look.
 
         Not by a clock that was set since: whether it can be trusted is not known yet, and a wrong
         one would give up what waits for a condition.
         """
-        own = self._live.own
         return (
             self._may_claim()
             and self._only is None
             and self._last_hold is Hold.NOTHING
             and not self._timekeeping.has_news()
-            and own.is_alive
-            and own.supervisor_id == self._noted_supervisor_id
+            and self._supervision.is_settled
         )
 
     def _claim(self, claim: Callable[[Seat, int], ClaimBatch]) -> ClaimBatch:
@@ -392,7 +380,8 @@ class Engine:
 
     def _next_wake_ms(self, hold: Hold) -> int | None:
         now_ms = self._clock.now_ms()
-        due_ms = self._store.next_due_ms(self._queues, now_ms=now_ms, hold=hold)
+        queues = self._claiming.open_queues()
+        due_ms = self._store.next_due_ms(queues, now_ms=now_ms, hold=hold)
         if self._ends.is_held:
             return now_ms + HOLD_MS
         # Of what else is urgent: orphans, another runner, a clock that may be trusted by now.

@@ -28,6 +28,8 @@ class EventKind(StrEnum):
     DATABASE_COPIED = "database_copied"  # a process runs a copy of it: each schedule fires in both
     STATE_RESTORED = "state_restored"  # the state folder was deleted, and made anew
     SUPERVISOR_DIED = "supervisor_died"
+    SUPERVISOR_TROUBLE = "supervisor_trouble"  # none can be started: commands wait, callables run
+    SUPERVISOR_WELL = "supervisor_well"
     PRUNED = "pruned"  # a pass of retention has ended, which removed so much
     # Of clocks and zones.
     RESUMED = "resumed"  # the machine was suspended for `asleep_s`

@@ -25,9 +25,9 @@ Claim = Callable[[Callable[[Seat, int], ClaimBatch]], ClaimBatch]
 
 
 class Firing:
-    """Decides for the queues of one engine. `claim` runs a claim transaction and starts what it
-    granted. `spread` is a number of its own for each engine. With `has_one_run` only what is
-    queued is claimed, which the seat bounds to that run.
+    """Decides for the queues of one engine: `queues` says which may be claimed from now. `claim`
+    runs a claim transaction and starts what it granted. `spread` is a number of its own for each
+    engine. With `has_one_run` only what is queued is claimed, which the seat bounds to that run.
     """
 
     def __init__(
@@ -37,7 +37,7 @@ class Firing:
         clock: Clock,
         catalogue: Catalogue,
         teller: Teller,
-        queues: tuple[str, ...],
+        queues: Callable[[], tuple[str, ...]],
         claim: Claim,
         has_one_run: bool,
         spread: int,
@@ -50,7 +50,7 @@ class Firing:
         self._claim = claim
         self._has_one_run = has_one_run
         self._spread = spread
-        self._is_boot_decided = False
+        self._boot_decided: tuple[str, ...] = ()  # the queues that it is decided for
 
     def claim_all(self, hold: Hold, *, has_filled: bool = False) -> list[ClaimBatch]:
         """Decide and claim all that is due now and not held.
@@ -66,12 +66,13 @@ class Firing:
 
     def _fire_boot(self) -> ClaimBatch:
         """Decide `on boot` once for this boot."""
-        if self._is_boot_decided:
+        queues = self._queues()
+        if self._boot_decided == queues:
             return ClaimBatch()
         boot_id = self._clock.boot_id()
         now_ms = self._clock.now_ms()
         decisions = []
-        due = self._store.find_boot_due(self._queues, boot_id=boot_id)
+        due = self._store.find_boot_due(queues, boot_id=boot_id)
         for schedule_id, revision in due:
             entry = self._catalogue.find(schedule_id, revision)
             if entry is None or entry.spec is None:
@@ -94,7 +95,8 @@ class Firing:
                 )
             )
         # What was edited meanwhile is not decided, and looked at again.
-        self._is_boot_decided = batch.advanced == len(due)
+        if batch.advanced == len(due):
+            self._boot_decided = queues
         return batch
 
     def _fire_due(self, hold: Hold) -> list[ClaimBatch]:
@@ -104,12 +106,13 @@ class Firing:
         else all would decide the same, for one of them to have it.
         """
         batches = []
+        queues = self._queues()
         limit = FIRST_CHUNK
         losses = 0
         before: list[Due] = []
         for _ in range(_MOST_CHUNKS):
             now_ms = self._clock.now_ms()
-            due = self._store.find_due(self._queues, now_ms=now_ms, limit=limit, hold=hold)
+            due = self._store.find_due(queues, now_ms=now_ms, limit=limit, hold=hold)
             if not due:
                 break
             taken = self._share(due, losses) if losses else due

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from edgecron.model import Claim, Outcome, Reason, ScheduleSpec, Status
 from edgecron.store.contract import Granted
+from edgecron.supervisor.records import Flag
 
 
 def claim_of(grant: Granted, spec: ScheduleSpec) -> Claim:
@@ -45,4 +46,17 @@ def unreadable(grant: Granted, why: str | None, *, now_ms: int) -> Outcome:
         reason=Reason.SPAWN,
         finished_ms=now_ms,
         error_msg=why or "its schedule's revision is gone",
+    )
+
+
+def not_started(claim: Claim, *, now_ms: int) -> Outcome:
+    """What becomes of a command where there is no supervisor: it may be queued again."""
+    return Outcome(
+        execution_id=claim.execution_id,
+        lease_token=claim.lease_token,
+        status=Status.FAILED,
+        reason=Reason.SPAWN,
+        finished_ms=now_ms,
+        error_msg="there is no supervisor yet",
+        flags=(Flag.NOT_STARTED,),
     )

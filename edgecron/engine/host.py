@@ -11,7 +11,7 @@ from edgecron.engine.adoption import adopt_supervisor
 from edgecron.engine.core import Engine
 from edgecron.engine.events import Report
 from edgecron.engine.liveness import KernelLiveness
-from edgecron.engine.loop import Loop
+from edgecron.engine.loop import CALL_GRACE_MS, Loop
 from edgecron.engine.place import EnginePlace
 from edgecron.engine.sleep import system_sleeper
 from edgecron.engine.twins import Announcement, find_twins
@@ -23,10 +23,12 @@ from edgecron.retention import Retention
 from edgecron.runners import Runner
 from edgecron.runners.command import CommandRunner
 from edgecron.store import open_store
-from edgecron.supervisor import start
+from edgecron.supervisor import StartBy, start
 from edgecron.supervisor.files import prepare_state_dir
 from edgecron.triggers.zones import local_history
 from edgecron.trust import CLOCK_WAIT_MS
+
+_KEPT: list[EnginePlace] = []  # of engines that were closed while a function of theirs ran on
 
 
 def default_max_running() -> int:
@@ -39,7 +41,9 @@ class EngineHost:
 
     The order matters: the supervisor is forked before the database is opened and before any
     thread exists, and the engine's lock is taken after that fork, or it would live on in it.
-    `callables` runs the functions of this program, and is closed with the rest.
+    `callables` runs the functions of this program, and is closed with the rest. Such a program may
+    have threads, and much in its memory: its supervisor is no fork of it, and there is none before
+    there is a command to run.
     """
 
     def __init__(
@@ -59,14 +63,19 @@ class EngineHost:
         output_cap_bytes: int | None = None,
         cgroup: str | None = None,
         callables: Runner | None = None,
+        call_grace_ms: int = CALL_GRACE_MS,
     ) -> None:
         self._output_cap_bytes = output_cap_bytes or OUTPUT_CAP_BYTES
         self._cgroup = cgroup
-        _refuse_unusable(database, clock)
+        self._start_by = None if callables is None else StartBy.EXEC
+        _refuse_unusable(database)
+        if callables is None:
+            # Closed again before the fork: no connection may be open then.
+            open_store(database, now_ms=clock.now_ms()).close()
         database.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._state_dir = prepare_state_dir(state_dir(database))
         self._closers: list[Callable[[], None]] = []
-        first_runner: list[Runner] = [self._start_runner(clock)]
+        first_runner = [self._start_runner(clock)] if callables is None else []
         try:
             key = os.urandom(8).hex()
             self._liveness = KernelLiveness(self._state_dir, boot_id=clock.boot_id())
@@ -113,27 +122,35 @@ class EngineHost:
             report=report,
             on_shutdown=on_shutdown,
             shutdown_timeout_ms=shutdown_timeout_ms,
+            call_grace_ms=call_grace_ms,
             keep_state=self._place.keep,
             mend_store=store.mend,
             find_twins=lambda: find_twins(database, uuid=store.uuid),
         )
 
     def close(self) -> None:
-        """Let go of everything; running commands go on under their supervisor."""
+        """Let go of everything; running commands go on under their supervisor.
+
+        But where a function of the program runs on, whatever it was asked, the engine's lock is
+        kept until the process ends: until then nobody takes the function for dead.
+        """
         if hasattr(self, "loop"):
             self.loop.close()
         if hasattr(self, "engine"):
             self.engine.close()
+            if self.engine.call_count:
+                self._closers.remove(self._place.close)
+                _KEPT.append(self._place)
         while self._closers:
             self._closers.pop()()
 
     def _start_runner(self, clock: Clock) -> Runner:
-        link = start(self._state_dir, clock=clock, cgroup=self._cgroup)
+        link = start(self._state_dir, clock=clock, by=self._start_by, cgroup=self._cgroup)
         return CommandRunner(link, clock=clock, output_cap_bytes=self._output_cap_bytes)
 
 
-def _refuse_unusable(database: Path, clock: Clock) -> None:
-    """Refuse a database, or a local zone, before anything is made or started beside it."""
+def _refuse_unusable(database: Path) -> None:
+    """Refuse a foreign database, or a local zone, before anything is made or started beside it."""
     # A zone that can't be found now would make every local schedule look broken.
     local_history()
     try:
@@ -145,5 +162,3 @@ def _refuse_unusable(database: Path, clock: Clock) -> None:
             f"database {database} belongs to user {owner}, this engine runs as {os.geteuid()}",
             hint="run the engine as the owner of the database",
         )
-    # Closed again before the fork: no connection may be open then.
-    open_store(database, now_ms=clock.now_ms()).close()

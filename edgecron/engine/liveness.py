@@ -11,7 +11,7 @@ from edgecron.model import Outcome, Reason
 from edgecron.runners.command import outcome_of
 from edgecron.store.contract import RunningRow
 from edgecron.supervisor.cgroups import end_left_cgroup
-from edgecron.supervisor.files import SCARCE, lock_is_held, lock_path, take_lock
+from edgecron.supervisor.files import SCARCE, is_key, lock_is_held, lock_path, take_lock
 from edgecron.supervisor.groups import end_left_group
 from edgecron.supervisor.journal import JournalState, read_journal
 from edgecron.supervisor.looks import end_unrecorded
@@ -63,7 +63,7 @@ class KernelLiveness:
         return lock_is_held(engine_lock_path(self._state_dir, key))
 
     def supervisor_is_alive(self, supervisor_id: str) -> bool:
-        return lock_is_held(lock_path(self._state_dir, supervisor_id))
+        return is_key(supervisor_id) and lock_is_held(lock_path(self._state_dir, supervisor_id))
 
     def dead_supervisors(self) -> list[str]:
         return find_dead(self._state_dir)

@@ -8,8 +8,9 @@ from typing import NamedTuple
 
 from edgecron.clock import Clock
 from edgecron.engine.adoption import Adoption
-from edgecron.model import Claim, JobKind, Outcome
-from edgecron.runners import Runner
+from edgecron.engine.handover import not_started
+from edgecron.model import COMMAND_QUEUE, Claim, JobKind, Outcome
+from edgecron.runners import THREADS, Runner
 
 _SHORT_LIFE_MS = 10_000  # a supervisor that dies sooner than that may do so again and again
 _PAUSE_MS, _LONGEST_PAUSE_MS = 1_000, 60_000
@@ -18,7 +19,7 @@ _PAUSE_MS, _LONGEST_PAUSE_MS = 1_000, 60_000
 class LiveRun(NamedTuple):
     """An execution that is ours from the grant until its end is committed.
 
-    `supervisor_id` is its runner's: of callables, that of no supervisor.
+    `supervisor_id` is its runner's: THREADS where that is no supervisor.
     """
 
     token: str
@@ -32,7 +33,8 @@ class LiveRuns:
 
     `start_runner` starts our own, and another one whenever that has died: at once, or later and
     later where each one dies soon. An adopted one is let go, and its supervisor with it, as soon
-    as nothing of it is left. `callables` runs the functions of the program, where it has any.
+    as nothing of it is left. `callables` runs the functions of the program, where it has any: then
+    there is no supervisor before `want_supervisor`, and functions are run without one.
     """
 
     def __init__(
@@ -41,14 +43,18 @@ class LiveRuns:
         self._start_runner = start_runner
         self._clock = clock
         self._callables = callables
-        self._started_ms = clock.monotonic_ms()
-        self._start_at_ms: int | None = None  # of the next one, while there is none
-        self._soon_deaths = 0
+        self._started_ms = self._start_at_ms = clock.monotonic_ms()  # of it, or of the next one
+        self._is_wanted = callables is None
+        self._soon_deaths = 0  # failed starts included
+        self._stranded: list[Outcome] = []  # commands that came where there was no supervisor
         self._adopted: dict[str, Runner] = {}
         self._revoked: dict[str, frozenset[str]] = {}  # tokens, by adopted supervisor
         self._runs: dict[int, LiveRun] = {}  # by execution id
         self._cancelled: set[int] = set()
-        self.own = start_runner()
+        self._own: Runner | None = None
+        self._supervisor_id = THREADS
+        if callables is None:
+            self.start_supervisor()
 
     def __len__(self) -> int:
         return len(self._runs)
@@ -83,16 +89,34 @@ class LiveRuns:
         return [runner.fileno() for runner in self._runners()]
 
     @property
-    def has_runner(self) -> bool:
-        """Whether there is one of our own to give claims to."""
-        return self._start_at_ms is None
+    def supervisor_id(self) -> str:
+        """What answers for the next claim: our own supervisor, THREADS where none is needed."""
+        return self._supervisor_id
+
+    @property
+    def has_supervisor(self) -> bool:
+        """Whether there is one of our own to give commands to."""
+        return self._own is not None
+
+    @property
+    def may_take(self) -> bool:
+        """Whether there is anybody to give claims to, who has not died meanwhile."""
+        if self._own is None:
+            return self._callables is not None
+        return self._own.is_alive
 
     @property
     def wake_ms(self) -> int | None:
-        """How long to sleep at most until another runner is to be started."""
-        if self._start_at_ms is None:
+        """How long to sleep at most until another supervisor is to be started."""
+        if self._own is not None or not self._is_wanted:
             return None
         return max(self._start_at_ms - self._clock.monotonic_ms(), 0)
+
+    def open_queues(self, queues: tuple[str, ...]) -> tuple[str, ...]:
+        """Those of these queues that may be claimed from: commands only with a supervisor."""
+        if self._own is not None:
+            return queues
+        return tuple(queue for queue in queues if queue != COMMAND_QUEUE)
 
     @property
     def has_dead(self) -> bool:
@@ -112,7 +136,12 @@ class LiveRuns:
             is_call = JobKind.CALLABLE
             self._start([one for one in claims if one.job.kind is is_call], self._callables)
             claims = [one for one in claims if one.job.kind is not is_call]
-        self._start(claims, self.own)
+        if self._own is not None:
+            self._start(claims, self._own)
+        elif claims:
+            # Of a queue for functions: who would look for them there?
+            self._is_wanted = True
+            self._stranded += [not_started(one, now_ms=self._clock.now_ms()) for one in claims]
 
     def _start(self, claims: Sequence[Claim], runner: Runner) -> None:
         if not claims:
@@ -144,7 +173,9 @@ class LiveRuns:
 
     def collect(self) -> list[Outcome]:
         """The ends that came in since."""
-        return [outcome for runner in self._runners() for outcome in runner.collect()]
+        stranded, self._stranded = self._stranded, []
+        ends = [outcome for runner in self._runners() for outcome in runner.collect()]
+        return stranded + ends
 
     def cancel(self, execution_id: int) -> None:
         """Have a run ended, once: its end follows. Nothing where it is none of ours."""
@@ -168,7 +199,7 @@ class LiveRuns:
         for outcome in outcomes:
             run = self._runs.pop(outcome.execution_id, None)
             self._cancelled.discard(outcome.execution_id)
-            by = self.own.supervisor_id if run is None else run.supervisor_id
+            by = self.supervisor_id if run is None else run.supervisor_id
             told.setdefault(by, []).append(outcome.lease_token)
             schedules.append(None if run is None else run.schedule)
         for runner in self._runners():
@@ -184,18 +215,31 @@ class LiveRuns:
         for runner in dead:
             self._adopted.pop(runner.supervisor_id, None)
             self._revoked.pop(runner.supervisor_id, None)
-        if self.own in dead:
-            self._plan_start()
+        if self._own in dead:
+            self._own = None
+            if self._callables is not None:
+                self._supervisor_id = THREADS
+            lived_ms = self._clock.monotonic_ms() - self._started_ms
+            self._put_off(is_soon=lived_ms < _SHORT_LIFE_MS)
         return [self._drop(runner) for runner in dead]
 
-    def start_again(self) -> None:
-        """Start another runner of our own, where ours has died and it is time.
+    def want_supervisor(self) -> None:
+        """There is something that only a supervisor runs."""
+        self._is_wanted = True
 
-        Raises SupervisorUnavailable where none can be started.
-        """
-        if self._start_at_ms is not None and self._clock.monotonic_ms() >= self._start_at_ms:
-            self.own = self._start_runner()
-            self._started_ms, self._start_at_ms = self._clock.monotonic_ms(), None
+    def is_start_due(self) -> bool:
+        """Whether a supervisor of our own is wanted, is not there, and it is time for one."""
+        return self.wake_ms == 0
+
+    def start_supervisor(self) -> None:
+        """Start one of our own. Raises SupervisorUnavailable, or OSError, where none can be."""
+        self._own = self._start_runner()
+        self._supervisor_id = self._own.supervisor_id
+        self._started_ms = self._clock.monotonic_ms()
+
+    def put_off(self) -> None:
+        """None could be started: try again later, and later each time."""
+        self._put_off(is_soon=True)
 
     def stop(self) -> None:
         """Have all of them ended, by TERM, its grace, KILL."""
@@ -212,18 +256,16 @@ class LiveRuns:
         for runner in self._runners():
             runner.close()
 
-    def _plan_start(self) -> None:
-        """Say when another runner is to be started: at once, but for those that die again soon."""
-        now_ms = self._clock.monotonic_ms()
-        lived_ms = now_ms - self._started_ms
-        self._soon_deaths = self._soon_deaths + 1 if lived_ms < _SHORT_LIFE_MS else 0
+    def _put_off(self, *, is_soon: bool) -> None:
+        """Say when the next one is to be started: at once, but for those that die again soon."""
+        self._soon_deaths = self._soon_deaths + 1 if is_soon else 0
         pause_ms = 0
         if self._soon_deaths > 1:
             pause_ms = min(_PAUSE_MS * 2 ** (self._soon_deaths - 2), _LONGEST_PAUSE_MS)
-        self._start_at_ms = now_ms + pause_ms
+        self._start_at_ms = self._clock.monotonic_ms() + pause_ms
 
     def _runners(self) -> Collection[Runner]:
-        own = (self.own,) if self.has_runner else ()
+        own = () if self._own is None else (self._own,)
         callables = () if self._callables is None else (self._callables,)
         return (*own, *callables, *self._adopted.values())
 

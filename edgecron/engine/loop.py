@@ -9,7 +9,7 @@ from contextlib import suppress
 from edgecron.clock import Clock
 from edgecron.engine.core import Engine
 from edgecron.engine.events import Event, EventKind, Report
-from edgecron.engine.sleep import Sleeper
+from edgecron.engine.sleep import SAFETY_MS, Sleeper
 from edgecron.engine.twins import Twin
 from edgecron.engine.wake import Doorbell
 from edgecron.engine.watch import PeerWatch
@@ -24,6 +24,7 @@ from edgecron.model import OnShutdown
 GROUP_MS = 50  # ends that come within it are written in one transaction
 _LOOK_MS = 1_000  # how often it is looked what became of runs that are waited for
 _END_MS = 10_000  # so long after the last grace, what was ended is waited for
+CALL_GRACE_MS = 10_000  # so long functions of the program are waited for that were asked to stop
 _TROUBLE_MS = (100, 250, 500, 1000, 2000)  # pauses while the database can't be used
 # An OSError: the state folder can't be looked into, as where no descriptor is left.
 _OUTLIVED = (DatabaseUnusable, SupervisorUnavailable, OSError)
@@ -33,9 +34,10 @@ class Loop:
     """One engine, run until it is told to stop. `stop` may be called from anywhere.
 
     `on_shutdown` says what then becomes of what runs. With `shutdown_timeout_ms`, what has been
-    waited for that long is ended. `keep_state` makes the state folder anew where it was deleted,
-    and says whether it was. `mend_store` puts right, after trouble, what became of the open
-    database. `find_twins` says who runs a copy of it.
+    waited for that long is ended. `call_grace_ms`: so long functions of the program that were
+    asked to stop are waited for; see `linger`. `keep_state` makes the state folder anew where it
+    was deleted, and says whether it was. `mend_store` puts right, after trouble, what became of
+    the open database. `find_twins` says who runs a copy of it.
     """
 
     def __init__(
@@ -48,6 +50,7 @@ class Loop:
         report: Report,
         on_shutdown: OnShutdown = OnShutdown.LEAVE,
         shutdown_timeout_ms: int | None = None,
+        call_grace_ms: int = CALL_GRACE_MS,
         keep_state: Callable[[], bool] = lambda: False,
         mend_store: Callable[[], object] = lambda: None,
         find_twins: Callable[[], Sequence[Twin]] = lambda: (),
@@ -59,6 +62,7 @@ class Loop:
         self._report = report
         self._on_shutdown = on_shutdown
         self._shutdown_timeout_ms = shutdown_timeout_ms
+        self._call_grace_ms = call_grace_ms
         self._keep_state = keep_state
         self._mend_store = mend_store
         self._find_twins = find_twins
@@ -66,6 +70,7 @@ class Loop:
         self._stopping = threading.Event()
         self._must_stop_runs = threading.Event()
         self._linger_ms = 0
+        self._is_lingering = False
         self._troubles = 0
 
     def stop(self, *, linger_ms: int = 0) -> None:
@@ -170,12 +175,39 @@ class Loop:
         self._sleeper.wait([self._doorbell.fileno()], until_ms=self._clock.now_ms() + pause_ms)
         self._doorbell.clear()
 
+    @property
+    def is_lingering(self) -> bool:
+        """Whether `run` has ended, and functions of the program have not."""
+        return self._is_lingering and self._engine.call_count > 0
+
+    def linger(self) -> None:
+        """After `run`: write the ends of functions that run on, however long that takes.
+
+        To be called where the process goes on, too. The engine counts as alive until then: nobody
+        is to take a function for dead that is not. Where the process ends first, they are
+        `interrupted`.
+        """
+        while self.is_lingering:
+            try:
+                self._step_once_more(None, look_ms=SAFETY_MS)
+            except _OUTLIVED as error:  # The last has ended, and that can't be written.
+                self._tell(EventKind.DATABASE_TROUBLE, {"error": str(error)})
+                return
+        if self._is_lingering:
+            self._is_lingering = False
+            with suppress(*_OUTLIVED):  # Its lock, which is let go of, says the same.
+                self._engine.retire()
+
     def _leave(self) -> None:
         self._engine.drain()
         try:
             self._shut_down()
             live = self._engine.live_count
-            self._engine.retire()
+            self._is_lingering = self._engine.call_count > 0
+            if self._is_lingering:
+                self._engine.note_draining()
+            else:
+                self._engine.retire()
         except _OUTLIVED as error:
             # The journal keeps these ends, and the next engine takes them over.
             live = self._engine.live_count
@@ -208,7 +240,7 @@ class Loop:
         """Ask functions of the program to stop, and wait a while: of one that ends after the
         engine, nobody would know that it did."""
         self._engine.stop_calls()
-        until_ms = self._clock.monotonic_ms() + _END_MS
+        until_ms = self._clock.monotonic_ms() + self._call_grace_ms
         while self._engine.call_count and self._clock.monotonic_ms() < until_ms:
             self._step_once_more(until_ms)
 
@@ -225,9 +257,9 @@ class Loop:
             return now_ms + self._engine.kill_grace_ms + _END_MS
         return None if self._shutdown_timeout_ms is None else now_ms + self._shutdown_timeout_ms
 
-    def _step_once_more(self, until_ms: int | None) -> None:
+    def _step_once_more(self, until_ms: int | None, *, look_ms: int = _LOOK_MS) -> None:
         """Write the ends that came, or wait for one."""
-        left_ms = _LOOK_MS
+        left_ms = look_ms
         if until_ms is not None:
             left_ms = max(0, min(left_ms, until_ms - self._clock.monotonic_ms()))
         fds = [self._doorbell.fileno(), *self._engine.filenos()]

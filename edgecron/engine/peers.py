@@ -16,6 +16,7 @@ from edgecron.engine.recovery import NOBODY, recover
 from edgecron.engine.wake import ring_engines
 from edgecron.errors import Conflict, SupervisorUnavailable
 from edgecron.model import EngineInfo, JobKind
+from edgecron.runners import THREADS
 from edgecron.store.contract import RunningRow, Store
 from edgecron.supervisor.control import Control
 from edgecron.supervisor.files import lock_is_held
@@ -96,7 +97,7 @@ def end_run(row: RunningRow, state_dir: Path) -> None:
     engine, or by the next one. Raises SupervisorUnavailable where the supervisor, or that engine,
     has gone, Conflict where it has not been told of the run yet.
     """
-    if row.kind == JobKind.CALLABLE:
+    if row.kind == JobKind.CALLABLE or row.supervisor_id == THREADS:
         key = row.engine_key
         if key is None or not lock_is_held(engine_lock_path(state_dir, key)):
             raise SupervisorUnavailable(f"the program that runs {row.execution_id} has gone")
@@ -113,10 +114,12 @@ def end_run(row: RunningRow, state_dir: Path) -> None:
 
 
 def printed_so_far(row: RunningRow, state_dir: Path, *, position: int = 0) -> Iterator[Part]:
-    """What is kept of a running execution's output, from a position on.
+    """What is kept of a running execution's output, from a position on; nothing of a function's.
 
     Raises SupervisorUnavailable.
     """
+    if row.supervisor_id == THREADS:
+        return
     with Control(state_dir, row.supervisor_id) as control:
         while True:
             _, part = control.output(row.lease_token, position)

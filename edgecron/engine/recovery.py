@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from edgecron.engine.adoption import Adopt, Adoption
 from edgecron.engine.liveness import Liveness
 from edgecron.model import JobKind, Outcome, Reason, Status
+from edgecron.runners import THREADS
 from edgecron.store.contract import Decided, Ended, RunningRow, Store
 from edgecron.supervisor.verdicts import Exit, Interrupted, NeverStarted, Verdict
 
@@ -80,9 +81,11 @@ class _Pass:
         callables: list[RunningRow] = []
         for row in self._find_left():
             is_ours = row.engine_id == self._taker.engine_id
-            if row.kind == JobKind.CALLABLE and not is_ours:
+            # What no supervisor answers for was a callable, whatever its schedule is now.
+            is_callable = row.kind == JobKind.CALLABLE or row.supervisor_id == THREADS
+            if is_callable and not is_ours:
                 callables.append(row)
-            elif row.kind == JobKind.CALLABLE:
+            elif is_callable:
                 # Of our own threads, whatever became of the supervisor that the row names.
                 if self._taker.live.get(row.execution_id) != row.lease_token:
                     self._requeue(row)

@@ -120,7 +120,7 @@ class Rescue:
         may_adopt = self._clock.monotonic_ms() >= self._adopt_at_ms
         return Taker(
             engine_id=engine_id,
-            supervisor_id=self._live.own.supervisor_id if self._live.has_runner else None,
+            supervisor_id=self._live.supervisor_id if self._live.has_supervisor else None,
             adopted=self._live.adopted_ids,
             revoked=self._live.revoked,
             live=self._live.tokens(),

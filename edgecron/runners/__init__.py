@@ -13,6 +13,8 @@ from typing import Protocol
 
 from edgecron.model import Claim, JobKind, Outcome
 
+THREADS = "threads"  # in the place of a supervisor's id: what runs on the engine's own threads
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lease:
@@ -26,7 +28,7 @@ class Lease:
 class Runner(Protocol):
     """What the engine asks of a runner. For one thread."""
 
-    supervisor_id: str  # what its runs answer to; no supervisor's where they are our own threads
+    supervisor_id: str  # what its runs answer to; THREADS where that is no supervisor
 
     @property
     def kinds(self) -> frozenset[JobKind]:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 from edgecron.clock import Clock
 from edgecron.model import Claim, JobKind, Outcome, Output, OutputChunk, Reason, Status, Stream
+from edgecron.runners import THREADS
 from edgecron.runners.threads import Workers
 from edgecron.supervisor.records import Flag
 from edgecron.supervisor.results import MOST_BYTES
@@ -105,7 +106,7 @@ class CallableRunner:
         coroutines: Mapping[str, Coroutine] | None = None,
         find_loop: Callable[[], AbstractEventLoop] | None = None,
     ) -> None:
-        self.supervisor_id = "threads"  # as no supervisor is called
+        self.supervisor_id = THREADS
         self._registry = registry
         self._coroutines = {} if coroutines is None else coroutines
         self._find_loop = find_loop

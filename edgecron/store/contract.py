@@ -230,6 +230,9 @@ class Store(Protocol):
     def find_boot_due(self, queues: tuple[str, ...], *, boot_id: str) -> list[tuple[int, int]]:
         """(id, revision) of enabled `on boot` schedules that this boot has not decided."""
 
+    def is_used(self, queue: str) -> bool:
+        """Whether anything of a queue is to come, or waits. Costs little, however much there is."""
+
     def load_schedules(self, wanted: Sequence[tuple[int, int]]) -> list[StoredSchedule]:
         """The schedules of these (id, revision) pairs; a revision that is gone is left out."""
 

@@ -79,6 +79,9 @@ class ForEngines(OpenStore):
     ) -> int | None:
         return looking.next_due_ms(self._database, queues, now_ms=now_ms, hold=hold)
 
+    def is_used(self, queue: str) -> bool:
+        return looking.is_used(self._database, queue)
+
     def upcoming(self, queues: tuple[str, ...], *, limit: int) -> list[tuple[int, int]]:
         return looking.upcoming(self._database, queues, limit=limit)
 

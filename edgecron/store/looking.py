@@ -71,6 +71,20 @@ def find_boot_due(
     )
 
 
+def is_used(database: Database, queue: str) -> bool:
+    """Whether a schedule of a queue has a time to come, fires on boot, or has a row that waits."""
+    [(found,)] = database.rows(
+        """SELECT EXISTS (SELECT 1 FROM schedules
+               WHERE queue = :queue AND next_run_at IS NOT NULL)
+           OR EXISTS (SELECT 1 FROM schedules
+               WHERE queue = :queue AND on_boot AND enabled AND deleted_at IS NULL)
+           OR EXISTS (SELECT 1 FROM executions
+               WHERE queue = :queue AND status = 'queued')""",
+        {"queue": queue},
+    )
+    return bool(found)
+
+
 def next_due_ms(
     database: Database, queues: tuple[str, ...], *, now_ms: int, hold: Hold
 ) -> int | None:

@@ -8,8 +8,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator, Mapping
-from contextlib import closing, contextmanager
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -17,59 +16,12 @@ import pytest
 from edgecron.api import Client
 from edgecron.clock import SystemClock
 from edgecron.engine.host import EngineHost
-from edgecron.model import (
-    COMMAND_QUEUE,
-    Execution,
-    Job,
-    JobKind,
-    Reason,
-    ScheduleSpec,
-    Status,
-)
+from edgecron.model import Reason, Status
 from edgecron.paths import state_dir
-from edgecron.runners.callables import Call, CallableRunner, Function
+from edgecron.runners.callables import Call
 from edgecron.supervisor.control import Control
 from edgecron.supervisor.files import lock_is_held
-
-BOUND_S = 20.0
-QUEUE = "py:plant"
-
-
-@contextmanager
-def program(database: Path, registry: Mapping[str, Function]) -> Iterator[EngineHost]:
-    """An engine of this process, that runs commands, too."""
-    clock = SystemClock()
-    host = EngineHost(
-        database,
-        clock=clock,
-        report=lambda event: None,
-        queues=(COMMAND_QUEUE, QUEUE),
-        callables=CallableRunner(registry, clock=clock),
-    )
-    with closing(host):
-        yield host
-
-
-def fire(database: Path, name: str, *, payload: str | None = None) -> None:
-    """Have a callable run now, with a payload of its own or its schedule's."""
-    with Client(database) as client:
-        job = Job(kind=JobKind.CALLABLE, argv=(name,), payload='{"host": "plc1"}')
-        spec = ScheduleSpec(name=name, triggers=("@yearly",), job=job, queue=QUEUE)
-        client.add(spec)
-        client.run_now(name, payload=payload)
-
-
-def run_of(database: Path, name: str) -> Execution:
-    with Client(database) as client:
-        [run] = client.history(name)
-    return run
-
-
-def step_until_ended(host: EngineHost) -> None:
-    host.engine.step()
-    while host.engine.live_count:
-        assert select.select(host.engine.filenos(), [], [], BOUND_S)[0], "no end came"
-        host.engine.step()
+from support.embedded import BOUND_S, add_command, fire, program, run_of, step_until_ended
 
 
 def test_a_registered_function_runs_and_its_row_says_what_it_returned(tmp_path: Path) -> None:
@@ -189,6 +141,7 @@ def test_a_supervisor_that_dies_takes_no_callable_with_it(tmp_path: Path) -> Non
         assert opened.wait(BOUND_S)
         return "whole"
 
+    add_command(database, "log", "@yearly")
     with program(database, {"wait": wait}) as host:
         host.engine.step()
         assert entered.wait(BOUND_S)

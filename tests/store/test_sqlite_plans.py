@@ -35,6 +35,7 @@ def within(store: SqliteStore, call: Callable[[], object]) -> object:
 HOT: dict[str, Callable[[SqliteStore, Bench], object]] = {
     "find_due": lambda store, bench: store.find_due(QUEUES, now_ms=bench.now, limit=10),
     "next_due_ms": lambda store, bench: store.next_due_ms(QUEUES, now_ms=bench.now),
+    "is_used": lambda store, bench: [store.is_used(queue) for queue in QUEUES],
     "upcoming": lambda store, bench: store.upcoming(QUEUES, limit=10),
     "load_schedules": lambda store, bench: store.load_schedules([(1, 1), (2, 1)]),
     "claim_due": lambda store, bench: bench.fire(),

@@ -1,0 +1,70 @@
+"""Programs with functions of their own, and an engine inside."""
+
+from __future__ import annotations
+
+import select
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any
+
+from edgecron.api import Client
+from edgecron.clock import SystemClock
+from edgecron.engine.events import Report
+from edgecron.engine.host import EngineHost
+from edgecron.model import COMMAND_QUEUE, Execution, Job, JobKind, ScheduleSpec
+from edgecron.runners.callables import CallableRunner, Function
+
+BOUND_S = 20.0
+QUEUE = "py:plant"
+
+
+@contextmanager
+def program(
+    database: Path,
+    registry: Mapping[str, Function],
+    *,
+    report: Report = lambda event: None,
+    **more: Any,
+) -> Iterator[EngineHost]:
+    """An engine of this process, that runs commands, too."""
+    clock = SystemClock()
+    host = EngineHost(
+        database,
+        clock=clock,
+        report=report,
+        queues=(COMMAND_QUEUE, QUEUE),
+        callables=CallableRunner(registry, clock=clock),
+        **more,
+    )
+    with closing(host):
+        yield host
+
+
+def fire(database: Path, name: str, *, payload: str | None = None) -> None:
+    """Have a callable run now, with a payload of its own or its schedule's."""
+    with Client(database) as client:
+        job = Job(kind=JobKind.CALLABLE, argv=(name,), payload='{"host": "plc1"}')
+        spec = ScheduleSpec(name=name, triggers=("@yearly",), job=job, queue=QUEUE)
+        client.add(spec)
+        client.run_now(name, payload=payload)
+
+
+def add_command(database: Path, name: str, trigger: str, *, queue: str = COMMAND_QUEUE) -> None:
+    """A command that does nothing."""
+    job = Job(kind=JobKind.COMMAND, argv=("true",))
+    with Client(database) as client:
+        client.add(ScheduleSpec(name=name, triggers=(trigger,), job=job, queue=queue))
+
+
+def run_of(database: Path, name: str) -> Execution:
+    with Client(database) as client:
+        [run] = client.history(name)
+    return run
+
+
+def step_until_ended(host: EngineHost) -> None:
+    host.engine.step()
+    while host.engine.live_count:
+        assert select.select(host.engine.filenos(), [], [], BOUND_S)[0], "no end came"
+        host.engine.step()
