@@ -223,6 +223,11 @@ class LiveRuns:
             self._put_off(is_soon=lived_ms < _SHORT_LIFE_MS)
         return [self._drop(runner) for runner in dead]
 
+    @property
+    def is_wanting(self) -> bool:
+        """Whether there was ever something that only a supervisor runs."""
+        return self._is_wanted
+
     def want_supervisor(self) -> None:
         """There is something that only a supervisor runs."""
         self._is_wanted = True

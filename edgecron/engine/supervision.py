@@ -38,7 +38,7 @@ class Supervision:
 
         Raises SupervisorUnavailable where none can be started, and nothing runs without.
         """
-        if not self._live.has_supervisor and self._store.is_used(COMMAND_QUEUE):
+        if not self._live.is_wanting and self._store.is_used(COMMAND_QUEUE):
             self._live.want_supervisor()
         if self._live.is_start_due():
             self._start()

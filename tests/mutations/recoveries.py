@@ -90,9 +90,9 @@ ALL: tuple[Mutation, ...] = (
         proves=("I6", "17"),
         edits=(
             Edit(
-                file="engine/core.py",
+                file="engine/supervision.py",
                 old="            self._store.note_supervisor("
-                "self._claiming.seat().engine_id, supervisor_id)\n",
+                "engine_id, self._live.supervisor_id)\n",
                 new="",
             ),
         ),
