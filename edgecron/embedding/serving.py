@@ -107,6 +107,9 @@ class Serving:
                     self._failed(None)
                 self._has_begun.set()
                 host.loop.run()
+                if self._thread is not None:
+                    # The program may go on for long, and so may a function that does not return.
+                    host.loop.linger()
         except BaseException as error:  # noqa: BLE001  SystemExit in it, too, is a death
             died = error
         finally:

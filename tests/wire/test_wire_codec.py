@@ -116,7 +116,7 @@ def test_what_is_not_as_its_hint_says_is_refused_and_where_it_stands_is_told(
 
 
 def test_what_is_no_value_of_its_hint_is_a_defect_of_who_sends_it() -> None:
-    for hint, value in ((int, "1"), (float, float("nan")), (datetime, datetime.max)):
+    for hint, value in ((int, "1"), (float, float("nan")), (datetime, datetime.max)):  # noqa: DTZ901
         with pytest.raises(TypeError):
             codec_of(hint).encode(value)
 
