@@ -219,6 +219,8 @@ class Engine:
             # What ended before it was adopted is there to be collected.
             ended += self._ends.write()
         self._live.let_go()
+        if looked.has_requeued and self._is_draining:
+            self._ring_peers()  # It is for them: we claim nothing more.
         change_mark = self._store.change_mark
         # Our own commits do not show in the mark.
         if looked.has_replaced or self._ends.has_replaced:

@@ -187,7 +187,7 @@ class CallableRunner:
     def _run(self, call: Call) -> None:
         """Call the function, on a thread of the workers."""
         if call.stop_reason is not None:
-            self._tell(self._outcome(call))
+            self._tell(self._unbegun(call))
             return
         function = self._registry.get(call.claim.job.argv[0])
         if function is None:
@@ -217,7 +217,7 @@ class CallableRunner:
     async def _drive(self, call: Call, function: Coroutine, loop: AbstractEventLoop) -> None:
         """Call a coroutine function, and await it; it is cancelled where it is to stop."""
         if call.stop_reason is not None:
-            self._tell(self._outcome(call))
+            self._tell(self._unbegun(call))
             return
         from asyncio import CancelledError, current_task
 
@@ -269,6 +269,11 @@ class CallableRunner:
                 took_ms=took_ms,
             )
         )
+
+    def _unbegun(self, call: Call) -> Outcome:
+        """Of a call that is to stop before it began: where we end, another engine may begin it."""
+        is_ours = call.stop_reason is Reason.SHUTDOWN
+        return self._outcome(call, flags=(Flag.NOT_STARTED,) if is_ours else ())
 
     def _outcome(
         self,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import math
 import select
@@ -389,3 +390,45 @@ def test_one_that_hangs_is_left_behind_after_a_bound() -> None:
 
     assert left == 1
     gate.set()
+
+
+async def turns() -> None:
+    """Let a loop begin and end what is ready."""
+    for _ in range(5):
+        await asyncio.sleep(0)
+
+
+async def seven(call: Call) -> int:
+    return 7
+
+
+def test_a_call_that_has_not_begun_when_all_is_stopped_is_for_another_engine() -> None:
+    loop = asyncio.new_event_loop()
+    runner = CallableRunner(
+        {}, coroutines={"seven": seven}, find_loop=lambda: loop, clock=SystemClock()
+    )
+    runner.start([claim("seven", 1), claim("seven", 2)])
+
+    runner.cancel("lease-2")
+    runner.stop()
+    loop.run_until_complete(turns())
+    outcomes = collect_all(runner)
+
+    assert outcomes[1].flags == ("not_started",)
+    assert (outcomes[2].status, outcomes[2].reason) == (Status.CANCELLED, Reason.REQUEST)
+    assert outcomes[2].flags == ()
+    runner.close()
+    loop.close()
+
+
+def test_a_coroutine_whose_loop_is_closed_was_not_started() -> None:
+    loop = asyncio.new_event_loop()
+    loop.close()
+    runner = CallableRunner(
+        {}, coroutines={"seven": seven}, find_loop=lambda: loop, clock=SystemClock()
+    )
+
+    runner.start([claim("seven")])
+
+    assert collect_all(runner)[1].flags == ("not_started",)
+    runner.close()
