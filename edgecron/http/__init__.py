@@ -1,8 +1,17 @@
 """The HTTP API: what the command line can do, for programs in any language.
 
-    app           the ASGI application, and what stands around its routes
-    routes        which handler answers which method and path
-    asking        a request and its answer, as handlers see them
+    app           the ASGI application: the door, the routes behind it, and their threads
+    routes        which handler answers which method and path, and what it takes and gives
+    schedules     schedules: listed, read, made, changed, removed; acts: fired, paused, moved
+    runs, coming  runs and what they printed; what comes next
+    streams       what a run prints, live; sending: as an ASGI answer
+    health        whether it is well
+    asking        a request, as handlers see it, and what a route is
+    answers       an answer, as handlers give it; showing: with which fields
+    reading       a request's head and body, where they are of the shape that its route says
+    shapes        what that is; keyshapes of what is written, answershapes of what is read
+    openapi       the document of all routes, made of their shapes
+    conditions    entity tags, and writes that depend on them
     refusing      what goes wrong, as answers
     guarding      who may ask: tokens, Host and Origin
     workers       threads with a Client each, on which handlers run

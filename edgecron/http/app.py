@@ -24,6 +24,8 @@ from edgecron.http.openapi import openapi_route
 from edgecron.http.reading import read_ask
 from edgecron.http.refusing import Refused, error_answer
 from edgecron.http.routes import ROUTES
+from edgecron.http.sending import EventsResponse
+from edgecron.http.streams import END, EVENTS, Streams
 from edgecron.http.workers import Opened, Workers
 
 BUSY_WAIT_S = 2.0  # for another's lock, before a request is told to come again
@@ -54,16 +56,16 @@ def application(
         def opened() -> Client:
             return Client(path, busy_wait_s=BUSY_WAIT_S)
 
-    return Application(
-        Workers(opened), guard=Guard(token=token, hosts=None if token is not None else hosts)
-    )
+    guard = Guard(token=token, hosts=None if token is not None else hosts)
+    return Application(opened, guard=guard)
 
 
 class Application:
     """Routes behind a door. Answers are the same mounted under a path or not."""
 
-    def __init__(self, workers: Workers, *, guard: Guard, routes: Sequence[Route] = ROUTES) -> None:
-        self._workers = workers
+    def __init__(self, opened: Opened, *, guard: Guard, routes: Sequence[Route] = ROUTES) -> None:
+        self._workers = Workers(opened)
+        self._streams = Streams(opened)
         self._guard = guard
         all_routes = (*routes, openapi_route(routes))
         self._routed = Starlette(
@@ -79,6 +81,7 @@ class Application:
 
     def close(self) -> None:
         """End what goes on, and the threads. Harmless when it is closed already."""
+        self._streams.close()
         self._workers.close()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -103,10 +106,25 @@ class Application:
         async def endpoint(request: Request) -> Response:
             route = routes["GET" if request.method == "HEAD" else request.method]
             ask = _ask_of(request, await _read_body(request), route)
+            if route.is_streamed and EVENTS in request.headers.get("accept", ""):
+                return await self._follow(ask)
             future = self._workers.submit(lambda client: route.handle(client, ask))
             return _response(await asyncio.wrap_future(future))
 
         return StarletteRoute(path, endpoint, methods=list(routes))
+
+    async def _follow(self, ask: Ask) -> Response:
+        """What a run prints, as events. Raises NotFound."""
+        last = ask.headers.get("last-event-id", "0")
+        if last == END:
+            return Response(status_code=204)  # Browsers come again until they are told this.
+        stream = self._streams.open(int(ask.words["id"]), position=int(last))
+        try:
+            await stream.begin()
+        except BaseException:
+            stream.close()
+            raise
+        return EventsResponse(stream)
 
     @asynccontextmanager
     async def _living(self, _: Starlette) -> AsyncIterator[None]:

@@ -11,6 +11,7 @@ from edgecron.http.answers import JSON, Answer, json_answer
 from edgecron.http.answershapes import ANSWERS
 from edgecron.http.asking import API, Ask, Operation, Parameter, Route
 from edgecron.http.reading import WORDS
+from edgecron.http.streams import EVENTS
 
 if TYPE_CHECKING:
     from edgecron.api import Client
@@ -42,6 +43,11 @@ _ABOUT = """\
 What the edgecron command line can do, for programs in any language. Fields are those of its
 --json; a schedule is written with the keys of its TOML documents. Instants are RFC 3339 in UTC,
 and every schedule says the time zone in which its times are meant."""
+
+
+_EVENTS = """\
+Server-sent events: `status` and `end` with a run, `output` with a chunk and `dropped_bytes`, the \
+number of bytes before it that were not kept. Their ids are what Last-Event-ID goes on from."""
 
 
 def openapi_route(routes: Sequence[Route]) -> Route:
@@ -86,7 +92,7 @@ def _operation(route: Route, operation: Operation) -> dict[str, Any]:
             *(_parameter(one, "query") for one in operation.query),
             *(_parameter(one, "header") for one in operation.headers),
         ],
-        "responses": _responses(operation),
+        "responses": _responses(route, operation),
     }
     if operation.body is not None:
         described["requestBody"] = {
@@ -113,13 +119,16 @@ def _parameter(parameter: Parameter, place: str) -> dict[str, Any]:
     }
 
 
-def _responses(operation: Operation) -> dict[str, Any]:
+def _responses(route: Route, operation: Operation) -> dict[str, Any]:
     found: dict[str, Any] = {}
     statuses = {*_ALWAYS, *operation.refusals, *(_WITH_BODY if operation.body else ())}
     for status in sorted(statuses):
         found[str(status)] = {"$ref": f"#/components/responses/{status}"}
     for status, name in operation.answers.items():
         found[str(status)] = _answer(name, operation, is_good=status < 400)
+    if route.is_streamed:
+        found["200"]["content"][EVENTS] = {"schema": {"type": "string", "description": _EVENTS}}
+        found["204"] = {"description": "there are no events after that one"}
     return dict(sorted(found.items()))
 
 

@@ -34,9 +34,24 @@ _SCHEDULE = Parameter(name="schedule", shape=NAME, words="of this schedule only"
 _AFTER = Parameter(name="after", shape=NAME, words="those whose names come after this one")
 
 
-def route(method: str, path: str, handle: Handler, **operation: Any) -> Route:
+_LAST_EVENT = Parameter(
+    name="Last-Event-ID",
+    shape={"type": "string", "pattern": r"^(end|[0-9]{1,18})$"},
+    words="of events: those after this one",
+)
+
+
+def route(
+    method: str, path: str, handle: Handler, *, is_streamed: bool = False, **operation: Any
+) -> Route:
     """A route with its operation."""
-    return Route(method=method, path=path, handle=handle, operation=Operation(**operation))
+    return Route(
+        method=method,
+        path=path,
+        handle=handle,
+        operation=Operation(**operation),
+        is_streamed=is_streamed,
+    )
 
 
 _ACT: dict[str, Any] = {
@@ -210,8 +225,11 @@ _RUNS = (
         f"{_RUN}/output",
         runs.get_output,
         name="getOutput",
-        words="What it has printed up to now, as far as it is kept",
+        is_streamed=True,
+        words="What it has printed up to now, as far as it is kept; or, to who accepts"
+        " text/event-stream, what it prints, as it comes",
         tag="runs",
+        headers=(_LAST_EVENT,),
         answers={200: "Output"},
         refusals=(404,),
     ),

@@ -12,6 +12,7 @@ from typing import Any
 
 from edgecron.http.places import TcpPlace
 from edgecron.http.serving import HttpService
+from support.processes import Daemon
 
 BOUND_S = 20.0  # no answer takes so long
 
@@ -78,3 +79,45 @@ def serving(database: Path, *, token: str | None = None) -> Iterator[Api]:
         yield Api(int(service.url.rpartition(":")[2]), token=token)
     finally:
         service.close()
+
+
+def api_of(daemon: Daemon) -> Api:
+    """The API that a daemon has said it serves."""
+    assert daemon.process.stderr is not None
+    line = daemon.process.stderr.readline().decode()
+    assert "the HTTP API is at http://127.0.0.1:" in line, line
+    return Api(int(line.rpartition(":")[2]))
+
+
+class EventStream:
+    """Server-sent events of a run, read one by one."""
+
+    def __init__(self, api: Api, run: int, *, last_id: str | None = None) -> None:
+        headers = {"Accept": "text/event-stream"}
+        if last_id is not None:
+            headers["Last-Event-ID"] = last_id
+        self._connection = http.client.HTTPConnection("127.0.0.1", api.port, timeout=BOUND_S)
+        self._connection.request("GET", f"/api/v1/runs/{run}/output", headers=headers)
+        self._answer = self._connection.getresponse()
+        self.status = self._answer.status
+        self.media_type = self._answer.getheader("content-type")
+
+    def __iter__(self) -> Iterator[Event]:
+        fields: dict[str, str] = {}
+        while line := self._answer.readline().decode():
+            name, _, value = line.rstrip("\n").partition(": ")
+            if name:
+                fields[name] = value
+            elif fields:
+                yield Event(fields["id"], fields["event"], json.loads(fields["data"]))
+                fields = {}
+
+    def close(self) -> None:
+        self._connection.close()
+
+
+@dataclass(frozen=True)
+class Event:
+    id: str
+    name: str
+    told: dict[str, Any]

@@ -1,0 +1,185 @@
+"""What a run prints, live, as server-sent events: read on a thread of its own, sent as it comes.
+
+    id: 1042
+    event: output
+    data: {"stream":"stdout","at":"2026-11-20T08:00:00.250Z","dropped_bytes":0,"text":"copied\\n"}
+
+`status` comes first and whenever it changes, `end` last; both hold the run. The id is how many
+bytes the run had printed by then, on both streams: whoever comes again with Last-Event-ID goes on
+from there, and who has seen the end is told by 204 that there is no more. Of what was not kept,
+`dropped_bytes` were printed before a chunk.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+from edgecron.http.answers import json_bytes
+from edgecron.http.refusing import overloaded
+from edgecron.http.runs import chunk_object
+from edgecron.http.showing import shown_runs
+from edgecron.http.workers import Opened
+from edgecron.model import ACTIVE, Execution, Status
+
+if TYPE_CHECKING:
+    from edgecron.api import Client
+    from edgecron.following import Follower, Piece
+
+EVENTS = "text/event-stream"
+END = "end"  # the id of the last event
+_MOST_STREAMS = 16
+_KEEP_ALIVE_MS = 15_000
+_COMMENT = b": still here\n\n"
+
+
+class Streams:
+    """The streams that are open, so many at most. `close` ends them all."""
+
+    def __init__(self, opened: Opened, *, most: int = _MOST_STREAMS) -> None:
+        self._opened = opened
+        self._most = most
+        self._lock = threading.Lock()
+        self._open: set[RunStream] = set()
+        self._is_closed = False
+
+    def open(self, execution_id: int, *, position: int) -> RunStream:
+        """The stream of a run, from so many bytes on. Raises Refused where it is one too many."""
+        with self._lock:
+            if self._is_closed:
+                raise overloaded("the server is stopping")
+            if len(self._open) >= self._most:
+                raise overloaded(f"{self._most} streams are open already")
+            stream = RunStream(
+                self._opened, execution_id, position=position, closed=self._open.discard
+            )
+            self._open.add(stream)
+            return stream
+
+    def close(self) -> None:
+        """End all of them, and wait for it."""
+        with self._lock:
+            self._is_closed = True
+            left = list(self._open)
+        for stream in left:
+            stream.wake()
+        for stream in left:
+            stream.join()
+
+
+class RunStream:
+    """The events of one run, asked for one batch after the other. `wake` ends it, from anywhere."""
+
+    def __init__(
+        self,
+        opened: Opened,
+        execution_id: int,
+        *,
+        position: int,
+        closed: Any,
+    ) -> None:
+        self._opened = opened
+        self._execution_id = execution_id
+        self._position = position
+        self._closed = closed
+        self._told: Status | None = None
+        self._has_ended = False
+        self._client: Client | None = None
+        self._follower: Follower | None = None
+        self._ended, self._end = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        self._lock = threading.Lock()
+        self._is_woken = False
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="edgecron-http-stream")
+
+    async def begin(self) -> None:
+        """Find the run. Raises NotFound."""
+        await asyncio.get_running_loop().run_in_executor(self._thread, self._begin)
+
+    async def batch(self) -> bytes | None:
+        """The next events, or a comment where there were none for a while; None after the end."""
+        return await asyncio.get_running_loop().run_in_executor(self._thread, self._batch)
+
+    def wake(self) -> None:
+        """Have it end at once. Harmless when it has."""
+        with self._lock:
+            if not self._is_woken:
+                self._is_woken = True
+                os.close(self._end)  # The other end is readable from now on.
+
+    def close(self) -> None:
+        """End it and let go of the database: its thread does, a moment later."""
+        self.wake()
+        with suppress(RuntimeError):  # It was closed before.
+            self._thread.submit(self._close)
+        self._thread.shutdown(wait=False)
+
+    def join(self) -> None:
+        """Wait for its thread."""
+        self.close()
+        self._thread.shutdown(wait=True)
+
+    def _begin(self) -> None:
+        self._client = self._opened()
+        self._client.execution(self._execution_id)
+        self._follower = self._client.follower(self._execution_id, position=self._position)
+
+    def _batch(self) -> bytes | None:
+        assert self._client is not None
+        assert self._follower is not None
+        client, follower = self._client, self._follower
+        until_ms = client.clock.monotonic_ms() + _KEEP_ALIVE_MS
+        while not (self._has_ended or self._is_woken):
+            run = client.execution(self._execution_id)
+            events = b"".join(self._events(client, follower, run))
+            if events:
+                return events
+            if client.clock.monotonic_ms() >= until_ms:
+                return _COMMENT
+            if follower.is_due_for_check and run.status is Status.RUNNING:
+                client.take_over()  # Perhaps there is no engine that writes its end.
+            due_s = (run.due_at - client.now()).total_seconds()
+            follower.wait([self._ended], until_s=due_s if run.status is Status.QUEUED else 0.0)
+        return None
+
+    def _events(self, client: Client, follower: Follower, run: Execution) -> Iterator[bytes]:
+        """What is new of a run."""
+        is_active = run.status in ACTIVE
+        if is_active and run.status is not self._told:
+            yield _event("status", _shown(client, run), position=self._position)
+        self._told = run.status
+        yield from self._output(follower.read(run) if is_active else follower.read_stored())
+        if not is_active:
+            self._has_ended = True
+            yield _event(END, _shown(client, run), position=END)
+
+    def _output(self, pieces: Iterable[Piece]) -> Iterator[bytes]:
+        for dropped_bytes, chunk in pieces:
+            self._position += dropped_bytes + len(chunk.content)
+            shown = chunk_object(chunk) | {"dropped_bytes": dropped_bytes}
+            yield _event("output", shown, position=self._position)
+
+    def _close(self) -> None:
+        if self._follower is not None:
+            self._follower.close()
+        if self._client is not None:
+            self._client.close()
+        os.close(self._ended)
+        self._closed(self)
+
+
+def _shown(client: Client, run: Execution) -> dict[str, Any]:
+    [shown] = shown_runs(client, [run])
+    return shown
+
+
+def _event(name: str, content: object, *, position: int | str) -> bytes:
+    return b"id: %s\nevent: %s\ndata: %s\n\n" % (
+        str(position).encode(),
+        name.encode(),
+        json_bytes(content),
+    )
