@@ -26,6 +26,7 @@ in this list, never from below; `tests/test_house.py` holds it.
     explaining            why a schedule ran, did not run, or will not run
     objects               values as the JSON objects that scripts and programs read
     tallies               how schedules go: what their runs amount to
+    measures              what is counted of all that ever ran, for who watches over years
     browsing              lines, orders and pages, as a screen goes through all there is
     filtering, ranking    which of them are wanted; how near a name is to what was typed
     backfilling           which times of the past a backfill may take

@@ -52,6 +52,7 @@ class Database:
         self.path = path
         self.wal_pages = 0  # of the log, after our latest commit
         self.lock_waits = 0  # how often another's lock was waited for, about 1 ms each time
+        self._lock_failures = 0  # times that another's lock was found, not put down yet
         self._version: int | None = None  # of the schema, that what we do is made for
         self._data_version = -1
         self._renewals = 0
@@ -132,6 +133,7 @@ class Database:
     def _wait_for_lock(self, tries_before: int) -> bool:
         # A constant, slightly random nap: SQLite's own back-off gives one of eight processes
         # nearly all of the turns (measured), because whoever waited longest sleeps longest.
+        self._lock_failures += tries_before == 0
         if tries_before >= self._busy_tries:
             return False
         self.lock_waits += 1
@@ -249,15 +251,30 @@ class Database:
         self._logs.check()
         with translated_errors(self.path):
             self._connection.execute("BEGIN IMMEDIATE")
+            changes_before = self._connection.total_changes()
             try:
                 # Under the lock: what is written is of the schema that it is written to.
                 self.check_version()
                 yield
+                noted = self._note_lock_failures(changes_before)
                 self._connection.execute("COMMIT")
             except BaseException:
                 if self._connection.in_transaction:
                     self._connection.execute("ROLLBACK")
                 raise
+        self._lock_failures -= noted
+
+    def _note_lock_failures(self, changes_before: int) -> int:
+        """Put down how often another's lock was found, where this transaction writes anyway; how
+        many were put down."""
+        failures = self._lock_failures
+        is_ours = self._version is not None  # else it may lack the column
+        if not failures or not is_ours or self._connection.total_changes() == changes_before:
+            return 0
+        self._connection.execute(
+            "UPDATE meta SET lock_failures = lock_failures + :count", {"count": failures}
+        )
+        return failures
 
     @property
     def connection(self) -> apsw.Connection:

@@ -8,6 +8,7 @@ from itertools import groupby
 from typing import Any
 
 from edgecron.hold import Hold
+from edgecron.measures import DURATION_STEPS_MS, LATE_STEPS_MS, step_of
 from edgecron.model import REPLACED_MARK, Cause, Outcome, Reason, Status
 from edgecron.store.aftermath import follow_up
 from edgecron.store.cancelling import cancel_removed, withdraw
@@ -24,7 +25,8 @@ _END = """UPDATE executions SET status = :status, exit_code = :exit_code,
         finished_at = max(:finished, claimed_at), duration_ms = :duration,
         error_code = :error_code, error_msg = :error_msg, flags = :flags, result = :result
     WHERE id = :id AND lease_token = :token AND status = 'running'
-    RETURNING id, lease_token, schedule_id, reason"""
+    RETURNING id, lease_token, schedule_id, reason,
+        iif(cause IN ('catch_up', 'backfill'), NULL, max(0, started_at - due_at))"""
 _COUNT = """UPDATE schedules SET last_execution_id = :execution, last_status = :status,
         last_run_at = :ran, last_error = :error,
         last_success_at = iif(:status = 'success',
@@ -33,7 +35,13 @@ _COUNT = """UPDATE schedules SET last_execution_id = :execution, last_status = :
         success_count = success_count + (:status = 'success'),
         failed_count = failed_count + (:status = 'failed'),
         cancelled_count = cancelled_count + (:status = 'cancelled'),
-        interrupted_count = interrupted_count + (:status = 'interrupted')
+        interrupted_count = interrupted_count + (:status = 'interrupted'),
+        duration_counts = iif(:took IS NULL, duration_counts, json_set(
+            duration_counts, :took, coalesce(duration_counts ->> :took, 0) + 1)),
+        duration_sum_ms = duration_sum_ms + coalesce(:duration, 0),
+        late_counts = iif(:started IS NULL, late_counts, json_set(
+            late_counts, :started, coalesce(late_counts ->> :started, 0) + 1)),
+        late_sum_ms = late_sum_ms + coalesce(:late, 0)
     WHERE id = :id"""
 
 _PackedOutput = dict[str, Any]
@@ -254,7 +262,7 @@ def _is_simple(outcome: Outcome, unfollowed: Mapping[int, bool]) -> bool:
 def _finish_simple(database: Database, ends: Sequence[_End], now_ms: int) -> list[Ended | None]:
     """Write ends that nothing follows, a statement for all of them at once."""
     rows = database.returning_each(_END, [_end_columns(outcome) for outcome, _ in ends])
-    found = {(execution_id, token): (of, reason) for execution_id, token, of, reason in rows}
+    found = {row[:2]: row[2:] for row in rows}
     written: list[Ended | None] = []
     counted = []
     for outcome, output in ends:
@@ -264,7 +272,7 @@ def _finish_simple(database: Database, ends: Sequence[_End], now_ms: int) -> lis
             continue
         if output is not None:
             insert_output(database, outcome.execution_id, output)
-        counted.append(_count_columns(row[0], outcome, now_ms))
+        counted.append(_count_columns(row[0], outcome, late_ms=row[2], now_ms=now_ms))
         written.append(Ended(reason=None if row[1] is None else Reason(row[1])))
     database.change_many(_COUNT, counted)
     return written
@@ -282,7 +290,7 @@ def _finish_one(
         return None
     if output is not None:
         insert_output(database, outcome.execution_id, output)
-    database.change(_COUNT, _count_columns(row[2], outcome, now_ms))
+    database.change(_COUNT, _count_columns(row[2], outcome, late_ms=row[4], now_ms=now_ms))
     return follow_up(database, outcome, seed=seed, now_ms=now_ms)
 
 
@@ -304,8 +312,15 @@ def _end_columns(outcome: Outcome) -> dict[str, Any]:
     }
 
 
-def _count_columns(schedule_id: int, outcome: Outcome, now_ms: int) -> dict[str, Any]:
+def _count_columns(
+    schedule_id: int, outcome: Outcome, *, late_ms: int | None, now_ms: int
+) -> dict[str, Any]:
+    took_ms = outcome.duration_ms
     return {
+        "took": None if took_ms is None else _path_of(took_ms, DURATION_STEPS_MS),
+        "duration": took_ms,
+        "started": None if late_ms is None else _path_of(late_ms, LATE_STEPS_MS),
+        "late": late_ms,
         "id": schedule_id,
         "execution": outcome.execution_id,
         "status": outcome.status.value,
@@ -313,6 +328,10 @@ def _count_columns(schedule_id: int, outcome: Outcome, now_ms: int) -> dict[str,
         "finished": outcome.finished_ms,
         "error": None if outcome.status is Status.SUCCESS else _error_of(outcome),
     }
+
+
+def _path_of(value_ms: int, steps_ms: Sequence[int]) -> str:
+    return f'$."{step_of(value_ms, steps_ms)}"'
 
 
 def _error_of(outcome: Outcome) -> str:

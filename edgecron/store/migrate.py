@@ -20,6 +20,7 @@ SCRIPTS = (
     "0003_retention.sql",
     "0004_leaner_runs.sql",
     "0005_own_payloads.sql",
+    "0006_measures.sql",
 )
 SCHEMA_VERSION = len(SCRIPTS)
 

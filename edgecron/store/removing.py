@@ -11,6 +11,7 @@ from typing import Any
 
 from edgecron.retention import Candidate
 from edgecron.store.connection import Database
+from edgecron.store.measures import keep_measures
 
 OUTPUT_PAGE = 1_000  # ids that a look at outputs spans
 COUNT_PAGE = 5_000
@@ -313,13 +314,20 @@ def remove_revisions(database: Database, schedule_id: int, *, limit: int) -> int
 
 
 def remove_schedule(database: Database, schedule_id: int) -> int:
-    """Remove a removed schedule that has no runs; 1, or 0 where it is not so."""
-    return database.change(
-        """DELETE FROM schedules WHERE id = :id AND deleted_at IS NOT NULL
+    """Remove a removed schedule that has no runs; 1, or 0 where it is not so.
+
+    What was measured of it stays.
+    """
+    found = database.row(
+        """SELECT 1 FROM schedules WHERE id = :id AND deleted_at IS NOT NULL
                AND NOT EXISTS (SELECT 1 FROM executions WHERE schedule_id = :id)
                AND id < (SELECT max(id) FROM schedules)""",
         {"id": schedule_id},
     )
+    if found is None:
+        return 0
+    keep_measures(database, schedule_id)
+    return database.change("DELETE FROM schedules WHERE id = :id", {"id": schedule_id})
 
 
 def _candidates(rows: Sequence[tuple[Any, ...]]) -> list[Candidate]:

@@ -24,6 +24,7 @@ LANDED = {
     "0003_retention.sql": "266b153023fb8bd2081d0451deace99145aeb6845ca069bc2a7c662f4f7682d0",
     "0004_leaner_runs.sql": "357aaebb1b6d5fcad392a2f106c8dbe63c0df4480b1da38c920106b71625e356",
     "0005_own_payloads.sql": "8977b30793d9632efd9452a6eecede05daf678820e13f84872b295e24d4266b1",
+    "0006_measures.sql": "86df6eaf3e28da638b4f56077fe2c9428c287afc57768e0406babe5b661457c7",
 }
 
 

@@ -1,0 +1,242 @@
+"""What is measured of all that ever ran: counted with the ends, and never less than before."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from store_bench import Bench, OpenStore, outcome_of
+
+from edgecron.errors import DatabaseBusy
+from edgecron.measures import (
+    DURATION_STEPS_MS,
+    LATE_STEPS_MS,
+    Active,
+    Histogram,
+    histogram_of,
+    step_of,
+)
+from edgecron.model import Status
+from edgecron.retention import Retention, limits_at
+from edgecron.store import open_store
+from edgecron.store.contract import Granted
+from edgecron.store.measures import (
+    count_active,
+    find_durations,
+    find_lateness,
+    find_lock_failures,
+    find_measured,
+)
+from support.specs import make_spec
+
+MINUTE_MS = 60_000
+YEAR_MS = 366 * 86_400_000
+
+
+def end_after(
+    bench: Bench, grant: Granted, *, duration_ms: int | None, status: Status = Status.SUCCESS
+) -> None:
+    outcome = outcome_of(grant, bench.now, status)._replace(duration_ms=duration_ms)
+    assert bench.store.finish([outcome], now_ms=bench.now) != [None]
+
+
+def run_once(bench: Bench, *, late_ms: int = 0, duration_ms: int | None = 0) -> None:
+    """Fire the next minute's runs, late by so much, and end them."""
+    bench.clock.advance_ms(MINUTE_MS + late_ms)
+    for grant in bench.fire().granted:
+        end_after(bench, grant, duration_ms=duration_ms)
+    bench.clock.step_ms(-late_ms)
+
+
+def up_to(histogram: Histogram, steps_ms: tuple[int, ...]) -> dict[int | None, int]:
+    """How many there are in each step that has any, alone."""
+    found, before = {}, 0
+    for step, count in zip((*steps_ms, None), histogram.counts, strict=True):
+        if count > before:
+            found[step] = count - before
+        before = count
+    return found
+
+
+@pytest.mark.parametrize(
+    ("value_ms", "step"),
+    [(0, "10"), (10, "10"), (11, "50"), (86_400_000, "86400000"), (86_400_001, "more")],
+)
+def test_a_value_belongs_to_the_first_step_that_it_does_not_exceed(
+    value_ms: int, step: str
+) -> None:
+    assert step_of(value_ms, DURATION_STEPS_MS) == step
+
+
+def test_a_step_that_nobody_knows_any_more_counts_in_the_last() -> None:
+    found = histogram_of({"10": 2, "77": 3, "more": 1}, (10, 100), sum_ms=9)
+
+    assert found == Histogram(counts=(2, 2, 6), sum_ms=9)
+
+
+def test_runs_are_counted_by_how_long_they_took_and_how_late_they_were(bench: Bench) -> None:
+    bench.add()
+    run_once(bench, duration_ms=9)
+    run_once(bench, duration_ms=40, late_ms=700)
+    run_once(bench, duration_ms=400_000_000)
+
+    durations, late = find_durations(bench.store.database), find_lateness(bench.store.database)
+
+    assert up_to(durations, DURATION_STEPS_MS) == {10: 1, 50: 1, None: 1}
+    assert durations.sum_ms == 400_000_049
+    assert up_to(late, LATE_STEPS_MS) == {5: 2, 1_000: 1}
+    assert late.sum_ms == 700
+
+
+def test_ends_of_one_transaction_are_all_counted(bench: Bench) -> None:
+    for name in ("a", "b", "c"):
+        bench.add(make_spec(name))
+    bench.clock.advance_ms(MINUTE_MS)
+    granted = bench.fire().granted
+
+    bench.end(*granted)
+
+    assert find_durations(bench.store.database).counts[0] == 3
+    assert find_lateness(bench.store.database).counts[-1] == 3
+
+
+def test_a_run_that_never_started_is_measured_by_neither(bench: Bench) -> None:
+    bench.add()
+    bench.clock.advance_ms(MINUTE_MS)
+    [grant] = bench.fire().granted
+    ended = outcome_of(grant, bench.now, Status.FAILED)
+    outcome = ended._replace(started_ms=None, duration_ms=None)
+
+    bench.store.finish([outcome], now_ms=bench.now)
+
+    database = bench.store.database
+    assert find_measured(database, now_ms=bench.now)[0].failed == 1
+    assert find_durations(database).counts[-1] == 0
+    assert find_lateness(database).counts[-1] == 0
+
+
+def test_what_was_caught_up_says_nothing_of_how_punctual_an_engine_is(bench: Bench) -> None:
+    bench.add()
+    bench.clock.advance_ms(10 * MINUTE_MS + 500)
+    [grant] = bench.fire().granted
+    end_after(bench, grant, duration_ms=5)
+
+    [row] = [row for row in bench.rows() if row.id == grant.execution_id]
+    assert row.cause == "catch_up"
+    assert find_lateness(bench.store.database).counts[-1] == 0
+    assert find_durations(bench.store.database).counts[-1] == 1
+
+
+def test_a_late_finish_of_a_lost_execution_is_not_measured(bench: Bench) -> None:
+    bench.add()
+    bench.clock.advance_ms(MINUTE_MS)
+    [grant] = bench.fire().granted
+    bench.end(grant)
+
+    assert bench.end(grant) == [False]
+
+    assert find_durations(bench.store.database).counts[-1] == 1
+
+
+def test_no_count_falls_when_runs_and_their_schedule_are_removed_for_good(bench: Bench) -> None:
+    for name in ("gone", "gone-too"):
+        bench.add(make_spec(name))
+    run_once(bench, duration_ms=40, late_ms=20)
+    for name in ("gone", "gone-too"):
+        schedule = bench.store.get_schedule(name)
+        bench.store.remove_schedule(schedule, missed=None, now_ms=bench.now)
+    bench.add(make_spec("stays"))
+    run_once(bench, duration_ms=70)
+    database = bench.store.database
+    before = find_durations(database), find_lateness(database)
+    bench.clock.advance_ms(YEAR_MS)
+
+    limits = limits_at(Retention(history_age_s=86_400), bench.now, is_trusted=True)
+    for _ in bench.store.prune(limits, schedule_id=None, is_trial=False):
+        pass
+
+    assert database.rows("SELECT name FROM schedules") == [("stays",)]
+    assert (find_durations(database), find_lateness(database)) == before
+    assert before[0].sum_ms == 150
+    assert [one.name for one in find_measured(database, now_ms=bench.now)] == ["stays"]
+
+
+def test_what_is_active_is_told_by_what_it_waits_for(bench: Bench) -> None:
+    bench.add(make_spec("running"))
+    bench.add(make_spec("owed", needs=("success:running:1h",)))
+    bench.add(make_spec("queued"))
+    bench.clock.advance_ms(MINUTE_MS)
+    bench.claim([one for one in bench.decide(bench.look()) if one.spec.name != "queued"])
+    bench.run("queued")
+
+    assert count_active(bench.store.database) == Active(running=1, queued=1, owed=1)
+
+
+def test_counts_that_somebody_wrote_by_hand_break_nothing(bench: Bench) -> None:
+    bench.add()
+    with bench.store.database.transaction():
+        bench.store.database.change(
+            """UPDATE schedules SET duration_counts = '{"10": "x", "50": -3, "zz": 2}',
+                   late_counts = '[1, null]'"""
+        )
+
+    run_once(bench, duration_ms=9)
+
+    assert find_durations(bench.store.database).counts[-1] >= 1
+    find_lateness(bench.store.database)
+
+
+# Another's lock.
+
+
+def _find_it_taken(tmp_path: Path, times: int) -> None:
+    """Give up on another's lock so often, and then write."""
+    path = tmp_path / "edgecron.db"
+    other = open_store(path, now_ms=0)
+    store = open_store(path, now_ms=0, busy_wait_s=0.001)
+    for _ in range(times):
+        with (
+            other.database.transaction(),
+            pytest.raises(DatabaseBusy),
+            store.database.transaction(),
+        ):
+            pass
+    with store.database.transaction():
+        pass
+    before = find_lock_failures(other.database)
+    store.register_engine(key="k", pid=1, boot_id="b", queues=(), now_ms=0)
+    assert find_lock_failures(other.database) == before + times
+    store.register_engine(key="l", pid=1, boot_id="b", queues=(), now_ms=0)
+    assert find_lock_failures(other.database) == before + times
+    for one in (store, other):
+        one.close()
+
+
+def test_another_s_lock_is_counted_by_the_next_transaction_that_writes(
+    make_store: OpenStore, tmp_path: Path
+) -> None:
+    _find_it_taken(tmp_path, 2)
+    _find_it_taken(tmp_path, 1)
+
+    assert find_lock_failures(make_store().database) == 3
+
+
+def test_locks_that_were_found_are_counted_again_where_their_transaction_is_rolled_back(
+    make_store: OpenStore, tmp_path: Path
+) -> None:
+    other, store = make_store(), open_store(tmp_path / "edgecron.db", now_ms=0, busy_wait_s=0.001)
+    with other.database.transaction(), pytest.raises(DatabaseBusy), store.database.transaction():
+        pass
+
+    def write_and_fail() -> None:
+        with store.database.transaction():
+            store.database.change("UPDATE meta SET trusted_high_at = 1")
+            raise RuntimeError("rolled back")
+
+    with pytest.raises(RuntimeError):
+        write_and_fail()
+    with store.database.transaction():
+        store.database.change("UPDATE meta SET trusted_high_at = 1")
+
+    assert find_lock_failures(other.database) == 1
+    store.close()
