@@ -47,6 +47,7 @@ in this list, never from below; `tests/test_house.py` holds it.
     remote                RemoteClient: the database of another machine, seen in the same way
     checkup               what is wrong with a database and around it; the end of what stalls
     crontab               crontabs in and out
+    metrics               what Prometheus reads, as text
     words                 values in plain words, for the command line and the dashboard
     http                  the HTTP API, for programs in any language: an extra
     tui                   the dashboard: what will happen and what happened

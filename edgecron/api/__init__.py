@@ -3,7 +3,7 @@
 The command line and the dashboard see a database through this and nothing else. Its parts:
 `opening`, `reading`, `prospects`, `busy`, `writing` (schedules), `applying` (several of them at
 once), `declaring` (those of a program), `acting` (runs), `backfill`, `browsing`, `copying`
-(backups), `explaining`, `retaining` and `tallying`.
+(backups), `explaining`, `measuring`, `retaining` and `tallying`.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from edgecron.api.busy import LookingAtWeek
 from edgecron.api.copying import Copying
 from edgecron.api.declaring import Declaring
 from edgecron.api.explaining import Explaining
+from edgecron.api.measuring import Measuring
 from edgecron.api.prospects import LookingAhead
 from edgecron.api.retaining import Retaining
 from edgecron.api.tallying import Tallying
@@ -31,6 +32,7 @@ class Client(
     Browsing,
     Copying,
     Explaining,
+    Measuring,
     Retaining,
     Tallying,
 ):

@@ -18,7 +18,7 @@ from argparse import ArgumentParser, Namespace
 from typing import TYPE_CHECKING
 
 from edgecron.cli.session import Session
-from edgecron.errors import InvalidInput, UsageError
+from edgecron.errors import UsageError
 
 if TYPE_CHECKING:
     from edgecron.model import Schedule
@@ -86,7 +86,10 @@ def _find(cli: Session, names: list[str]) -> list[Schedule]:
 
 def _put(cli: Session, text: str, *, file: str | None) -> None:
     if file is not None:
-        _write(file, text.encode())
+        from edgecron.cli.files import write_file
+
+        # The variables in it are nobody else's.
+        write_file(file, [text.encode()])
     elif sys.stdout.isatty():
         cli.put(text.removesuffix("\n"))
     else:
@@ -94,45 +97,6 @@ def _put(cli: Session, text: str, *, file: str | None) -> None:
         sys.stdout.flush()
         sys.stdout.buffer.write(text.encode())
         sys.stdout.buffer.flush()
-
-
-def _write(file: str, content: bytes) -> None:
-    """Write a file at once, so that no half of it is ever there. Its variables are nobody else's.
-
-    Raises InvalidInput. What is no regular file, such as /dev/stdout, is written into.
-    """
-    import os
-
-    from edgecron.words.phrases import os_words
-
-    try:
-        if os.path.exists(file) and not os.path.isfile(file):
-            with open(file, "wb") as special:
-                special.write(content)
-            return
-        _replace(os.path.realpath(file), content)
-    except (OSError, ValueError) as error:
-        raise InvalidInput(
-            f"file {file!r} can't be written: {os_words(error, is_named=True)}"
-        ) from None
-
-
-def _replace(path: str, content: bytes) -> None:
-    import os
-    import tempfile
-
-    fd, temporary = tempfile.mkstemp(prefix=".edgecron-", dir=os.path.dirname(path))
-    try:
-        with open(fd, "wb") as written:
-            written.write(content)
-            written.flush()
-            if os.path.exists(path):
-                os.fchmod(fd, os.stat(path).st_mode & 0o7777)
-            os.fsync(fd)
-        os.replace(temporary, path)
-    except BaseException:
-        os.unlink(temporary)
-        raise
 
 
 def _warn_of_secrets(cli: Session, schedules: list[Schedule]) -> None:

@@ -36,6 +36,7 @@ VERBS: dict[str, Verb] = {
     "tui": Verb("tui", "the dashboard: what will happen and what happened, live", "Engine"),
     "status": Verb("status", "engines alive, runs in progress", "Engine"),
     "stats": Verb("stats", "how it goes: runs, failures, how long and how late", "Engine"),
+    "metrics": Verb("metrics", "metrics for Prometheus, as text", "Engine"),
     "doctor": Verb("doctor", "what is wrong, and what to do about it", "Engine"),
     "backup": Verb("backup", "a safe copy of the database, while it is in use", "Engine"),
     "restore": Verb("restore", "put a backup in the place of the database", "Engine"),
@@ -55,5 +56,5 @@ OTHER_WORDS = {
     "postpone": "reschedule", "defer": "reschedule", "settings": "config", "kill": "cancel",
     "abort": "cancel", "enable": "resume", "disable": "pause", "suspend": "pause", "tail": "logs",
     "runs": "history", "jobs": "list", "ps": "status", "top": "status", "rename": "edit",
-    "validate": "check", "load": "apply", "version": "--version",
+    "validate": "check", "prometheus": "metrics", "load": "apply", "version": "--version",
 }  # fmt: skip

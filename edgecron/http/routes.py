@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from edgecron.http import acts, coming, health, runs, schedules
+from edgecron.http import acts, coming, health, metrics, runs, schedules
 from edgecron.http.answers import JSON, MERGE_PATCH
 from edgecron.http.asking import API, Handler, Operation, Parameter, Route
 from edgecron.http.conditions import IF_MATCH, IF_NONE_MATCH
@@ -256,5 +256,8 @@ _ABOUT = (
     ),
 )
 
-# Other parts of edgecron add theirs here: `calls` for the command line elsewhere, `/metrics`.
-ROUTES: tuple[Route, ...] = (*_SCHEDULES, *_RUNS, *_ABOUT)
+# For Prometheus, which knows what it says: it has formats of its own, and no OpenAPI.
+_METRICS = Route(method="GET", path="/metrics", handle=metrics.get_metrics)
+
+# Other parts of edgecron add theirs here: `calls` for the command line elsewhere.
+ROUTES: tuple[Route, ...] = (*_SCHEDULES, *_RUNS, *_ABOUT, _METRICS)

@@ -40,6 +40,7 @@ ACTS: dict[str, tuple[str, ...]] = {
     "cancel": ("cancel", "3"),
     "status": ("status",),
     "stats": ("stats",),
+    "metrics": ("metrics",),
     "doctor": ("doctor",),
     "completion": ("completion", "bash"),
     "config": ("config", "show"),

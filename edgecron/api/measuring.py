@@ -1,0 +1,34 @@
+"""Measuring: what is counted of all that ever ran, whatever the history costs to read."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from edgecron.api.reading import Reading
+
+if TYPE_CHECKING:
+    from edgecron.measures import Measures
+
+
+class Measuring(Reading):
+    """What a scrape reads. It changes nothing."""
+
+    def measures(self) -> Measures:
+        """Every schedule's counts and times, what is active, and how long and late runs were."""
+        from edgecron.measures import Measures
+        from edgecron.store.measures import (
+            count_active,
+            find_durations,
+            find_lateness,
+            find_lock_failures,
+            find_measured,
+        )
+
+        database = self.store.database
+        return Measures(
+            schedules=find_measured(database, now_ms=self._clock.now_ms()),
+            active=count_active(database),
+            duration=find_durations(database),
+            late=find_lateness(database),
+            lock_failures=find_lock_failures(database),
+        )

@@ -1,0 +1,74 @@
+"""Metrics for Prometheus, as text: what runs, what failed, what comes next, how long and how late.
+
+    edgecron metrics
+    edgecron metrics --output /var/lib/node_exporter/edgecron.prom
+    edgecron add metrics --every 1m -- edgecron metrics --output DIR/edgecron.prom
+
+With --output the file is replaced at once and everybody may read it: node_exporter's textfile
+collector takes it from there (--collector.textfile.directory). Write it every minute, by a
+schedule of its own as above, by cron or by a systemd timer: it says then how edgecron does while
+no engine runs, too. `edgecron daemon --http` serves the same as /metrics. Alerts that are worth
+having:
+
+    time() - scheduler_last_success_timestamp{schedule_id="backup"} > 26 * 3600
+    increase(scheduler_runs_total{status="failed"}[1h]) > 0
+    scheduler_engines_alive == 0
+
+Needs prometheus-client: pip install 'edgecron[metrics]'. With --json an array of samples.
+"""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from edgecron.cli.session import Session
+from edgecron.errors import UsageError
+
+if TYPE_CHECKING:
+    from edgecron.api import Client
+
+USAGE = "[-o FILE | --json]"
+_FILE_MODE = (
+    0o644  # A collector is another user: it is to read this file, and nothing else of ours.
+)
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument(
+        "-o", "--output", metavar="FILE", help="write to FILE, at once, instead of to stdout"
+    )
+
+
+def run(cli: Session, args: Namespace) -> int:
+    if args.output is not None and cli.is_json:
+        raise UsageError("--output and --json are both given, expected one of them")
+    from edgecron.metrics import exposition_parts
+
+    client = cli.client(must_exist=True)
+    # First of all: it says what is missing to write anything.
+    _, parts = exposition_parts(client, None)
+    if cli.is_json:
+        cli.put_json(_samples(client))
+    elif args.output is None:
+        for part in filter(None, parts):
+            cli.put(part.decode().removesuffix("\n"))
+    else:
+        from edgecron.cli.files import write_file
+
+        write_file(args.output, parts, mode=_FILE_MODE)
+    return 0
+
+
+def _samples(client: Client) -> Iterator[dict[str, Any]]:
+    from edgecron.metrics.families import families
+
+    for family in families(client):
+        for sample in family.samples:
+            yield {
+                "name": sample.name,
+                "labels": sample.labels,
+                "value": sample.value,
+                "type": family.type,
+            }

@@ -1,0 +1,30 @@
+"""Metrics for Prometheus, all of them out of the database: whoever is asked gives the same answer.
+
+    scheduler_runs_total{schedule_id,status}      success, failed, cancelled, interrupted
+    scheduler_skipped_total{schedule_id}          due times that were left out
+    scheduler_last_run_timestamp{schedule_id}     likewise _last_success_, _next_run_
+    scheduler_run_duration_seconds                a histogram, of all schedules together
+    scheduler_claim_latency_seconds               likewise: from due to started
+    scheduler_running, scheduler_queued, scheduler_owed
+    scheduler_schedules{state}                    active, paused, broken
+    scheduler_engines_alive, scheduler_engines_stalled
+    scheduler_lock_failures_total
+    scheduler_database_bytes, scheduler_wal_bytes
+    scheduler_build_info{version}
+
+These names are a contract. `schedule_id` is the schedule's name: it is what people write into an
+alert, it is unique among the schedules that live, and it stays when schedules are carried to
+another database by `export` and `apply`, or are removed and added again (counts then begin anew,
+which Prometheus takes for a restart); the number in the database does none of that.
+
+Counters never fall: they are counted with the ends themselves, and outlive retention. Histograms
+have no label: fourteen lines for each of a hundred thousand schedules would help nobody.
+
+    families.py   the families of metrics, in slices     writing.py   their text, and its kinds
+"""
+
+from __future__ import annotations
+
+from edgecron.metrics.writing import exposition, exposition_parts
+
+__all__ = ["exposition", "exposition_parts"]

@@ -1,0 +1,157 @@
+"""The families of metrics, from what a database says. Long ones come in slices of one name.
+
+Buckets are cumulative and in seconds; times are seconds since 1970.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from prometheus_client.core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    HistogramMetricFamily,
+    InfoMetricFamily,
+    Metric,
+)
+
+import edgecron
+from edgecron.measures import DURATION_STEPS_MS, LATE_STEPS_MS, Histogram, MeasuredSchedule
+
+if TYPE_CHECKING:
+    from edgecron.api import Client
+    from edgecron.measures import Measures
+
+_SLICE = 500  # schedules; what is held of the text at once stays small
+_STATES = ("active", "paused", "broken")
+_STATUSES = ("success", "failed", "cancelled", "interrupted")
+_TIMES = (
+    ("last_run", "When the latest run that has ended was started, in seconds since 1970."),
+    ("last_success", "When a run last ended well, in seconds since 1970."),
+    ("next_run", "When the next run may start, in seconds since 1970."),
+)
+
+
+def families(client: Client) -> Iterator[Metric]:
+    """Every family, with what the database says now; each slice of a family follows the other."""
+    measures = client.measures()
+    yield InfoMetricFamily(
+        "scheduler_build", "The edgecron that answers.", {"version": edgecron.__version__}
+    )
+    yield from _engines(client)
+    yield _schedules(measures.schedules)
+    yield from _active(measures)
+    yield from _sizes(client)
+    yield CounterMetricFamily(
+        "scheduler_lock_failures",
+        "Transactions that found the database locked by another, over all processes.",
+        measures.lock_failures,
+    )
+    yield _histogram(
+        "scheduler_run_duration_seconds",
+        "How long runs took, of all schedules.",
+        measures.duration,
+        DURATION_STEPS_MS,
+    )
+    yield _histogram(
+        "scheduler_claim_latency_seconds",
+        "From due to started, of runs that have ended and were not late on purpose.",
+        measures.late,
+        LATE_STEPS_MS,
+    )
+    yield from _runs(measures.schedules)
+    yield from _skipped(measures.schedules)
+    for which, what in _TIMES:
+        yield from _times(measures.schedules, which, what)
+
+
+def _engines(client: Client) -> Iterator[Metric]:
+    states = client.engines()
+    yield GaugeMetricFamily(
+        "scheduler_engines_alive",
+        "Engines of this database that are alive, stalled ones included.",
+        sum(state.is_alive for state in states),
+    )
+    yield GaugeMetricFamily(
+        "scheduler_engines_stalled",
+        "Engines that are alive and make no progress.",
+        sum(state.is_stalled for state in states),
+    )
+
+
+def _schedules(schedules: Sequence[MeasuredSchedule]) -> Metric:
+    family = GaugeMetricFamily("scheduler_schedules", "Schedules, by state.", labels=("state",))
+    counts = Counter(_state_of(schedule) for schedule in schedules)
+    for state in _STATES:
+        family.add_metric((state,), counts[state])
+    return family
+
+
+def _state_of(schedule: MeasuredSchedule) -> str:
+    if schedule.is_broken:
+        return "broken"
+    return "paused" if schedule.is_paused else "active"
+
+
+def _active(measures: Measures) -> Iterator[Metric]:
+    running, queued, owed = measures.active
+    yield GaugeMetricFamily("scheduler_running", "Runs that go on.", running)
+    yield GaugeMetricFamily("scheduler_queued", "Runs that wait for a place or a retry.", queued)
+    yield GaugeMetricFamily("scheduler_owed", "Runs that are due and wait for a condition.", owed)
+
+
+def _sizes(client: Client) -> Iterator[Metric]:
+    database_bytes, wal_bytes = client.database_sizes()
+    yield GaugeMetricFamily(
+        "scheduler_database_bytes", "The database file.", database_bytes, unit="bytes"
+    )
+    yield GaugeMetricFamily(
+        "scheduler_wal_bytes", "The database's write-ahead log.", wal_bytes, unit="bytes"
+    )
+
+
+def _histogram(name: str, what: str, found: Histogram, steps_ms: Sequence[int]) -> Metric:
+    family = HistogramMetricFamily(name, what, unit="seconds")
+    ends = [*(str(step / 1000) for step in steps_ms), "+Inf"]
+    family.add_metric((), list(zip(ends, found.counts, strict=True)), found.sum_ms / 1000)
+    return family
+
+
+def _runs(schedules: Sequence[MeasuredSchedule]) -> Iterator[Metric]:
+    for part in _slices(schedules):
+        family = CounterMetricFamily(
+            "scheduler_runs", "Runs that have ended.", labels=("schedule_id", "status")
+        )
+        for schedule in part:
+            # Those that are 0 too: what begins with 1 has not risen, as Prometheus sees it.
+            for status in _STATUSES:
+                family.add_metric((schedule.name, status), getattr(schedule, status))
+        yield family
+
+
+def _skipped(schedules: Sequence[MeasuredSchedule]) -> Iterator[Metric]:
+    for part in _slices(schedules):
+        family = CounterMetricFamily(
+            "scheduler_skipped", "Due times that were left out.", labels=("schedule_id",)
+        )
+        for schedule in part:
+            family.add_metric((schedule.name,), schedule.skipped)
+        yield family
+
+
+def _times(schedules: Sequence[MeasuredSchedule], which: str, what: str) -> Iterator[Metric]:
+    for part in _slices(schedules):
+        family = GaugeMetricFamily(f"scheduler_{which}_timestamp", what, labels=("schedule_id",))
+        for schedule in part:
+            at_ms = getattr(schedule, f"{which}_ms")
+            if at_ms is not None:
+                family.add_metric((schedule.name,), at_ms / 1000)
+        yield family
+
+
+def _slices(schedules: Sequence[MeasuredSchedule]) -> Iterator[Sequence[MeasuredSchedule]]:
+    """Parts of some hundred; one that is empty where there are none, for the family's head."""
+    for first in range(0, max(1, len(schedules)), _SLICE):
+        yield schedules[first : first + _SLICE]
