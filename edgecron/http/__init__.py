@@ -14,6 +14,7 @@
     conditions    entity tags, and writes that depend on them
     refusing      what goes wrong, as answers
     guarding      who may ask: tokens, Host and Origin
+    calls         what edgecron's own clients ask; watching: whether anything has changed
     workers       threads with a Client each, on which handlers run
     places        where it is served: an address, or a Unix socket
     serving       the application served from a thread of this process

@@ -186,6 +186,10 @@ ANSWERS: Mapping[str, Shape] = {
             "engine": _choice(("working", "stalled", "none", "unknown")),
         }
     ),
+    "Answered": _record(
+        {"value": {}, "now_ms": _COUNT},
+        words="What a call answers, and the server's time in milliseconds since 1970.",
+    ),
     "Error": _record(
         {
             "error": {

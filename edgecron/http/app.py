@@ -19,6 +19,7 @@ from edgecron.api import Client
 from edgecron.errors import EdgecronError
 from edgecron.http.answers import Answer
 from edgecron.http.asking import Ask, Route
+from edgecron.http.calls import calls_route
 from edgecron.http.guarding import LOOPBACK, Guard, has_body
 from edgecron.http.openapi import openapi_route
 from edgecron.http.reading import read_ask
@@ -26,6 +27,7 @@ from edgecron.http.refusing import Refused, error_answer
 from edgecron.http.routes import ROUTES
 from edgecron.http.sending import EventsResponse
 from edgecron.http.streams import END, EVENTS, Streams
+from edgecron.http.watching import ChangeWatch
 from edgecron.http.workers import Opened, Workers
 
 BUSY_WAIT_S = 2.0  # for another's lock, before a request is told to come again
@@ -66,8 +68,10 @@ class Application:
     def __init__(self, opened: Opened, *, guard: Guard, routes: Sequence[Route] = ROUTES) -> None:
         self._workers = Workers(opened)
         self._streams = Streams(opened)
+        self._watch = ChangeWatch(opened)
         self._guard = guard
-        all_routes = (*routes, openapi_route(routes))
+        described = (*routes, calls_route(self._watch))
+        all_routes = (*described, openapi_route(described))
         self._routed = Starlette(
             routes=[self._route_of(path, handlers) for path, handlers in _by_path(all_routes)],
             exception_handlers={
@@ -83,6 +87,7 @@ class Application:
         """End what goes on, and the threads. Harmless when it is closed already."""
         self._streams.close()
         self._workers.close()
+        self._watch.close()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "websocket":
@@ -108,8 +113,7 @@ class Application:
             ask = _ask_of(request, await _read_body(request), route)
             if route.is_streamed and EVENTS in request.headers.get("accept", ""):
                 return await self._follow(ask)
-            future = self._workers.submit(lambda client: route.handle(client, ask))
-            return _response(await asyncio.wrap_future(future))
+            return _response(await self._found(route, ask))
 
         return StarletteRoute(path, endpoint, methods=list(routes))
 
@@ -125,6 +129,19 @@ class Application:
             stream.close()
             raise
         return EventsResponse(stream)
+
+    async def _found(self, route: Route, ask: Ask) -> Answer:
+        """The answer of a route, asked again and again where there is to be one later."""
+        waited_s = 0.0
+        while True:
+            future = self._workers.submit(lambda client: route.handle(client, ask))
+            found = await asyncio.wrap_future(future)
+            if isinstance(found, Answer):
+                return found
+            if waited_s >= found.wait_s:
+                return found.at_end
+            await asyncio.sleep(found.pause_s)
+            waited_s += found.pause_s
 
     @asynccontextmanager
     async def _living(self, _: Starlette) -> AsyncIterator[None]:

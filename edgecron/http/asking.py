@@ -37,7 +37,17 @@ class Ask:
         return found[0] if found else default
 
 
-Handler = Callable[[Client, Ask], Answer]
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Later:
+    """There is nothing yet: it is asked again after a pause, for so long, and then `at_end` is the
+    answer. Meanwhile it keeps no worker from others."""
+
+    pause_s: float
+    wait_s: float
+    at_end: Answer
+
+
+Handler = Callable[[Client, Ask], Answer | Later]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

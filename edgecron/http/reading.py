@@ -10,10 +10,15 @@ from edgecron.http.asking import Ask, Operation, Parameter
 from edgecron.http.keyshapes import NAME
 from edgecron.http.refusing import Refused
 from edgecron.http.shapes import Shape, check_shape
+from edgecron.wire.calls import NAMES as CALLS
 
 MOST_ID = 2**63 - 1
 RUN_ID: Shape = {"type": "integer", "minimum": 1, "maximum": MOST_ID}
-WORDS: Mapping[str, Shape] = {"name": NAME, "id": RUN_ID}
+WORDS: Mapping[str, Shape] = {
+    "name": NAME,
+    "id": RUN_ID,
+    "call": {"type": "string", "enum": list(CALLS)},
+}
 _MOST_DIGITS = 19
 
 

@@ -259,5 +259,5 @@ _ABOUT = (
 # For Prometheus, which knows what it says: it has formats of its own, and no OpenAPI.
 _METRICS = Route(method="GET", path="/metrics", handle=metrics.get_metrics)
 
-# Other parts of edgecron add theirs here: `calls` for the command line elsewhere.
+# The calls of edgecron's own clients, and the document of all, come with the application.
 ROUTES: tuple[Route, ...] = (*_SCHEDULES, *_RUNS, *_ABOUT, _METRICS)

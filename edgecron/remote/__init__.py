@@ -1,3 +1,22 @@
-"""RemoteClient: the database of another machine, asked over HTTP as a Client is asked here."""
+"""RemoteClient: the database of another machine, asked over HTTP as a Client is asked here.
+
+    places      what --url names: an address, or a Unix socket
+    line        one connection, kept for the next question; HTTP/1.1 as far as our server speaks it
+    lines       who gives such lines: a server, or for tests a Client of this process
+    servertime  the clock of the other machine
+    asking      a question and its answer over a line
+    reading, browsing, writing, following     the parts of RemoteClient
+
+A `Face` is a database as programs see it, here or elsewhere: what takes one asks nothing that
+only one of the two can answer.
+"""
 
 from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeAlias
+
+if TYPE_CHECKING:
+    from edgecron.api import Client
+    from edgecron.remote.client import RemoteClient
+
+Face: TypeAlias = "Client | RemoteClient"

@@ -30,11 +30,16 @@ class Asked(NamedTuple):
 
 def read_question(name: str, body: bytes) -> Asked:
     """What somebody asks. Raises NotFound, MalformedCall, and what values of it raise."""
-    call = get_call(name)
     try:
-        return Asked(call, call.decode_arguments(_read(body)))
+        return decode_question(name, _read(body))
     except RecursionError:
         raise MalformedCall("the body is nested too deeply") from None
+
+
+def decode_question(name: str, content: object) -> Asked:
+    """The same of a body that was read as JSON."""
+    call = get_call(name)
+    return Asked(call, call.decode_arguments(content))
 
 
 def answer(client: Client, asked: Asked) -> Any:

@@ -43,7 +43,7 @@ _OF_CLIENT = frozenset(
 _OWN = frozenset(
     {
         *("await_begun", "await_change", "await_printed", "change_mark", "check", "edit_once"),
-        *("hello", "next_fires", "now", "printed", "week_heat"),
+        *("next_fires", "now", "printed", "week_heat"),
     }
 )
 _LEFT_OUT = frozenset({"on_progress"})  # a function stays where it is

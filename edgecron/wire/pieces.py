@@ -38,22 +38,8 @@ class Printed(NamedTuple):
 class Begun(NamedTuple):
     """A run that has begun, and what has been told of the others with it."""
 
-    run: Execution | None
+    run: Execution
     told: LaterTold
-
-
-class Hello(NamedTuple):
-    """Who answers: the version of edgecron, and where its database is."""
-
-    version: str
-    database: str
-
-
-def hello(client: Client) -> Hello:
-    from edgecron import __version__
-
-    client.count_schedules()  # Whoever greets wants to know whether it can be used.
-    return Hello(__version__, client.place)
 
 
 def now(client: Client) -> datetime:

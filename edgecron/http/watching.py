@@ -1,0 +1,87 @@
+"""Whether anything has changed, for all who wait for that: one thread looks, while anybody asks."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable
+
+from edgecron.api import Client
+from edgecron.errors import EdgecronError
+
+_LOOK_S = 0.25
+_MOST_LOOKS = 40  # that nobody has asked in between: then it ends, and lets the database go
+_BASE_BITS = 48
+
+
+class ChangeWatch:
+    """Looks at a database, from the first question on until some time after the last.
+
+    A mark holds for this server, whichever of its threads commits or answers.
+    """
+
+    def __init__(self, opened: Callable[[], Client]) -> None:
+        self._opened = opened
+        self._bell = threading.Condition()
+        self._thread: threading.Thread | None = None
+        self._mark: int | None = None
+        self._error: EdgecronError | None = None
+        self._looks = 0
+        self._is_closed = False
+
+    def mark(self) -> int:
+        """A number that is another one when anybody has committed since, or it is not known.
+
+        Raises what the Client raises that looks.
+        """
+        with self._bell:
+            self._looks = 0
+            if self._thread is None and not self._is_closed:
+                self._mark = self._error = None
+                self._thread = threading.Thread(target=self._look, name="edgecron-http-watch")
+                self._thread.start()
+            self._bell.wait_for(
+                lambda: self._mark is not None or self._error is not None or self._is_closed
+            )
+            if self._error is not None:
+                raise self._error
+            return self._mark or 0
+
+    def close(self) -> None:
+        """End the thread; harmless when it has ended."""
+        with self._bell:
+            self._is_closed = True
+            self._bell.notify_all()
+            thread = self._thread
+        if thread is not None:
+            thread.join()
+
+    def _look(self) -> None:
+        try:
+            with self._opened() as client:
+                self._follow(client)
+        except EdgecronError as error:
+            with self._bell:
+                self._error = error
+        finally:
+            with self._bell:
+                self._thread = None
+                self._bell.notify_all()
+
+    def _follow(self, client: Client) -> None:
+        seen = client.change_mark()
+        with self._bell:
+            # Another one than any that was told before it: what was changed meanwhile is not known.
+            self._mark = int.from_bytes(os.urandom(_BASE_BITS // 8))
+            self._bell.notify_all()
+        while True:
+            with self._bell:
+                self._looks += 1
+                if self._is_closed or self._looks > _MOST_LOOKS:
+                    return
+                self._bell.wait_for(lambda: self._is_closed, timeout=_LOOK_S)
+            found = client.change_mark()
+            if found != seen:
+                seen = found
+                with self._bell:
+                    self._mark = (self._mark or 0) + 1

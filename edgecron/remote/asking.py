@@ -1,0 +1,91 @@
+"""Asking: a question over a line, and its answer as a value."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Self
+
+from edgecron.timetext import from_ms
+from edgecron.wire.answering import question_text, read_answer
+from edgecron.wire.calls import get_call
+
+if TYPE_CHECKING:
+    from edgecron.clock import Clock
+    from edgecron.remote.lines import Line, Lines
+    from edgecron.remote.servertime import ServerTime
+
+
+class Asking:
+    """What every part of RemoteClient stands on. Nothing is connected before the first question."""
+
+    def __init__(self, lines: Lines, *, time: ServerTime) -> None:
+        self._lines = lines
+        self._time = time
+        self._line = lines.open()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Let the connection go; harmless when it is gone already."""
+        self._line.close()
+
+    @property
+    def clock(self) -> Clock:
+        """The clock of the other machine, as far as it is known."""
+        return self._time
+
+    @property
+    def place(self) -> str:
+        """Where the database is, for people to read."""
+        return self._lines.place
+
+    def now(self) -> datetime:
+        """Wall time of the other machine, aware, in UTC."""
+        if not self._time.is_known:
+            self._ask("now")
+        return from_ms(self._time.now_ms())
+
+    def interrupt(self) -> None:
+        """From any thread: have the question that is being answered raise QueryInterrupted."""
+        self._line.interrupt()
+
+    def _ask(self, name: str, /, **arguments: Any) -> Any:
+        call = get_call(name)
+        answered = read_answer(call, self._line.ask(call, question_text(call, arguments)))
+        self._time.note(answered.now_ms)
+        return answered.value
+
+
+class Waiting:
+    """A question whose answer is waited for, on a line of its own. For one thread."""
+
+    def __init__(self, line: Line, time: ServerTime, name: str) -> None:
+        self._line = line
+        self._time = time
+        self._call = get_call(name)
+        self.is_begun = False
+
+    def begin(self, *, wait_s: float, **arguments: Any) -> None:
+        """Ask: what is new is answered at once, and else None after `wait_s`."""
+        body = question_text(self._call, arguments)
+        self._line.begin(self._call, body, wait_s=wait_s)
+        self.is_begun = True
+
+    def fileno(self) -> int | None:
+        """What can be read from when the answer comes; None: it is there."""
+        return self._line.fileno()
+
+    def finish(self) -> Any:
+        """The answer."""
+        self.is_begun = False
+        answered = read_answer(self._call, self._line.finish())
+        self._time.note(answered.now_ms)
+        return answered.value
+
+    def close(self) -> None:
+        self.is_begun = False
+        self._line.close()

@@ -1,0 +1,55 @@
+"""What an HTTP answer is: one to our question, or why there is none. Pure."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from edgecron.errors import AccessRefused, ServerUnavailable
+
+_REFUSED = (401, 403)
+
+
+def judge(url: str, *, status: int, body: bytes, has_token: bool) -> bytes:
+    """The body of what answers a question, be it with an error of ours.
+
+    Raises AccessRefused where a token is wanted, ServerUnavailable where that is no edgecron, or
+    one that we can't talk to.
+    """
+    if status == 200:
+        return body
+    error = _error_in(body)
+    if error is None:
+        raise ServerUnavailable(
+            f"{url} is no edgecron: it answers with status {status}",
+            hint="give the address of the daemon itself, as its --http has it",
+        )
+    if status in _REFUSED and "type" not in error:
+        raise _refusal(url, error, has_token=has_token)
+    if error.get("code") in ("no_route", "wrong_method"):
+        raise ServerUnavailable(
+            f"{url} is an edgecron that other machines' command lines can't ask",
+            hint="upgrade edgecron there",
+        )
+    return body
+
+
+def _refusal(url: str, error: dict[str, Any], *, has_token: bool) -> AccessRefused:
+    if not has_token:
+        return AccessRefused(
+            f"{url} wants a token",
+            hint="give the one that its daemon was started with: --token-file FILE",
+        )
+    return AccessRefused(
+        f"{url} refuses us: {error.get('message') or 'the token is not its own'}",
+        hint="is the token in --token-file the one that its daemon was started with?",
+    )
+
+
+def _error_in(body: bytes) -> dict[str, Any] | None:
+    try:
+        told = json.loads(body)
+    except (ValueError, RecursionError):
+        return None
+    error = told.get("error") if isinstance(told, dict) else None
+    return error if isinstance(error, dict) else None
