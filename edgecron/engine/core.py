@@ -210,6 +210,9 @@ class Engine:
 
     def _pass(self) -> Step:
         self._register()
+        # Before anything is claimed: what comes due within the pass is not taken to wait for a
+        # place, but has another one.
+        begun_ms = self._clock.now_ms()
         self._filled = []
         ended = self._ends.write()
         if self._supervision.drop_dead():
@@ -251,7 +254,7 @@ class Engine:
             claimed=sum(len(batch.granted) for batch in batches),
             decided=sum(len(batch.decided) for batch in batches),
             ended=ended,
-            wake_ms=self._next_wake_ms(hold),
+            wake_ms=self._next_wake_ms(hold, begun_ms=begun_ms),
         )
 
     def has_changed(self) -> bool:
@@ -380,10 +383,10 @@ class Engine:
         while self._untold:
             self._claiming.tell(self._untold.pop(0))
 
-    def _next_wake_ms(self, hold: Hold) -> int | None:
+    def _next_wake_ms(self, hold: Hold, *, begun_ms: int) -> int | None:
         now_ms = self._clock.now_ms()
         queues = self._claiming.open_queues()
-        due_ms = self._store.next_due_ms(queues, now_ms=now_ms, hold=hold)
+        due_ms = self._store.next_due_ms(queues, now_ms=begun_ms, hold=hold)
         if self._ends.is_held:
             return now_ms + HOLD_MS
         # Of what else is urgent: orphans, another runner, a clock that may be trusted by now.

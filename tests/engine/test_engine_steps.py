@@ -402,3 +402,30 @@ def _vandalise(story: Story, what: str, instead: str) -> None:
             {"what": what, "instead": instead},
         )
     database.close()
+
+
+@pytest.mark.parametrize("delay_ms", range(1, 25))
+def test_a_retry_that_comes_due_while_its_engine_looks_ahead_is_not_slept_through(
+    story: Story, delay_ms: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Time goes on within a step, which looks at the clock again and again."""
+    retry = Policies(retries=1, retry_delay_s=delay_ms / 1000, retry_factor=1.0)
+    story.add("poll", "@yearly", code=1, policies=retry)
+    story.client.run_now("poll")
+    clock = story.world.clock
+    still = clock.now_ms
+
+    def tick() -> int:
+        clock.advance_ms(1)
+        return still()
+
+    monkeypatch.setattr(clock, "now_ms", tick)
+
+    for _ in range(20):
+        wake_ms = story.engine.step().wake_ms
+        if not story.engine.has_ends():
+            if wake_ms is None or wake_ms > still() + 1000:
+                break
+            clock.advance_ms(max(0, wake_ms - still()))
+
+    assert story.statuses("poll") == ["failed:exit", "failed:exit"]
