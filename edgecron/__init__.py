@@ -65,7 +65,7 @@ __version__ = "0.1.0"
 __built__ = "2026-05-01"
 
 if TYPE_CHECKING:
-    from edgecron.embedding import Job, Run, RunContext, Scheduler
+    from edgecron.embedding import Job, Run, RunContext, RunEvent, Scheduler
     from edgecron.errors import EdgecronError, InvalidTrigger, UnknownTimezone
     from edgecron.triggers import Trigger, at, cron, every, parse_trigger
 
@@ -75,6 +75,7 @@ _HOME = {
     "Job": "edgecron.embedding",
     "Run": "edgecron.embedding",
     "RunContext": "edgecron.embedding",
+    "RunEvent": "edgecron.embedding",
     "Scheduler": "edgecron.embedding",
     "Trigger": "edgecron.triggers",
     "UnknownTimezone": "edgecron.errors",
@@ -90,6 +91,7 @@ __all__ = [
     "Job",
     "Run",
     "RunContext",
+    "RunEvent",
     "Scheduler",
     "Trigger",
     "UnknownTimezone",

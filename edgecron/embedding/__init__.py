@@ -8,6 +8,7 @@ job.py         one schedule, as its program has it in hand: Entry, and Job, whic
 arguments.py   the arguments of a function as a payload, and back
 run.py         one run, and its result; waiting.py: for its end
 context.py     what a function may ask of the run that it is called for
+events.py      what becomes of runs, as values; subscribing.py: who is told
 serving.py     the engine's thread: it is started anew where it dies; loops.py: for coroutines
 signals.py     what ends an engine in the foreground; atexits.py: and what the program leaves
 pool.py        connections, one for each thread that is asking
@@ -22,19 +23,33 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from edgecron.embedding.context import RunContext
+    from edgecron.embedding.events import RunEvent
     from edgecron.embedding.job import Entry, Job
     from edgecron.embedding.run import Run
     from edgecron.embedding.scheduler import Scheduler
+    from edgecron.embedding.subscribing import EventStream, Subscription
 
 _HOME = {
     "Entry": "job",
+    "EventStream": "subscribing",
     "Job": "job",
     "Run": "run",
     "RunContext": "context",
+    "RunEvent": "events",
     "Scheduler": "scheduler",
+    "Subscription": "subscribing",
 }
 
-__all__ = ["Entry", "Job", "Run", "RunContext", "Scheduler"]
+__all__ = [
+    "Entry",
+    "EventStream",
+    "Job",
+    "Run",
+    "RunContext",
+    "RunEvent",
+    "Scheduler",
+    "Subscription",
+]
 
 
 def __getattr__(name: str) -> object:

@@ -5,16 +5,19 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from edgecron.clock import Clock
 from edgecron.embedding.forks import begin_anew_in_children
 from edgecron.embedding.program import Program
-from edgecron.errors import Conflict
+from edgecron.errors import Conflict, InvalidInput
 from edgecron.model import COMMAND_QUEUE, OnShutdown
 
 if TYPE_CHECKING:
+    from edgecron.embedding.events import RunEvent, Wanted
+    from edgecron.embedding.job import Entry
     from edgecron.embedding.serving import Serving
+    from edgecron.embedding.subscribing import EventStream, Subscription
     from edgecron.engine.events import Event
     from edgecron.engine.host import EngineHost
     from edgecron.retention import Retention
@@ -58,6 +61,7 @@ class Scheduler(Program):
         clock: Clock | None = None,
     ) -> None:
         from edgecron.embedding.loops import Loops
+        from edgecron.embedding.subscribing import Subscribers
 
         super().__init__(database, name=name, timezone=timezone, retention=retention, clock=clock)
         self._queues = (self.queue, COMMAND_QUEUE) if commands else (self.queue,)
@@ -67,7 +71,7 @@ class Scheduler(Program):
         self._serving: Serving | None = None
         self._loops = Loops()
         self._failure: BaseException | None = None
-        self._listeners: list[Callable[[Event], object]] = []
+        self._subscribers = Subscribers(self.pool, clock=self._clock)
         begin_anew_in_children(self)
 
     def __repr__(self) -> str:
@@ -109,6 +113,7 @@ class Scheduler(Program):
             return True
         wait_s = self._shutdown_timeout_s + _MARGIN_S if wait is None else wait
         has_ended = serving.stop(wait_s=wait_s)
+        self._subscribers.stop()
         self._loops.close(wait_s=1.0)
         self.pool.close()
         return has_ended
@@ -148,12 +153,48 @@ class Scheduler(Program):
         await asyncio.to_thread(self.stop)
         self._loops.use(None)
 
+    def subscribe(
+        self,
+        callback: Callable[[RunEvent], object],
+        *kinds: Wanted,
+        job: Entry[Any] | str | None = None,
+    ) -> Subscription:
+        """Have a function called with what becomes of runs: of these kinds, or all; of one job.
+
+            scheduler.subscribe(lambda event: alert(event.schedule, event.error), "failed")
+
+        It is told what an engine of this process does, while one runs, on a thread of its own:
+        what it raises is logged, and one that is slow holds up nobody. Raises InvalidInput for a
+        kind that there is not.
+        """
+        import inspect
+
+        from edgecron.embedding.events import wants_of
+
+        if inspect.iscoroutinefunction(callback):
+            raise InvalidInput(
+                f"{callback.__qualname__} is a coroutine, expected a function",
+                hint="use: async for event in scheduler.events(...)",
+            )
+        return self._subscribers.subscribe(callback, wants_of(kinds, _name_of(job)))
+
+    def events(self, *kinds: Wanted, job: Entry[Any] | str | None = None) -> EventStream:
+        """The same for a coroutine, from now on, until the Scheduler stops:
+
+        async for event in scheduler.events("finished", job="backup"): ...
+        """
+        from edgecron.embedding.events import wants_of
+        from edgecron.embedding.subscribing import EventStream
+
+        return EventStream(wants_of(kinds, _name_of(job)), self._subscribers)
+
     def begin_anew(self) -> None:
         """In a forked child: threads, connections and the engine are the parent's."""
         self._lock = threading.RLock()
         self._serving = self._failure = None
         self.pool.forget()
         self.waits.begin_anew()
+        self._subscribers.begin_anew()
         self._loops.begin_anew()
 
     def _begin(self) -> Serving:
@@ -205,8 +246,11 @@ class Scheduler(Program):
 
     def _report(self, event: Event) -> None:
         self.waits.note(event)
-        for listener in self._listeners:
-            listener(event)
+        self._subscribers.note(event)
 
     def _note_failure(self, error: BaseException | None) -> None:
         self._failure = error
+
+
+def _name_of(job: Entry[Any] | str | None) -> str | None:
+    return job if job is None or isinstance(job, str) else job.name
