@@ -31,7 +31,7 @@ from tests.bench import (
     written,
 )
 from tests.bench.machine import Setting
-from tests.bench.peers import daemons, embedded, idling
+from tests.bench.peers import at_once, daemons, embedded, idling
 from tests.bench.peers.programs import Programs, find_programs
 from tests.bench.table import Row
 
@@ -58,7 +58,8 @@ BENCHES: dict[str, tuple[Measure, str]] = {
     "catch-up": (catch_up.rows, "deciding a misfire of fifty years"),
 }
 PEERS: dict[str, tuple[Callable[[Setting, Programs], Iterator[Row]], str]] = {
-    "embedded": (embedded.rows, "APScheduler 3 and huey: 1,000 due at once"),
+    "embedded": (embedded.rows, "APScheduler 3 and huey beside edgecron, within a program"),
+    "at-once": (at_once.rows, "APScheduler 3 and huey: 1,000 due at once, against bare loops"),
     "daemons": (daemons.rows, "busybox crond, Debian's cron, cronstable: 1,000 due at once"),
     "idling": (idling.rows, "what each costs with nothing due, and to import"),
 }

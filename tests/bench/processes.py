@@ -56,6 +56,29 @@ def watchers_of(database: Path) -> list[int]:
     return [supervisors[0], parent_of(supervisors[0])]
 
 
+def family_of(pid: int, folder: Path) -> list[int]:
+    """A process, those that it has started, and all others that have a file below a folder open,
+    with those that started them and wait: a supervisor and its guardian, where there are any."""
+    place = str(folder.resolve())
+    found = {one for one in _pids() if any(name.startswith(place) for name in _open_files(one))}
+    found.add(pid)
+    found |= {parent_of(one) for one in found if one != pid} - {1, os.getpid()}
+    pending = list(found)
+    while pending:
+        parent = pending.pop()
+        children = {one for one in _pids() if _parent_or_none(one) == parent} - found
+        found |= children
+        pending += children
+    return sorted(found)
+
+
+def _parent_or_none(pid: int) -> int | None:
+    try:
+        return parent_of(pid)
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+
+
 def written_by(pids: Iterable[int]) -> int:
     """Bytes that processes, and the children they have reaped, have handed to write()."""
     return sum(io_of(pid)["wchar"] for pid in pids)

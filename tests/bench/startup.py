@@ -9,7 +9,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from tests.bench.machine import ROOT, Setting, child_environment
@@ -97,6 +97,20 @@ def took_s(command: Sequence[str], environment: dict[str, str]) -> float:
     os.close(null)
     assert status == 0, f"{' '.join(command)} ended with status {status}"
     return took
+
+
+def imports_s(python: Path, code: str, environment: Mapping[str, str], *, folder: Path) -> float:
+    """Seconds that a new interpreter takes for some code, its own start left out."""
+    timed = f"import time; t = time.perf_counter(); {code}; print(time.perf_counter() - t)"
+    ended = subprocess.run(
+        [str(python), "-c", timed],
+        cwd=folder,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return float(ended.stdout)
 
 
 def _install(folder: Path) -> Path:

@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 
 from tests.bench.machine import Setting
+from tests.bench.peers.at_once import SCRIPTS, script_command
 from tests.bench.peers.daemons import NEVER, available, running
-from tests.bench.peers.embedded import SCRIPTS, script_command
 from tests.bench.peers.programs import Programs
 from tests.bench.processes import cpu_s_of, daemon, memory_kb_of, wakes_of, watchers_of
 from tests.bench.schedules import TRUE, command_spec, make

@@ -1,0 +1,129 @@
+"""What each program is put through: the same acts, whichever scheduler is in it.
+
+Run as a script of its own, by the Python that has that scheduler: `edgecron_app.py ACT DATABASE
+COUNT`. Prints one line of JSON.
+"""
+
+import json
+import sys
+import threading
+import time
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+BOUND_S = 600.0
+LEAD_S = 3.0  # between the last of the preparations and the first instant
+APART_S = 1.0
+_LOOK_S = 0.002
+# Parts of a second, so that no tick of a scheduler is met by all of them.
+_SPREAD = 0.618
+
+
+class App(Protocol):
+    """A scheduler in a program, with its store in a file."""
+
+    add_s: float  # how long one schedule takes to be made, at most: what is due is due later
+
+    def prepare(self, instants: Sequence[float]) -> None:
+        """Have `note` called at each of these instants, once."""
+
+    def start(self) -> None:
+        """Begin to work."""
+
+    def enqueue(self, count: int) -> None:
+        """Have `note` called so often, as soon as can be, each time by a wish of its own."""
+
+    def recorded(self) -> int:
+        """How many calls are done, and on record as far as it keeps such a record."""
+
+    def register(self, count: int) -> None:
+        """Have so many functions called every hour."""
+
+    def stop(self) -> None:
+        """End all."""
+
+
+class Calls:
+    """When `note` was called."""
+
+    def __init__(self) -> None:
+        self.at: list[float] = []
+        self._wanted = 0
+        self._all = threading.Event()
+
+    def note(self) -> int:
+        self.at.append(time.time())
+        if len(self.at) == self._wanted:
+            self._all.set()
+        return len(self.at)
+
+    def want(self, count: int) -> None:
+        self._wanted = count
+
+    def wait(self) -> None:
+        assert self._all.wait(BOUND_S), f"{len(self.at)} of {self._wanted} were called"
+
+
+calls = Calls()
+
+
+def main(make: Callable[[str], App]) -> None:
+    act, database, count = sys.argv[1], sys.argv[2], int(sys.argv[3])
+    app = make(database)
+    calls.want(count)
+    print(json.dumps(ACTS[act](app, count)), flush=True)
+    if act == "idle":
+        sys.stdin.read()
+    app.stop()
+
+
+def burst(app: App, count: int) -> dict[str, object]:
+    """So many due at one instant: until the last has begun, and the last end is on record."""
+    due = time.time() + LEAD_S + count * app.add_s
+    app.prepare([due] * count)
+    app.start()
+    assert time.time() < due, "they were made too late"
+    calls.wait()
+    ended = _wait_recorded(app, count)
+    return {"started_s": max(calls.at) - due, "took_s": ended - due}
+
+
+def stream(app: App, count: int) -> dict[str, object]:
+    """So many asked for one after the other, while they are worked on."""
+    app.start()
+    time.sleep(LEAD_S)  # It is at rest.
+    began = time.time()
+    app.enqueue(count)
+    asked = time.time()
+    calls.wait()
+    ended = _wait_recorded(app, count)
+    return {"asked_s": asked - began, "took_s": ended - began}
+
+
+def latency(app: App, count: int) -> dict[str, object]:
+    """How late each of so many is called that are due one after the other."""
+    first = time.time() + LEAD_S + count * app.add_s
+    instants = [first + n * APART_S + (n * _SPREAD) % 1 * APART_S / 2 for n in range(count)]
+    instants = [round(one, 3) for one in instants]
+    app.prepare(instants)
+    app.start()
+    calls.wait()
+    return {"late_s": [at - due for at, due in zip(calls.at, instants, strict=True)]}
+
+
+def idle(app: App, count: int) -> dict[str, object]:
+    app.register(count)
+    app.start()
+    return {}
+
+
+ACTS = {"burst": burst, "stream": stream, "latency": latency, "idle": idle}
+
+
+def _wait_recorded(app: App, count: int) -> float:
+    """When so many were on record."""
+    until = time.monotonic() + BOUND_S
+    while (found := app.recorded()) < count:
+        assert time.monotonic() < until, f"{found} of {count} are on record"
+        time.sleep(_LOOK_S)
+    return time.time()
