@@ -9,6 +9,7 @@ in this list, never from below; `tests/test_house.py` holds it.
     hashing               a hash that costs no memory
     clock, paths          the only readers of clocks; where files live
     validity              checks that values go through at birth
+    reporting             what a run says of itself: how far it is, what is to be remembered
     hold                  what may not fire, where a clock can't be believed
     trust                 whether a clock can be believed, and what is held where it can't
     conditions            what a run needs before it starts: read, said in words, judged

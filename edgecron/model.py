@@ -13,6 +13,7 @@ from enum import IntEnum, StrEnum
 from typing import NamedTuple
 
 from edgecron.errors import InvalidInput
+from edgecron.reporting import Progress
 from edgecron.timetext import MAX_DURATION_MS
 from edgecron.validity import check_aware, check_name, check_range, check_storable, check_text
 
@@ -302,6 +303,7 @@ class Execution:
     engine_id: int | None
     supervisor_id: str | None
     cancel_requested_at: datetime | None
+    progress: Progress | None  # what it said of itself last
     started_at: datetime | None
     finished_at: datetime | None
     duration_ms: int | None
@@ -362,7 +364,11 @@ class Output:
 
 class Outcome(NamedTuple):
     """How an attempt ended. `exit_code` is 128+N where signal N ended it, None where it was never
-    started, or was a callable."""
+    started, or was a callable.
+
+    `state` is what its schedule is to remember if it was a success: texts of JSON by key, None
+    to forget one. `progress` is its last, None where the row has that.
+    """
 
     execution_id: int
     lease_token: str
@@ -377,6 +383,8 @@ class Outcome(NamedTuple):
     flags: tuple[str, ...] = ()
     result: str | None = None
     output: Output | None = None
+    state: Mapping[str, str | None] | None = None
+    progress: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,11 +16,14 @@ from edgecron.validity import check_json
 if TYPE_CHECKING:
     from edgecron.model import Execution
 
+_REPORT_MS = 1_000  # between two reports of a run, at least
 MOST_PAYLOAD_BYTES = 64 * 1024  # of a run's own: it goes to a command as a variable
 
 
 class Acting(Reading):
     """What is done about runs, by hand."""
+
+    _reported: tuple[int, int] | None = None  # the run that reported last, and when, monotonic
 
     def run_now(self, name: str, *, payload: str | None = None) -> list[Execution]:
         """Queue a fire of a schedule, in each of its scopes; its next time does not change.
@@ -50,6 +53,22 @@ class Acting(Reading):
                 self._ring()
                 return [self.execution(one.execution_id) for one in decided]
         raise Conflict(f"schedule {name!r} is being changed by others", hint="try again")
+
+    def report_progress(self, execution_id: int, fraction: float | None, text: str = "") -> bool:
+        """Say how far a run is; whether that is on record. Not where the run does not go on, nor
+        within a second after the last time: flash is not for writing.
+
+        `fraction` is from 0 to 1, None where that can't be told. Raises InvalidInput for others.
+        """
+        from edgecron.reporting import Progress, progress_text
+
+        progress = progress_text(Progress(fraction=fraction, text=text))
+        now_ms = self._clock.monotonic_ms()
+        last = self._reported
+        if last is not None and last[0] == execution_id and now_ms - last[1] < _REPORT_MS:
+            return False
+        self._reported = (execution_id, now_ms)
+        return self.store.report_progress(execution_id, progress)
 
     def cancel(self, execution_id: int) -> Execution:
         """End a run: withdraw a queued one, or have a running one's session or cgroup ended.

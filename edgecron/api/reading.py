@@ -45,6 +45,10 @@ class Reading(Opened):
         """How many schedules there are, and how many of them are broken."""
         return self.store.count_schedules()
 
+    def state(self, name: str) -> dict[str, str]:
+        """What a schedule remembers from one run to the next: texts of JSON by key."""
+        return self.store.find_state(self.store.get_schedule(name).id)
+
     def standings(self) -> list[Standing]:
         """How every schedule stands, by name: what a list shows, at a fraction of the cost."""
         return self.store.find_standings()

@@ -19,6 +19,7 @@ from edgecron.engine.events import Report
 from edgecron.engine.firing import CHUNK, Firing
 from edgecron.engine.liveness import Liveness
 from edgecron.engine.liveruns import LiveRuns
+from edgecron.engine.progress import ProgressWriter
 from edgecron.engine.rescue import Rescue
 from edgecron.engine.retaining import Retaining
 from edgecron.engine.supervision import Supervision
@@ -109,6 +110,7 @@ class Engine:
         )
         self._live = LiveRuns(start_runner, clock=clock, callables=callables)
         self._supervision = Supervision(store=store, live=self._live, teller=self._teller)
+        self._progress = ProgressWriter(store=store, clock=clock, live=self._live)
         self._rescue = Rescue(
             store=store,
             clock=clock,
@@ -244,6 +246,7 @@ class Engine:
         if self._only is None:
             self._timekeeping.note_mark(is_busy=is_busy)
         self._beat()
+        self._progress.write()
         if self._only is None and not self._is_draining:
             self._retaining.work(is_busy=is_busy, is_trusted=hold is Hold.NOTHING)
         if change_mark != self._change_mark or any(one.advanced for one in batches):
@@ -269,9 +272,10 @@ class Engine:
         return is_at_work or self._rescue.has_work(self._claiming.seat().engine_id)
 
     def has_ends(self) -> bool:
-        """Take in what the runners tell; whether a step has ends to write, or one of them died."""
+        """Take in what the runners tell; whether a step has ends, or how far a run is, to write,
+        or one of them died."""
         self._ends.collect()
-        return bool(self._ends) or self._live.has_dead
+        return bool(self._ends) or self._live.has_dead or self._progress.look()
 
     def prepare(self) -> None:
         """Load and compile what fires next, so that the fire itself need not; tidy up."""
@@ -392,7 +396,7 @@ class Engine:
         # Of what else is urgent: orphans, another runner, a clock that may be trusted by now.
         waits = (
             *(self._rescue.wake_ms, self._live.wake_ms, self._timekeeping.wake_ms),
-            self._retaining.wake_ms,
+            *(self._retaining.wake_ms, self._progress.wake_ms),
         )
         wakes = [
             now_ms + wait

@@ -10,6 +10,7 @@ from edgecron.clock import Clock
 from edgecron.engine.adoption import Adoption
 from edgecron.engine.handover import not_started
 from edgecron.model import COMMAND_QUEUE, Claim, JobKind, Outcome
+from edgecron.reporting import Reported
 from edgecron.runners import THREADS, Runner
 
 _SHORT_LIFE_MS = 10_000  # a supervisor that dies sooner than that may do so again and again
@@ -176,6 +177,10 @@ class LiveRuns:
         stranded, self._stranded = self._stranded, []
         ends = [outcome for runner in self._runners() for outcome in runner.collect()]
         return stranded + ends
+
+    def take_progress(self) -> list[Reported]:
+        """How far functions of the program are that said so since the last time."""
+        return [] if self._callables is None else self._callables.take_progress()
 
     def cancel(self, execution_id: int) -> None:
         """Have a run ended, once: its end follows. Nothing where it is none of ours."""

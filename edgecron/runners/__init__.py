@@ -3,6 +3,8 @@
 callables.py     functions of the program itself, on worker threads (threads.py)
 command.py       commands and shell lines, by the supervisor
 environment.py   what a command finds in its environment, and who it runs as
+reports.py       what functions report while they run: their progress, changes of state
+results.py       what a command has left as its result, and what may come with it
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from edgecron.model import Claim, JobKind, Outcome
+from edgecron.reporting import Reported
 
 THREADS = "threads"  # in the place of a supervisor's id: what runs on the engine's own threads
 
@@ -56,6 +59,12 @@ class Runner(Protocol):
         """The runs that ended since, without waiting. Flag `not_started`: it may be queued again.
 
         Outcomes are kept for recovery until they are acknowledged.
+        """
+
+    def take_progress(self) -> list[Reported]:
+        """How far runs are that said so since the last time, the newest of each.
+
+        Where there was some, the next is to be looked for; where not, `fileno` tells of it.
         """
 
     def acknowledge(self, tokens: Sequence[str]) -> None:

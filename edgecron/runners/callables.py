@@ -17,7 +17,9 @@ from typing import TYPE_CHECKING
 
 from edgecron.clock import Clock
 from edgecron.model import Claim, JobKind, Outcome, Output, OutputChunk, Reason, Status, Stream
+from edgecron.reporting import Progress, Reported, progress_text
 from edgecron.runners import THREADS
+from edgecron.runners.reports import ProgressReports, ReadState, StateChanges
 from edgecron.runners.threads import Workers
 from edgecron.supervisor.records import Flag
 from edgecron.supervisor.results import MOST_BYTES
@@ -31,13 +33,29 @@ _MOST_TRACE_BYTES = 64 * 1024
 _MOST_LETTERS = 2_000  # of what a row says about an exception; its output has all of it
 
 
+def _remember_nothing(schedule_id: int) -> Mapping[str, str]:
+    return {}
+
+
 class Call:
     """One run of a function: what the function is called with."""
 
-    __slots__ = ("_clock", "_until_ms", "begun_ms", "claim", "on_stop", "stop_reason")
+    __slots__ = (
+        *("_clock", "_reports", "_state", "_until_ms", "begun_ms", "claim", "on_stop"),
+        "stop_reason",
+    )
 
-    def __init__(self, claim: Claim, *, clock: Clock) -> None:
+    def __init__(
+        self,
+        claim: Claim,
+        *,
+        clock: Clock,
+        reports: ProgressReports | None = None,
+        read_state: ReadState = _remember_nothing,
+    ) -> None:
         self.claim = claim
+        self._reports = reports
+        self._state = StateChanges(claim.schedule_id, read_state)
         self.stop_reason: Reason | None = None  # why it was asked to stop
         self.on_stop: Callable[[], object] | None = None  # ends it, where that can be done
         self._clock = clock
@@ -74,6 +92,38 @@ class Call:
         if self.on_stop is not None:
             self.on_stop()
 
+    @property
+    def state(self) -> Mapping[str, str]:
+        """What its schedule remembers: texts of JSON by key, with the changes of this run."""
+        return self._state.values()
+
+    def set_state(self, key: str, value: str) -> None:
+        """Have its schedule remember a text of JSON, from the end of this run on if it succeeds.
+
+        Raises InvalidInput for a key that is not 1 to 128 printable characters, a value that is
+        no JSON or longer than 64 KiB, and for more than 1,000 keys. From any thread.
+        """
+        self._state.set(key, value)
+
+    def delete_state(self, key: str) -> None:
+        """Have its schedule forget a key, in the same way."""
+        self._state.delete(key)
+
+    def report_progress(self, fraction: float | None, text: str = "") -> None:
+        """Say how far it is, for people: from any thread, as often as it likes; it never waits.
+
+        `fraction` is from 0 to 1, None where that can't be told. What is newest is put on record
+        once a second. Raises InvalidInput for a fraction that is none.
+        """
+        progress = progress_text(Progress(fraction=fraction, text=text))
+        if self._reports is not None:
+            claim = self.claim
+            self._reports.put(Reported(claim.execution_id, claim.lease_token, progress))
+
+    def close_state(self) -> Mapping[str, str | None] | None:
+        """Its changes of state; no more are taken then."""
+        return self._state.close()
+
     def begin(self, now_ms: int) -> None:
         """Its timeout counts from now, by the monotonic clock."""
         self.begun_ms = now_ms
@@ -92,6 +142,7 @@ class CallableRunner:
     raises has failed, whatever it raises; the traceback is its output. One that returns only
     after its timeout has failed, too. Nothing but `registry` and `coroutines` says what a name
     means; the latter run on the event loop that `find_loop` gives, from any thread.
+    `read_state` finds what a schedule remembers; it is called by the functions, on their threads.
     """
 
     kinds = frozenset({JobKind.CALLABLE})
@@ -105,12 +156,15 @@ class CallableRunner:
         clock: Clock,
         coroutines: Mapping[str, Coroutine] | None = None,
         find_loop: Callable[[], AbstractEventLoop] | None = None,
+        read_state: ReadState = _remember_nothing,
     ) -> None:
         self.supervisor_id = THREADS
         self._registry = registry
         self._coroutines = {} if coroutines is None else coroutines
         self._find_loop = find_loop
         self._clock = clock
+        self._read_state = read_state
+        self._reports = ProgressReports(ring=self._ring)
         self._calls: dict[str, Call] = {}  # by token, until their outcome is collected
         self._outcomes: deque[Outcome] = deque()
         self._tasks: set[Task[None]] = set()
@@ -131,8 +185,11 @@ class CallableRunner:
 
     def start(self, claims: Sequence[Claim]) -> None:
         for claim in claims:
-            call = Call(claim, clock=self._clock)
+            call = Call(
+                claim, clock=self._clock, reports=self._reports, read_state=self._read_state
+            )
             self._calls[claim.lease_token] = call
+            self._reports.open(claim.lease_token)
             function = self._coroutines.get(claim.job.argv[0])
             try:
                 if function is None:
@@ -154,6 +211,9 @@ class CallableRunner:
             del self._calls[outcome.lease_token]
             outcomes.append(outcome)
         return outcomes
+
+    def take_progress(self) -> list[Reported]:
+        return self._reports.take()
 
     def acknowledge(self, tokens: Sequence[str]) -> None:
         """Nothing is kept: what this process has not put on record ends with it."""
@@ -289,6 +349,7 @@ class CallableRunner:
         now_ms = self._clock.now_ms()
         status, reason = _verdict(call, why, has_run=started_ms is not None)
         is_success = status is Status.SUCCESS
+        changes = call.close_state()
         message = None if why is None else why.message
         if reason is Reason.TIMEOUT:
             message = f"ran longer than its timeout of {call.claim.timeout_s:g} s"
@@ -304,11 +365,16 @@ class CallableRunner:
             error_msg=message,
             flags=flags,
             result=result if is_success else None,
+            state=changes if is_success else None,
+            progress=self._reports.close(call.claim.lease_token),
             output=None if why is None or why.trace is None else _output_of(why.trace, now_ms),
         )
 
     def _tell(self, outcome: Outcome) -> None:
         self._outcomes.append(outcome)
+        self._ring()
+
+    def _ring(self) -> None:
         if not self._is_told:
             self._is_told = True
             with suppress(BlockingIOError):  # full of bytes that tell the same

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from edgecron.clock import Clock
 from edgecron.model import OUTPUT_CAP_BYTES, Claim, JobKind, Outcome, Reason, Status
+from edgecron.reporting import Reported
 from edgecron.runners import Lease
 from edgecron.runners.environment import (
     SHELL,
@@ -20,6 +21,7 @@ from edgecron.runners.environment import (
     run_environment,
     working_folder,
 )
+from edgecron.runners.results import split_result
 from edgecron.supervisor.link import Event, Exited, NotStarted, SupervisorLink
 from edgecron.supervisor.output import load_output
 from edgecron.supervisor.records import EndCause, ExitRecord, Flag, Identity, StartRequest
@@ -82,6 +84,9 @@ class CommandRunner:
     def collect(self) -> list[Outcome]:
         outcomes = (self._outcome(event) for event in self._link.receive())
         return [outcome for outcome in outcomes if outcome is not None]
+
+    def take_progress(self) -> list[Reported]:
+        return []  # A command has no way to say so to us: it asks the database.
 
     def acknowledge(self, tokens: Sequence[str]) -> None:
         self._link.acknowledge(tokens)
@@ -174,6 +179,9 @@ def outcome_of(
     flags = record.flags
     if not is_whole and Flag.OUTPUT_LOST not in flags:
         flags = (*flags, Flag.OUTPUT_LOST)
+    left = split_result(record.result)
+    if left is None:
+        flags = (*flags, Flag.RESULT_INVALID)
     return Outcome(
         execution_id=execution_id,
         lease_token=token,
@@ -186,7 +194,9 @@ def outcome_of(
         error_code=record.error_code,
         error_msg=None if is_success else record.error_msg or _end_in_words(record),
         flags=flags,
-        result=record.result,
+        result=None if left is None else left.result,
+        state=None if left is None else left.state,
+        progress=None if left is None else left.progress,
         output=output if record.started_ms is not None else None,
     )
 

@@ -22,6 +22,7 @@ from edgecron.model import (
     WaitsFor,
 )
 from edgecron.planning import Due, Fire, FirePlan
+from edgecron.reporting import Reported
 from edgecron.retention import Limits, Removed
 
 
@@ -271,6 +272,9 @@ class Store(Protocol):
     ) -> tuple[list[Ended | None], ClaimBatch]:
         """As `finish` and then `claim_queued`, in one transaction: the places that the ends leave
         are given to what is queued."""
+
+    def note_progress(self, reported: Sequence[Reported]) -> None:
+        """Put the progress of runs on record; of those that are no longer ours nothing."""
 
     def find_running(self) -> list[RunningRow]:
         """Every running execution, whoever runs it."""

@@ -17,13 +17,15 @@ from edgecron.store.contract import ClaimBatch, Decided, Ended, RunningRow, Seat
 from edgecron.store.needs import is_any_waiting
 from edgecron.store.outputs import insert_output, pack_output
 from edgecron.store.queued import fill
+from edgecron.store.reports import write_state
 from edgecron.store.rows import ok_codes_of
 
 _END = """UPDATE executions SET status = :status, exit_code = :exit_code,
         reason = iif(:reason = 'request' AND flags = json_array(:mark), 'replaced', :reason),
         started_at = iif(:started IS NULL, NULL, max(:started, claimed_at)),
         finished_at = max(:finished, claimed_at), duration_ms = :duration,
-        error_code = :error_code, error_msg = :error_msg, flags = :flags, result = :result
+        error_code = :error_code, error_msg = :error_msg, flags = :flags, result = :result,
+        progress = coalesce(:progress, progress)
     WHERE id = :id AND lease_token = :token AND status = 'running'
     RETURNING id, lease_token, schedule_id, reason,
         iif(cause IN ('catch_up', 'backfill'), NULL, max(0, started_at - due_at))"""
@@ -270,8 +272,7 @@ def _finish_simple(database: Database, ends: Sequence[_End], now_ms: int) -> lis
         if row is None:
             written.append(None)
             continue
-        if output is not None:
-            insert_output(database, outcome.execution_id, output)
+        _write_more(database, outcome, output, schedule_id=row[0])
         counted.append(_count_columns(row[0], outcome, late_ms=row[2], now_ms=now_ms))
         written.append(Ended(reason=None if row[1] is None else Reason(row[1])))
     database.change_many(_COUNT, counted)
@@ -288,10 +289,22 @@ def _finish_one(
     row = database.returning(_END, _end_columns(outcome))
     if row is None:
         return None
-    if output is not None:
-        insert_output(database, outcome.execution_id, output)
+    _write_more(database, outcome, output, schedule_id=row[2])
     database.change(_COUNT, _count_columns(row[2], outcome, late_ms=row[4], now_ms=now_ms))
     return follow_up(database, outcome, seed=seed, now_ms=now_ms)
+
+
+def _write_more(
+    database: Database, outcome: Outcome, output: _PackedOutput | None, *, schedule_id: int
+) -> None:
+    """Write what a run printed, and what its schedule is to remember.
+
+    That only of a success: an attempt that failed half-way is to find what was there before it.
+    """
+    if output is not None:
+        insert_output(database, outcome.execution_id, output)
+    if outcome.state and outcome.status is Status.SUCCESS:
+        write_state(database, schedule_id, outcome.state)
 
 
 def _end_columns(outcome: Outcome) -> dict[str, Any]:
@@ -309,6 +322,7 @@ def _end_columns(outcome: Outcome) -> dict[str, Any]:
         "error_msg": outcome.error_msg,
         "flags": json.dumps(outcome.flags) if outcome.flags else None,
         "result": outcome.result,
+        "progress": outcome.progress,
     }
 
 

@@ -14,7 +14,18 @@ if TYPE_CHECKING:
     from edgecron.correcting import KeptTimes, Retimed
     from edgecron.model import Outcome
     from edgecron.planning import Due
-    from edgecron.store import broken, claims, ending, engines, looking, queued, revisions, upkeep
+    from edgecron.reporting import Reported
+    from edgecron.store import (
+        broken,
+        claims,
+        ending,
+        engines,
+        looking,
+        queued,
+        reports,
+        revisions,
+        upkeep,
+    )
     from edgecron.store.contract import (
         BootDecision,
         ClaimBatch,
@@ -37,10 +48,11 @@ else:
         "engines",
         "looking",
         "queued",
+        "reports",
         "revisions",
         "upkeep",
     )
-    (broken, claims, ending, engines, looking, queued, revisions, upkeep) = _PARTS
+    (broken, claims, ending, engines, looking, queued, reports, revisions, upkeep) = _PARTS
 
 
 class ForEngines(OpenStore):
@@ -115,6 +127,9 @@ class ForEngines(OpenStore):
         return ending.finish_and_fill(
             self._database, outcomes, seed=self._seed, seat=seat, now_ms=now_ms, hold=hold
         )
+
+    def note_progress(self, reported: Sequence[Reported]) -> None:
+        reports.note_progress(self._database, reported)
 
     def find_running(self) -> list[RunningRow]:
         return ending.find_running(self._database)

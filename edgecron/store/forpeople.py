@@ -29,6 +29,7 @@ if TYPE_CHECKING:
         outputs,
         prospects,
         recurring,
+        reports,
         rescheduling,
         revisions,
         schedules,
@@ -51,6 +52,7 @@ else:
         outputs,
         prospects,
         recurring,
+        reports,
         rescheduling,
         revisions,
         schedules,
@@ -68,6 +70,7 @@ else:
         "outputs",
         "prospects",
         "recurring",
+        "reports",
         "rescheduling",
         "revisions",
         "schedules",
@@ -292,6 +295,15 @@ class ForPeople(OpenStore):
 
     def count_active(self) -> dict[Status, int]:
         return history.count_active(self._database)
+
+    def report_progress(self, execution_id: int, progress: str) -> bool:
+        return reports.report_progress(self._database, execution_id, progress)
+
+    def find_state(self, schedule_id: int) -> dict[str, str]:
+        return reports.find_state(self._database, schedule_id)
+
+    def count_state(self, schedule_id: int) -> int:
+        return reports.count_state(self._database, schedule_id)
 
     def find_output(self, execution_id: int) -> Output | None:
         return outputs.find_output(self._database, execution_id)

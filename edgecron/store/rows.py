@@ -22,6 +22,7 @@ from edgecron.model import (
     ScheduleSpec,
     Status,
 )
+from edgecron.reporting import read_progress
 from edgecron.store.sense import texts_of, unreadable
 from edgecron.timetext import from_ms, to_ms
 
@@ -46,8 +47,8 @@ EXECUTION_COLUMNS = (
     "id", "schedule_id", "revision", "scope_kind", "scope_id", "plan_at", "fire_key", "cause",
     "trigger_text", "payload", "due_at", "attempt", "max_attempts", "priority", "status", "reason",
     "flags", "waiting_for", "wait_until", "queued_at", "claimed_at", "engine_id", "supervisor_id",
-    "cancel_requested_at", "started_at", "finished_at", "duration_ms", "exit_code", "result",
-    "error_code", "error_msg", "missed_from_at", "missed_to_at", "missed_count",
+    "cancel_requested_at", "progress", "started_at", "finished_at", "duration_ms", "exit_code",
+    "result", "error_code", "error_msg", "missed_from_at", "missed_to_at", "missed_count",
 )  # fmt: skip
 COUNTED = (
     Status.SUCCESS,
@@ -193,6 +194,7 @@ def _execution_of(row: tuple[Any, ...]) -> Execution:
         "started_at", "finished_at", "missed_from_at", "missed_to_at",
     ):  # fmt: skip
         columns[name] = _instant(columns[name])
+    columns["progress"] = read_progress(columns["progress"])
     columns["cause"] = Cause(columns["cause"])
     columns["status"] = Status(columns["status"])
     columns["reason"] = None if columns["reason"] is None else Reason(columns["reason"])

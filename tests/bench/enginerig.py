@@ -13,6 +13,7 @@ from edgecron.engine.place import EnginePlace
 from edgecron.engine.wake import ring_engines
 from edgecron.model import COMMAND_QUEUE, Claim, JobKind, Outcome, Status
 from edgecron.paths import state_dir
+from edgecron.reporting import Reported
 from edgecron.store import SqliteStore, open_store
 from edgecron.supervisor.files import lock_path, prepare_state_dir, take_lock
 
@@ -73,6 +74,9 @@ class InstantRunner:
     def collect(self) -> list[Outcome]:
         outcomes, self._outcomes = self._outcomes, []
         return outcomes
+
+    def take_progress(self) -> list[Reported]:
+        return []
 
     def acknowledge(self, tokens: Sequence[str]) -> None: ...
 

@@ -18,6 +18,7 @@ from edgecron.engine.core import Engine
 from edgecron.engine.events import Event
 from edgecron.errors import DatabaseBusy
 from edgecron.model import COMMAND_QUEUE, Claim, JobKind, Outcome, Reason, Status
+from edgecron.reporting import Reported
 from edgecron.retention import UNLIMITED, Limits, Removed, Retention, limits_at
 from edgecron.runners import Lease
 from edgecron.store import SqliteStore, open_store
@@ -134,6 +135,9 @@ class SimRunner:
                 outcomes.append(outcome_of(body, execution_id))
                 del self._leases[token]
         return outcomes
+
+    def take_progress(self) -> list[Reported]:
+        return []
 
     def acknowledge(self, tokens: Sequence[str]) -> None:
         for token in tokens:

@@ -7,6 +7,7 @@ from copy import copy
 from dataclasses import dataclass, replace
 
 from edgecron.model import Claim, JobKind, Outcome, Output, OutputChunk, Reason, Status
+from edgecron.reporting import Reported
 from edgecron.store.contract import RunningRow
 from edgecron.supervisor.verdicts import Exit, Interrupted, Verdict
 from support.clock import FakeClock
@@ -121,6 +122,9 @@ class SeemingRunner:
         for body in over:
             del self.bodies[body.claim.lease_token]
         return [body.outcome() for body in sorted(over, key=lambda body: body.ends_ms)]
+
+    def take_progress(self) -> list[Reported]:
+        return []
 
     def acknowledge(self, tokens: Sequence[str]) -> None:
         """An outcome was given once and for all."""
