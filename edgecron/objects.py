@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
@@ -129,9 +129,27 @@ def execution_object(execution: Execution) -> dict[str, Any]:
         "error_code": execution.error_code,
         "trigger_text": execution.trigger_text,
         "payload": execution.payload,
+        "progress": _progress_object(execution),
         "waiting_for": execution.waiting_for,
         "wait_until": instant(execution.wait_until),
     }
+
+
+def _progress_object(execution: Execution) -> dict[str, Any] | None:
+    found = execution.progress
+    return None if found is None else {"fraction": found.fraction, "text": found.text}
+
+
+def state_object(state: Mapping[str, str]) -> dict[str, Any]:
+    """What a schedule remembers, as values; what can't be read as one, as it stands there."""
+    return {key: _value_of(text) for key, text in state.items()}
+
+
+def _value_of(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return text
 
 
 def outlook_object(outlook: Outlook, *, now: datetime) -> dict[str, Any]:

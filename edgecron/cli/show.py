@@ -4,7 +4,8 @@
     edgecron show backup --json
 
 It says what comes next or why nothing does, what is active and what that waits for, what would
-become of a fire now, and which fire was left out last and why.
+become of a fire now, and which fire was left out last and why. With --json, `state` is what its
+functions have it remember.
 """
 
 from __future__ import annotations
@@ -34,9 +35,10 @@ def run(cli: Session, args: Namespace) -> int:
     outlook = client.outlook(args.name, upcoming=_UPCOMING)
     schedule = outlook.schedule
     if cli.is_json:
-        from edgecron.objects import outlook_object, schedule_details
+        from edgecron.objects import outlook_object, schedule_details, state_object
 
         details = schedule_details(schedule, outlook.upcoming)
+        details["state"] = state_object(client.state(schedule.name))
         cli.put_json([details | {"outlook": outlook_object(outlook, now=client.now())}])
         return 0
     from edgecron.cli.screen import paint
@@ -59,6 +61,7 @@ def _lines(cli: Session, client: Client, outlook: Outlook) -> list[tuple[str, st
         job_lines,
         policy_words,
         record_lines,
+        state_lines,
         trigger_lines,
     )
 
@@ -71,4 +74,5 @@ def _lines(cli: Session, client: Client, outlook: Outlook) -> list[tuple[str, st
     lines += bound_lines(schedule, zone=zone)
     lines.append(("policies", policy_words(spec.policies)))
     lines += prospect_lines(cli, outlook, zone=zone, now=now)
-    return lines + record_lines(schedule, zone=zone, now=now)
+    lines += record_lines(schedule, zone=zone, now=now)
+    return lines + state_lines(client.store.count_state(schedule.id))

@@ -48,7 +48,14 @@ def _put(cli: Session, client: Client) -> None:
     from edgecron.cli.screen import paint
     from edgecron.model import Status
     from edgecron.timetext import from_ms
-    from edgecron.words.phrases import count_words, is_overdue, note_words, size_words, status_words
+    from edgecron.words.phrases import (
+        count_words,
+        is_overdue,
+        note_words,
+        progress_words,
+        size_words,
+        status_words,
+    )
     from edgecron.words.times import distance, near_time
 
     now, zone = client.now(), cli.zone()
@@ -96,7 +103,8 @@ def _put(cli: Session, client: Client) -> None:
     for execution in _running(client):
         start = near_time(execution.started_at or execution.plan_at, zone=zone, now=now)
         left = _left_words(client, execution, states)
-        line("", f"{execution.schedule}, run {execution.id}, since {start}{left}")
+        far = f", {progress_words(execution.progress)}" if execution.progress else ""
+        line("", f"{execution.schedule}, run {execution.id}, since {start}{far}{left}")
     for execution in client.waiting_runs(limit=_MOST_RUNS):
         words = note_words(execution, zone=zone, now=now)
         line("", f"{execution.schedule}, run {execution.id}, {words}")

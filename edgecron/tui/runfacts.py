@@ -15,6 +15,7 @@ from edgecron.runners.environment import given_variables
 from edgecron.safetext import clean
 from edgecron.tui.facts import Fact, Row, Title
 from edgecron.tui.looks import STATUS_GLYPHS
+from edgecron.tui.progress import progress_line, progress_rows
 from edgecron.tui.tables import Span
 from edgecron.words.letters import display_width, fit, folded
 from edgecron.words.phrases import flag_words, job_words, range_words, status_words
@@ -131,6 +132,7 @@ def all_facts(found: RunFacts, *, now: datetime, zone: tzinfo) -> list[Row]:
     run = found.run
     rows: list[Row] = [
         Fact("why", run_sentence(run, zone=zone, now=now)),
+        *progress_rows(run),
         Fact("attempt", _attempt_words(found)),
         Fact("cause", _cause_words(run)),
         Fact("scope", _scope_words(run)),
@@ -250,6 +252,8 @@ def short_lines(
     found: RunFacts, *, now: datetime, zone: tzinfo, width: int, most: int
 ) -> list[list[Span]]:
     """A sentence, and below it the facts that matter most, in columns: `most` lines at most."""
+    far = progress_line(found.run, width=width)
+    most -= bool(far)
     sentence = clean(run_sentence(found.run, zone=zone, now=now))
     told = [f" {part}" for part in folded(sentence, max(1, width - 2))]
     across = max(1, (width - 1) // _CELL)
@@ -261,7 +265,7 @@ def short_lines(
     facts = {fact.label: fact for fact in few_facts(found, now=now, zone=zone)}
     shown = [facts[label] for label in facts if label in _BY_WEIGHT[: across * down]]
     rows = [[span for fact in shown[row::down] for span in _cell(fact)] for row in range(down)]
-    return [*([(line, "")] for line in told), *rows]
+    return [*([(line, "")] for line in told), *([far] if far else []), *rows]
 
 
 def _cell(fact: Fact) -> list[Span]:

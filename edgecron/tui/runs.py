@@ -19,7 +19,7 @@ from edgecron.tui.looks import STATUS_GLYPHS
 from edgecron.tui.pacing import Paced
 from edgecron.tui.questions import AskingScreen
 from edgecron.tui.tables import Column, Line, Span
-from edgecron.words.phrases import note_words
+from edgecron.words.phrases import note_words, percent_words
 from edgecron.words.times import near_time, short_duration
 
 if TYPE_CHECKING:
@@ -315,7 +315,7 @@ class RunSource:
             ((clean(run.schedule), "bold"),),
             ((near_time(began, zone=zone, now=now), ""),),
             (("" if took is None else short_duration(took), look if look == "busy" else ""),),
-            ((clean(_note(run, now=now, zone=zone)), "dim"),),
+            _note(run, now=now, zone=zone),
             ((str(run.id), "dim"),),
         )
         if self._schedule_id is not None:
@@ -353,7 +353,15 @@ def _find(client: Client, page: _Page) -> list[Execution]:
     )
 
 
-def _note(run: Execution, *, now: datetime, zone: tzinfo) -> str:
+def _note(run: Execution, *, now: datetime, zone: tzinfo) -> tuple[Span, ...]:
+    text = clean(_note_words(run, now=now, zone=zone))
+    percent = "" if run.progress is None else percent_words(run.progress)
+    if percent and text.startswith(percent):
+        return (percent, "busy"), (text.removeprefix(percent), "dim")
+    return ((text, "dim"),)
+
+
+def _note_words(run: Execution, *, now: datetime, zone: tzinfo) -> str:
     reason = ""
     if run.reason is not None and run.reason.value not in ("exit", "signal"):
         reason = run.reason.value

@@ -10,6 +10,7 @@ from edgecron.words.times import distance, full_time, near_time, seconds_words
 if TYPE_CHECKING:
     from edgecron.errors import EdgecronError
     from edgecron.model import Execution, Policies, Schedule, ScheduleSpec
+    from edgecron.reporting import Progress
     from edgecron.standing import Standing
     from edgecron.upcoming import UpcomingFire
 
@@ -147,6 +148,8 @@ def note_words(execution: Execution, *, zone: tzinfo, now: datetime) -> str:
     from edgecron.model import Cause, Status
 
     notes = []
+    if execution.status is Status.RUNNING and execution.progress is not None:
+        notes.append(progress_words(execution.progress))
     if execution.cause is not Cause.SCHEDULE:
         notes.append(execution.cause.value.replace("_", " "))
     if execution.attempt > 1:
@@ -163,7 +166,18 @@ def note_words(execution: Execution, *, zone: tzinfo, now: datetime) -> str:
         notes.append(waiting_words(execution.waiting_for, until, zone=zone, now=now))
     if execution.error_msg:
         notes.append(execution.error_msg)
-    return ", ".join([*notes, *flag_words(execution)])
+    return ", ".join(note for note in (*notes, *flag_words(execution)) if note)
+
+
+def progress_words(progress: Progress) -> str:
+    """How far a run is: `40%, copied 12 of 30`."""
+    percent = percent_words(progress)
+    return f"{percent}, {progress.text}" if percent and progress.text else percent or progress.text
+
+
+def percent_words(progress: Progress) -> str:
+    """`40%`; empty where it can't tell. Only what is done is 100%."""
+    return "" if progress.fraction is None else f"{round(progress.fraction * 10_000) // 100}%"
 
 
 def flag_words(execution: Execution) -> list[str]:

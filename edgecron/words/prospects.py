@@ -5,7 +5,14 @@ from __future__ import annotations
 from datetime import datetime, tzinfo
 from typing import TYPE_CHECKING
 
-from edgecron.words.phrases import count_words, due_words, moved_words, range_words, waiting_words
+from edgecron.words.phrases import (
+    count_words,
+    due_words,
+    moved_words,
+    progress_words,
+    range_words,
+    waiting_words,
+)
 from edgecron.words.times import distance, full_time, local_time, near_time
 
 if TYPE_CHECKING:
@@ -194,7 +201,8 @@ def _active_words(run: ActiveRun, *, zone: tzinfo, now: datetime) -> str:
         since = execution.started_at or execution.due_at
         when = f"runs since {near_time(since, zone=zone, now=now)}"
         asked = ", its end was asked for" if execution.cancel_requested_at is not None else ""
-        return f"run {execution.id} {when}{what}{asked}"
+        far = "" if execution.progress is None else f": {progress_words(execution.progress)}"
+        return f"run {execution.id} {when}{what}{asked}{far}"
     return f"run {execution.id} is queued{what}: {waits_words(run, zone=zone, now=now)}"
 
 

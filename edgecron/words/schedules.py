@@ -106,3 +106,8 @@ def record_lines(schedule: Schedule, *, zone: tzinfo, now: datetime) -> list[tup
         until = local_time(schedule.pruned_until, zone=zone)
         lines.append(("history", f"retention has removed runs of times up to {until}"))
     return lines
+
+
+def state_lines(count: int) -> list[tuple[str, str]]:
+    """(label, text): of how many keys it remembers something, where it does."""
+    return [("remembers", count_words(count, "key"))] if count else []

@@ -12,7 +12,8 @@ import pytest
 
 from edgecron.api import Client
 from edgecron.engine.host import EngineHost
-from edgecron.model import Job, JobKind, Progress, ScheduleSpec, Status
+from edgecron.model import Job, JobKind, ScheduleSpec, Status
+from edgecron.reporting import Progress
 from edgecron.runners.callables import Call, CallableRunner
 from support.clock import FakeClock
 

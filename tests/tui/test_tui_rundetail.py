@@ -107,6 +107,29 @@ def test_it_looks_as_it_was_drawn(scene: Scene, execution_id: int, size: tuple[i
     look_at(scene, execution_id, story, size)
 
 
+@pytest.mark.parametrize("size", [SMALL, LARGE], ids=["80x24", "160x48"])
+def test_how_far_it_is_shows_as_a_bar(scene: Scene, size: tuple[int, int]) -> None:
+    with scene.client() as client:
+        client.report_progress(RUNNING, 0.4, "copied 12 of 30: photos/2024/07/IMG_2291.jpg")
+
+    async def story(seen: Seen) -> None:
+        check_screen(seen.lines()[:-1], f"run-progress-{size[0]}x{size[1]}")
+
+    look_at(scene, RUNNING, story, size)
+
+
+def test_how_far_it_is_shows_while_it_is_told(scene: Scene) -> None:
+    async def story(seen: Seen) -> None:
+        with scene.client() as client:
+            client.report_progress(RUNNING, None, "reading the catalogue")
+            await seen.until(lambda: "progress  reading the catalogue" in seen.text())
+            client.store.report_progress(RUNNING, '{"fraction":0.9999,"text":""}')
+            await seen.until(lambda: " 99%" in seen.text())
+        assert screen_of(seen).view.size.height >= LEAST_OUTPUT
+
+    look_at(scene, RUNNING, story)
+
+
 def test_all_facts_look_as_they_were_drawn(scene: Scene) -> None:
     async def story(seen: Seen) -> None:
         await seen.press("i")
