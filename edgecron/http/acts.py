@@ -7,14 +7,11 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from edgecron.documents.values import read_time
-from edgecron.errors import InvalidTime
 from edgecron.http.answers import Answer, json_answer
 from edgecron.http.asking import API, Ask
 from edgecron.http.keyshapes import TIME, ZONE
-from edgecron.http.refusing import Refused
 from edgecron.http.shapes import Shape
 from edgecron.http.showing import schedule_answer, shown_runs
-from edgecron.timetext import parse_instant
 from edgecron.triggers import check_zone
 
 if TYPE_CHECKING:
@@ -28,12 +25,13 @@ FIRE: Shape = {
 PAUSE: Shape = {
     "type": "object",
     "properties": {"until": TIME, "timezone": ZONE},
+    "dependentRequired": {"until": ["timezone"]},
     "additionalProperties": False,
 }
 RESCHEDULE: Shape = {
     "type": "object",
     "properties": {"time": TIME, "timezone": ZONE},
-    "required": ["time"],
+    "required": ["time", "timezone"],
     "additionalProperties": False,
 }
 
@@ -50,6 +48,8 @@ def fire(client: Client, ask: Ask) -> Answer:
 def pause(client: Client, ask: Ask) -> Answer:
     """Hold all that has not started, without end or until a time."""
     said = ask.content or {}
+    if "timezone" in said:
+        check_zone(said["timezone"])
     until = _time(client, said, "until") if "until" in said else None
     return schedule_answer(client, client.pause(ask.words["name"], until=until))
 
@@ -67,21 +67,7 @@ def reschedule(client: Client, ask: Ask) -> Answer:
 
 
 def _time(client: Client, said: dict[str, Any], key: str) -> datetime:
-    """A time that is said, in the zone that is said with it.
-
-    An RFC 3339 time has its zone in itself. Raises Refused for another one without a zone.
-    """
-    zone = said.get("timezone")
-    if zone is not None:
-        check_zone(zone)
-    try:
-        parse_instant(said[key])
-    except InvalidTime:
-        if zone is None:
-            raise Refused(
-                400,
-                "timezone_missing",
-                f"{key} {said[key][:60]!a} says no offset, and no timezone is given",
-                hint=f'such as "{key}": "tomorrow 09:00", "timezone": "Europe/Berlin"',
-            ) from None
-    return read_time(said[key], what=key, timezone=zone or "UTC", now=client.now())
+    """A time that is said, in the zone that is said with it."""
+    zone = said["timezone"]
+    check_zone(zone)
+    return read_time(said[key], what=key, timezone=zone, now=client.now())

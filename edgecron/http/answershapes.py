@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from edgecron.http.keyshapes import DOCUMENT, ZONE
+from edgecron.http.keyshapes import DOCUMENT
 from edgecron.http.shapes import Shape, nullable
 from edgecron.model import CatchUp, Cause, JobKind, OnInterrupt, Overlap, Reason, Status
 
 _TEXT: Shape = {"type": "string"}
+# A zone may be gone that was there when the schedule was written.
+_ZONE: Shape = {"type": "string", "description": "an IANA time zone, UTC, or local"}
 _TRUTH: Shape = {"type": "boolean"}
 _COUNT: Shape = {"type": "integer", "minimum": 0}
 _INTEGER: Shape = {"type": "integer"}
@@ -45,7 +47,7 @@ _LISTED_SCHEDULE: Mapping[str, Shape] = {
     "kind": _choice(JobKind),
     "job": {"anyOf": [_TEXTS, _TEXT]},
     "triggers": _TEXTS,
-    "timezone": ZONE,
+    "timezone": _ZONE,
     "enabled": _TRUTH,
     "paused_until": nullable(_INSTANT),
     "next_plan_at": nullable(_INSTANT),
@@ -100,7 +102,7 @@ _SCHEDULE: Mapping[str, Shape] = {
 _RUN: Mapping[str, Shape] = {
     "id": _COUNT,
     "schedule": _TEXT,
-    "timezone": nullable(ZONE),
+    "timezone": nullable(_ZONE),
     "scope_kind": _TEXT,
     "scope_id": _TEXT,
     "plan_at": _INSTANT,
@@ -130,7 +132,7 @@ _RUN: Mapping[str, Shape] = {
 }
 _FIRE: Mapping[str, Shape] = {
     "schedule": _TEXT,
-    "timezone": nullable(ZONE),
+    "timezone": nullable(_ZONE),
     "plan_at": _INSTANT,
     "due_at": _INSTANT,
     "source": nullable(_TEXT),
@@ -172,7 +174,7 @@ ANSWERS: Mapping[str, Shape] = {
         {
             "run": _COUNT,
             "schedule": _TEXT,
-            "timezone": nullable(ZONE),
+            "timezone": nullable(_ZONE),
             "status": _choice(Status),
             "is_complete": _TRUTH,
             "dropped_bytes": _COUNT,

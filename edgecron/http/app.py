@@ -71,7 +71,7 @@ class Application:
         self._watch = ChangeWatch(opened)
         self._guard = guard
         described = (*routes, calls_route(self._watch))
-        all_routes = (*described, openapi_route(described))
+        all_routes = (*described, openapi_route(described, has_token=guard.token is not None))
         self._routed = Starlette(
             routes=[self._route_of(path, handlers) for path, handlers in _by_path(all_routes)],
             exception_handlers={

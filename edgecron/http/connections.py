@@ -8,6 +8,7 @@ has nothing to do is the only thing that does; this one sleeps.
 from __future__ import annotations
 
 import asyncio
+import logging
 from typing import Any
 
 import h11
@@ -20,6 +21,8 @@ from edgecron.http.refusing import Refused, error_answer
 MOST_HEAD_BYTES = 16 * 1024
 MOST_CONNECTIONS = 64
 _HEAD_S = 10.0  # from a connection, or the answer before, to the end of a request's head
+_LOGGER = logging.getLogger("edgecron.http")
+_LOGGER.setLevel(logging.ERROR)  # Defects are told, and not what anybody sends.
 _UNREAD_S = 30.0  # so long a client may leave what was sent to it unread
 
 
@@ -28,6 +31,7 @@ class BoundedProtocol(H11Protocol):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
+        self.logger = _LOGGER
         self._head_deadline: asyncio.TimerHandle | None = None
         self._read_deadline: asyncio.TimerHandle | None = None
 

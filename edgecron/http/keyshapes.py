@@ -12,13 +12,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from edgecron.documents.keys import KEYS, TRIGGERS
+from edgecron.documents.keys import TRIGGERS
 from edgecron.http.shapes import Shape, nullable
 from edgecron.model import CatchUp, OnInterrupt, Overlap
 
 NAME: Shape = {
     "type": "string",
     "pattern": r"^(?![0-9]+$)[A-Za-z0-9][A-Za-z0-9_.\-]{0,127}$",
+    "format": "schedule-name",
     "description": "1 to 128 of A-Z a-z 0-9 _ - . starting with a letter or digit, and not digits"
     " alone",
 }
@@ -128,7 +129,6 @@ _SHAPES: Mapping[str, Shape] = {
     "queue": _text("which program runs a callable", kind="printable", most=140),
     "enabled": {"type": "boolean"},
 }
-assert _SHAPES.keys() == KEYS.keys()
 
 DOCUMENT: Shape = {
     "type": "object",

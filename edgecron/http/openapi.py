@@ -10,8 +10,11 @@ from edgecron import __version__
 from edgecron.http.answers import JSON, Answer, json_answer
 from edgecron.http.answershapes import ANSWERS
 from edgecron.http.asking import API, Ask, Operation, Parameter, Route
+from edgecron.http.guarding import OPEN_PATHS
+from edgecron.http.keyshapes import ZONE
 from edgecron.http.reading import WORDS
 from edgecron.http.streams import EVENTS
+from edgecron.triggers.zones import LOCAL, zone_names
 
 if TYPE_CHECKING:
     from edgecron.api import Client
@@ -50,36 +53,49 @@ Server-sent events: `status` and `end` with a run, `output` with a chunk and `dr
 number of bytes before it that were not kept. Their ids are what Last-Event-ID goes on from."""
 
 
-def openapi_route(routes: Sequence[Route]) -> Route:
+def openapi_route(routes: Sequence[Route], *, has_token: bool) -> Route:
     """The route at which the document of routes lies."""
     described: list[dict[str, Any]] = []
 
     def get_openapi(client: Client, ask: Ask) -> Answer:
         if not described:
-            described.append(describe(routes))
+            described.append(describe(routes, has_token=has_token))
         return json_answer(described[0] | {"servers": [{"url": ask.root or "/"}]})
 
     return Route(method="GET", path=f"{API}/openapi.json", handle=get_openapi)
 
 
-def describe(routes: Iterable[Route]) -> dict[str, Any]:
+def describe(routes: Iterable[Route], *, has_token: bool) -> dict[str, Any]:
     """The OpenAPI 3.1 document of those routes that have an operation."""
     paths: dict[str, dict[str, Any]] = {}
     for route in routes:
         if route.operation is not None:
             described = _operation(route, route.operation)
+            if has_token and route.path in OPEN_PATHS:
+                described["security"] = []
             paths.setdefault(route.path, {})[route.method.lower()] = described
-    return {
+    document = {
         "openapi": "3.1.0",
         "info": {"title": "edgecron", "version": __version__, "description": _ABOUT},
         "paths": paths,
-        "security": [{"token": []}, {}],
+        "security": [{"token": []}] if has_token else [],
         "components": {
-            "schemas": dict(ANSWERS),
+            "schemas": {**ANSWERS, "TimeZone": {**ZONE, "enum": [LOCAL, *sorted(zone_names())]}},
             "responses": {str(status): _refusal(words) for status, words in _REFUSALS.items()},
             "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
         },
     }
+    named: dict[str, Any] = _naming_zones(document)
+    return named
+
+
+def _naming_zones(value: Any) -> Any:
+    """The same, where each time zone is one of those that there are, listed once."""
+    if value is ZONE:
+        return {"$ref": "#/components/schemas/TimeZone"}
+    if isinstance(value, Mapping):
+        return {key: _naming_zones(one) for key, one in value.items()}
+    return [_naming_zones(one) for one in value] if isinstance(value, list) else value
 
 
 def _operation(route: Route, operation: Operation) -> dict[str, Any]:

@@ -110,10 +110,19 @@ def _read_document(
     """What a document wants. Raises UnknownTimezone, and InvalidDocument with all that is wrong."""
     check_zone(table["timezone"])
     known = () if schedule is None else schedule.spec.triggers
-    wanted, problems = read_table(name, table, now=client.now(), known=known)
+    wanted, problems = read_table(name, _whole(table), now=client.now(), known=known)
     if wanted is None:
         raise refuse(problems, "")
     return wanted
+
+
+def _whole(value: Any) -> Any:
+    """The same, whose whole numbers are integers: JSON does not tell 1.0 from 1."""
+    if isinstance(value, dict):
+        return {key: _whole(one) for key, one in value.items()}
+    if isinstance(value, list):
+        return [_whole(one) for one in value]
+    return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 def _is_applied(client: Client, step: Step, conditions: Conditions) -> bool:

@@ -18,12 +18,19 @@ Shape = Mapping[str, Any]
 _KINDS: Mapping[str, Callable[[Any], bool]] = {
     "string": lambda value: isinstance(value, str),
     "boolean": lambda value: isinstance(value, bool),
-    "integer": lambda value: isinstance(value, int) and not isinstance(value, bool),
+    "integer": lambda value: _is_whole(value),
     "number": lambda value: isinstance(value, int | float) and not isinstance(value, bool),
     "array": lambda value: isinstance(value, list),
     "object": lambda value: isinstance(value, dict),
     "null": lambda value: value is None,
 }
+
+
+def _is_whole(value: object) -> bool:
+    """Whether a value is an integer as JSON has it: 1.0 is one, too."""
+    if isinstance(value, float):
+        return value.is_integer()
+    return isinstance(value, int) and not isinstance(value, bool)
 
 
 def check_shape(value: object, shape: Shape, *, where: str) -> None:
@@ -116,7 +123,10 @@ def _array(value: list[Any], shape: Shape, place: str) -> Iterator[tuple[str, st
 
 def _object(value: dict[str, Any], shape: Shape, place: str) -> Iterator[tuple[str, str]]:
     known, others = shape.get("properties", {}), shape.get("additionalProperties", True)
-    for key in shape.get("required", ()):
+    needed = [*shape.get("required", ())]
+    for key, others_too in shape.get("dependentRequired", {}).items():
+        needed += others_too if key in value else []
+    for key in needed:
         if key not in value:
             yield _below(place, key), "is missing"
     for key, one in value.items():
