@@ -19,6 +19,7 @@ from edgecron.errors import (
     NotFound,
     NotSupported,
     QueryInterrupted,
+    ServerUnavailable,
     SupervisorUnavailable,
     UnknownTimezone,
 )
@@ -27,6 +28,7 @@ from edgecron.http.answers import Answer, json_answer
 RETRY_AFTER_S = 1
 # The first that fits: a schedule that can't be read any more is no fault of who asks for it.
 _STATUSES: tuple[tuple[type[EdgecronError], int], ...] = (
+    (ServerUnavailable, 409),  # Who asks speaks of calls as another version has them.
     (DatabaseUnusable, 503),
     (SupervisorUnavailable, 503),
     (QueryInterrupted, 503),

@@ -68,7 +68,7 @@ def test_schemathesis_finds_nothing(tmp_path: Path) -> None:
     with serving(filled(tmp_path)) as api:
         found = ask_everything(api, tmp_path, "--phases", "fuzzing,stateful", "-n", "10")
 
-    assert "17 selected / 17 total" in found
+    assert "18 selected / 18 total" in found
 
 
 @pytest.mark.slow
