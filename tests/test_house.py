@@ -244,7 +244,8 @@ def test_croniter_is_imported_where_schedules_are_written_alone() -> None:
         ("edgecron", ("textual", "rich", "asyncio", "croniter", "apsw", "dateutil", "dataclasses")),
         ("edgecron.engine.host", ("textual", "rich", "asyncio", "croniter", "dateutil")),
         ("edgecron.api", ("textual", "rich", "asyncio", "croniter", "dateutil", "apsw")),
-        ("edgecron.cli", ("textual", "rich", "asyncio", "croniter", "apsw", "prometheus_client")),
+        ("edgecron.cli", ("textual", "rich", "asyncio", "croniter", "dateutil", "apsw")),
+        ("edgecron.cli.metrics", ("prometheus_client", "asyncio", "apsw")),
     ],
 )
 def test_starting_is_light(module: str, unwanted: tuple[str, ...]) -> None:

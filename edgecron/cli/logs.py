@@ -69,12 +69,21 @@ def run(cli: Session, args: Namespace) -> int:
             return follower.follow_schedule(args.run)
         follower.follow_run(_refreshed(client, _find_run(cli, client, args.run)))
         return 0
-    execution = _refreshed(client, _find_run(cli, client, args.run))
+    execution = find_shown(cli, args.run)
     if args.result:
         put_result(cli, execution)
     else:
         _show(cli, execution, args, lines=lines)
     return 0
+
+
+def find_shown(cli: Session, word: str) -> Execution:
+    """The run of a number, or the newest of the schedule of a name, as it is now.
+
+    Raises NotFound.
+    """
+    client = cli.client(must_exist=True)
+    return _refreshed(client, _find_run(cli, client, word))
 
 
 def _show(cli: Session, execution: Execution, args: Namespace, *, lines: int | None) -> None:

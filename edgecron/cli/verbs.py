@@ -34,6 +34,7 @@ VERBS: dict[str, Verb] = {
     "cancel": Verb("cancel", "end a run, or withdraw one that waits", "Runs"),
     "daemon": Verb("daemon", "the engine, in the foreground", "Engine"),
     "tui": Verb("tui", "the dashboard: what will happen and what happened, live", "Engine"),
+    "mcp": Verb("mcp_", "tools for AI assistants, on stdin and stdout", "Engine"),
     "status": Verb("status", "engines alive, runs in progress", "Engine"),
     "stats": Verb("stats", "how it goes: runs, failures, how long and how late", "Engine"),
     "metrics": Verb("metrics", "metrics for Prometheus, as text", "Engine"),

@@ -47,7 +47,7 @@ ACTS: dict[str, tuple[str, ...]] = {
     "check": ("check", "30 2 * * *"),
 }
 # They go on until they are told to end, and have tests of their own.
-LASTING = {"daemon", "demo", "tui"}
+LASTING = {"daemon", "demo", "mcp", "tui"}
 
 
 class World:

@@ -1,0 +1,67 @@
+"""Schedules made and changed by the keys of a document, as `apply` and the HTTP API have them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from edgecron.documents.comparing import Action, compare_one
+from edgecron.documents.document import Wanted, refuse
+from edgecron.documents.tables import read_table
+from edgecron.errors import AlreadyExists, NotFound
+from edgecron.objects import schedule_object
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from edgecron.api import Client
+    from edgecron.cli.assistants.collecting import ToolSession
+    from edgecron.cli.assistants.reading import Arguments
+    from edgecron.model import Schedule
+
+ORIGIN = "mcp"
+
+
+def add(session: ToolSession, arguments: Arguments) -> list[dict[str, Any]]:
+    """Make a schedule. Raises AlreadyExists, and InvalidDocument with all that is wrong."""
+    client, name = session.client(), arguments["name"]
+    try:
+        client.schedule(name)
+    except NotFound:
+        wanted = _read(client, name, _keys(arguments), known=None)
+        [made] = client.apply((compare_one(wanted, None),), origin=ORIGIN)
+        session.warn_without_engine(client, queue=made.spec.queue)
+        return [schedule_object(made)]
+    raise AlreadyExists(f"schedule {name!r} exists already", hint="change it: edit")
+
+
+def edit(session: ToolSession, arguments: Arguments) -> list[dict[str, Any]]:
+    """Change keys of a schedule, null clearing one. Raises NotFound and InvalidDocument."""
+    from edgecron.http.schedules import merge
+    from edgecron.http.showing import document_of
+
+    client = session.client()
+    schedule = client.schedule(arguments["name"])
+    table = merge(document_of(schedule), _keys(arguments))
+    wanted = _read(client, schedule.name, table, known=schedule)
+    if wanted.enabled is None:
+        wanted = replace(wanted, enabled=True)  # Its default is not written.
+    step = compare_one(wanted, schedule)
+    if step.action is Action.KEEP:
+        session.say(f"{schedule.name} says all of that already")
+        return [schedule_object(schedule)]
+    [changed] = client.apply((step,), origin=ORIGIN)
+    return [schedule_object(changed)]
+
+
+def _keys(arguments: Arguments) -> dict[str, Any]:
+    return {key: value for key, value in arguments.items() if key != "name"}
+
+
+def _read(client: Client, name: str, table: Mapping[str, Any], *, known: Schedule | None) -> Wanted:
+    wanted, problems = read_table(
+        name, table, now=client.now(), known=() if known is None else known.spec.triggers
+    )
+    if wanted is None:
+        raise refuse(problems, "")
+    return wanted
