@@ -1,0 +1,25 @@
+"""Flask: its server starts the engines, see gunicorn.conf.py."""
+
+# README: flask_app.py
+from flask import Flask
+from jobs import report
+
+app = Flask(__name__)
+
+
+@app.post("/reports/<plant>")
+def make_report(plant: str) -> dict:
+    run = report.run_now(plant).wait(timeout=20)
+    return {"status": run.status, "result": run.result}
+
+
+# README: end
+# What only tests need.
+
+
+@app.post("/hold")
+def hold_up() -> dict:
+    """Answer when it is let go, and hold up the worker for as long."""
+    with open("gate") as gate:
+        gate.readline()
+    return {}

@@ -1,0 +1,17 @@
+"""gunicorn: each worker has an engine, with --preload and without."""
+
+
+# README: gunicorn.conf.py
+def post_worker_init(worker):
+    from jobs import scheduler
+
+    scheduler.start()
+
+
+def worker_exit(server, worker):
+    from jobs import scheduler
+
+    scheduler.stop()
+
+
+# README: end
