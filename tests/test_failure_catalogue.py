@@ -111,9 +111,6 @@ ROWS = {
 
 NOT_CARRIED = {
     71: "comes with the single binary",
-    77: "comes with the engine on a thread of the embedding program",
-    79: "comes with the engine on a thread of the embedding program",
-    80: "comes with the engine on a thread of the embedding program",
 }
 
 
