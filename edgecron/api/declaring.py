@@ -25,8 +25,8 @@ class Declaring(Applying):
         """Make and change schedules as a program declares them; those that it changed.
 
         What says the same already is left as it is, and fires for no time of the past. Where it
-        `is_all` that the program declares, other callables of `queue` go to the queue of those
-        that nobody runs. Raises AlreadyExists where a name is that of another kind of schedule,
+        `is_all` that the program declares, what else is in `queue` goes to the queue of what
+        nobody runs. Raises AlreadyExists where a name is that of another kind of schedule,
         and InvalidInput.
         """
         for _ in range(TRIES):
@@ -58,7 +58,7 @@ class Declaring(Applying):
     def _plan_declared(self, wanted: Collection[Wanted], *, queue: str, is_all: bool) -> list[Step]:
         from edgecron.documents.comparing import Action, compare_one
         from edgecron.documents.document import Wanted as Declared
-        from edgecron.model import VANISHED, JobKind
+        from edgecron.model import VANISHED
 
         steps: list[Step] = []
         for one in wanted:
@@ -71,7 +71,7 @@ class Declaring(Applying):
         declared = {one.spec.name for one in wanted}
         for name in self.store.find_names_in_queue(queue) if is_all else ():
             schedule = None if name in declared else self.store.find_schedule(name)
-            if schedule is not None and schedule.spec.job.kind is JobKind.CALLABLE:
+            if schedule is not None:
                 spec = replace(schedule.spec, queue=queue + VANISHED)
                 steps.append(compare_one(Declared(spec=spec), schedule))
         return steps
@@ -79,18 +79,14 @@ class Declaring(Applying):
 
 def _refuse_other(schedule: Schedule, wanted: Wanted, *, queue: str) -> None:
     """Raise AlreadyExists where a schedule of this name is not this program's to change."""
-    from edgecron.model import VANISHED, JobKind
+    from edgecron.model import COMMAND_QUEUE, VANISHED
 
-    is_call = wanted.spec.job.kind is JobKind.CALLABLE
-    was_call = schedule.spec.job.kind is JobKind.CALLABLE
-    is_ours = schedule.spec.queue in (queue, queue + VANISHED) if is_call else not was_call
-    if is_call and not was_call:
-        what = f"it runs a {schedule.spec.job.kind}"
-    elif not is_ours:
-        what = f"it is a callable of queue {schedule.spec.queue!r}"
-    else:
+    own = (queue, queue + VANISHED) if wanted.spec.queue == queue else (COMMAND_QUEUE,)
+    if schedule.spec.queue in own:
         return
+    kind, other = schedule.spec.job.kind, schedule.spec.queue
+    what = f"a {kind}" if other == COMMAND_QUEUE else f"a {kind} of queue {other!r}"
     raise AlreadyExists(
-        f"schedule {schedule.name!r} exists already, and {what}",
+        f"schedule {schedule.name!r} exists already, and it is {what}",
         hint=f"take another name, or remove it: edgecron rm {schedule.name}",
     )

@@ -10,6 +10,7 @@ run.py         one run, and its result; waiting.py: for its end
 context.py     what a function may ask of the run that it is called for
 events.py      what becomes of runs, as values; subscribing.py: who is told
 serving.py     the engine's thread: it is started anew where it dies; loops.py: for coroutines
+processes.py   functions in processes of their own: child.py, calling.py, children.py are theirs
 signals.py     what ends an engine in the foreground; atexits.py: and what the program leaves
 pool.py        connections, one for each thread that is asking
 forks.py       what a child that the program forks starts anew

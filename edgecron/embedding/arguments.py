@@ -23,6 +23,7 @@ class Arguments:
 
     def __init__(self, function: Callable[..., object], *, job: str, has_context: bool) -> None:
         self._job = job
+        self.has_context = has_context
         signature = inspect.signature(function)
         parameters = list(signature.parameters.values())[1 if has_context else 0 :]
         self._signature = signature.replace(parameters=parameters)

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, MutableMapping
 from datetime import datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from edgecron.errors import Cancelled
 from edgecron.timetext import from_ms
 
 if TYPE_CHECKING:
-    from edgecron.runners.callables import Call
+    from edgecron.runners.calls import Call
 
 
 class RunContext:
@@ -17,15 +18,16 @@ class RunContext:
 
         @scheduler.job("@daily")
         def copy(run: RunContext, folder: str = "/srv") -> int:
-            if run.attempt > 1: ...
+            run.progress(0.4, "copied 12 of 30")
 
     Its methods may be called from any thread, as long as the function has not returned.
     """
 
-    __slots__ = ("_call",)
+    __slots__ = ("_call", "_state")
 
     def __init__(self, call: Call) -> None:
         self._call = call
+        self._state: State | None = None
 
     def __repr__(self) -> str:
         return f"<RunContext of run {self.id}, {self.schedule}, attempt {self.attempt}>"
@@ -94,3 +96,52 @@ class RunContext:
             reason = self._call.stop_reason
             why = "timeout" if reason is None else reason.value
             raise Cancelled(f"run {self.id} of {self.schedule!r} is to stop ({why})")
+
+    def progress(self, fraction: float | None, text: str = "") -> None:
+        """Say how far it is, from 0 to 1, and in a few words what was done; None is not known.
+
+        Shown live in the dashboard and by `status`. The newest counts, and no more than one a
+        second is written; this never waits. Raises InvalidInput for anything else.
+        """
+        self._call.report_progress(fraction, text)
+
+    @property
+    def state(self) -> MutableMapping[str, Any]:
+        """What the schedule remembers from run to run, as values of JSON by key.
+
+        What is changed is kept together with this run's success, in one transaction; where it
+        fails, is cancelled or interrupted, nothing of it is.
+        """
+        if self._state is None:
+            self._state = State(self._call)
+        return self._state
+
+
+class State(MutableMapping[str, Any]):
+    """The state of a schedule, as its run sees it. A value that is read is a copy."""
+
+    __slots__ = ("_call",)
+
+    def __init__(self, call: Call) -> None:
+        self._call = call
+
+    def __getitem__(self, key: str) -> Any:
+        import json
+
+        return json.loads(self._call.state[key])
+
+    def __setitem__(self, key: str, value: Any) -> None:
+        from edgecron.embedding.arguments import json_text
+
+        self._call.set_state(key, json_text(value, what=f"state {key!r}"))
+
+    def __delitem__(self, key: str) -> None:
+        if key not in self._call.state:
+            raise KeyError(key)
+        self._call.delete_state(key)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._call.state)
+
+    def __len__(self) -> int:
+        return len(self._call.state)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from datetime import datetime
 from functools import update_wrapper
-from typing import TYPE_CHECKING, Generic, ParamSpec, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, Protocol, TypeVar
 
 from edgecron.embedding.run import Run
 from edgecron.errors import InvalidInput
@@ -93,6 +93,14 @@ class Entry(Generic[T]):
         with self._ready.pool.client() as client:
             client.reschedule(self.name, run_at)
 
+    def state(self) -> dict[str, Any]:
+        """What it remembers from run to run: see RunContext.state. A copy."""
+        import json
+
+        self._ready.keep_declared()
+        with self._ready.pool.client() as client:
+            return {key: json.loads(text) for key, text in client.state(self.name).items()}
+
     def fire(self, payload: object = None) -> list[Run[T]]:
         """Run it now, once for each of its scopes; its next time does not change.
 
@@ -120,15 +128,22 @@ class Job(Entry[T], Generic[P, Q, R, T]):
     __wrapped__: Callable[P, R]
 
     def __init__(
-        self, function: Callable[P, R], *, name: str, arguments: Arguments, ready: Ready
+        self,
+        function: Callable[P, R],
+        *,
+        name: str,
+        arguments: Arguments,
+        ready: Ready,
+        is_process: bool,
     ) -> None:
         super().__init__(name, ready)
-        self._function = function
-        self._arguments = arguments
+        self.function = function
+        self.arguments = arguments
+        self.is_process = is_process  # each run is one of its own
         update_wrapper(self, function)
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
-        return self._function(*args, **kwargs)
+        return self.function(*args, **kwargs)
 
     def run_now(self, *args: Q.args, **kwargs: Q.kwargs) -> Run[T]:
         """Have an engine run it now with these arguments; its next time does not change.
@@ -137,7 +152,7 @@ class Job(Entry[T], Generic[P, Q, R, T]):
         so, InvalidInput for an argument that JSON does not hold, or where it has several scopes:
         see `fire`.
         """
-        payload = self._arguments.payload_of(args, kwargs)
+        payload = self.arguments.payload_of(args, kwargs)
         runs = self._fire(payload)
         if len(runs) != 1:
             raise InvalidInput(

@@ -39,6 +39,7 @@ class Program:
         clock: Clock | None,
     ) -> None:
         from edgecron.embedding.pool import ClientPool
+        from edgecron.embedding.processes import Processes
         from edgecron.embedding.registry import Registry
         from edgecron.embedding.waiting import Waits
 
@@ -52,6 +53,7 @@ class Program:
         self.timezone = _check_timezone(timezone)
         self.waits = Waits(self.pool, clock=self._clock)
         self._registry = Registry()
+        self._processes = Processes(self.path)
         self._lock = threading.RLock()
 
     @property
@@ -64,13 +66,16 @@ class Program:
         *when: Trigger | str,
         name: str | None = None,
         payload: object = None,
+        process: bool = False,
         **options: Unpack[Options],
     ) -> Decorate:
         """Make a function a job: `@scheduler.job(every("5m"), retries=3)`.
 
         `when` are triggers, or their texts: `"@daily"`, `"every 5m"`, `"on boot"`; the earliest
         wins. The schedule is called as the function is, or `name`. `payload` is what a scheduled
-        run is called with: arguments by name, or in order. It is kept when an engine starts, or
+        run is called with: arguments by name, or in order. With `process` each run is a process of
+        its own, which can be killed, and lives on where the program ends; else a thread, or a
+        coroutine of the program's event loop. It is kept when an engine starts, or
         when the job is first used. Raises InvalidInput for what is wrong, AlreadyExists where the
         program declares that name twice.
         """
@@ -79,7 +84,9 @@ class Program:
         where = place_of(1)
 
         def decorate(function: Callable[..., Any]) -> Any:
-            return self._declare_job(function, when, name, payload, options, where)
+            return self._declare_job(
+                function, when, options, name=name, payload=payload, process=process, where=where
+            )
 
         return decorate
 
@@ -87,9 +94,11 @@ class Program:
         self,
         function: Callable[..., Any],
         when: Sequence[Trigger | str],
+        options: Options,
+        *,
         name: str | None,
         payload: object,
-        options: Options,
+        process: bool,
         where: str,
     ) -> Any:
         from edgecron.embedding.arguments import Arguments
@@ -105,15 +114,23 @@ class Program:
 
         name = str(name or getattr(function, "__name__", ""))
         check_function(function, name=name)
-        keys = {"callable": name, "queue": self.queue, **payload_text(payload, name=name)}
+        job: dict[str, object] = {"callable": name}
+        if process:
+            from edgecron.embedding.processes import command_of
+
+            job = {"command": command_of(function, name=name)}
+        keys = {**job, "queue": self.queue, **payload_text(payload, name=name)}
         wanted = read_options(name, when, keys, options, timezone=self.timezone)
         arguments = Arguments(function, job=name, has_context=wants_context(function))
         arguments.check(wanted.spec.job.payload)
-        self._registry.add(Declared(wanted=wanted, where=where, is_call=True))
-        register(self._registry, name, function, arguments)
+        self._registry.add(Declared(wanted=wanted, where=where))
+        if process:
+            self._processes.commands[name] = wanted.spec.job.argv
+        else:
+            register(self._registry, name, function, arguments)
         if self.is_running:
             self.keep_declared()
-        return Job(function, name=name, arguments=arguments, ready=self)
+        return Job(function, name=name, arguments=arguments, ready=self, is_process=process)
 
     def add(
         self,
@@ -143,7 +160,7 @@ class Program:
         given = dict(options)
         keys |= payload_text(given.pop("payload", None), name=name)
         wanted = read_options(name, when, keys, given, timezone=self.timezone)
-        self._registry.add(Declared(wanted=wanted, where=place_of(1), is_call=False))
+        self._registry.add(Declared(wanted=wanted, where=place_of(1)))
         self.keep_declared()
         return Entry(name, self)
 

@@ -13,7 +13,7 @@ from edgecron.errors import AlreadyExists, InvalidInput
 
 if TYPE_CHECKING:
     from edgecron.documents.document import Wanted
-    from edgecron.runners.callables import Call
+    from edgecron.runners.calls import Call
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,7 +22,6 @@ class Declared:
 
     wanted: Wanted
     where: str  # file and line
-    is_call: bool  # a function of the program
 
 
 class Registry:
@@ -79,18 +78,21 @@ def register(
     """Let engines of this process call a function by the name of its job."""
     import inspect
 
-    has_context = wants_context(function)
-
     def call(call: Call) -> Any:
-        args, kwargs = arguments.read(call.claim.job.payload)
-        if has_context:
-            return function(RunContext(call), *args, **kwargs)
-        return function(*args, **kwargs)
+        return invoke(function, arguments, call)
 
     if inspect.iscoroutinefunction(function):
         registry.coroutines[name] = call
     else:
         registry.functions[name] = call
+
+
+def invoke(function: Callable[..., Any], arguments: Arguments, call: Call) -> Any:
+    """Call a function as its run has it; what it returns, of a coroutine that to be awaited."""
+    args, kwargs = arguments.read(call.claim.job.payload)
+    if arguments.has_context:
+        return function(RunContext(call), *args, **kwargs)
+    return function(*args, **kwargs)
 
 
 def check_function(function: Callable[..., Any], *, name: str) -> None:

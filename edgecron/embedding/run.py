@@ -11,6 +11,7 @@ from edgecron.model import ACTIVE, Status
 if TYPE_CHECKING:
     from edgecron.embedding.waiting import Waits
     from edgecron.model import Execution, Output
+    from edgecron.reporting import Progress
 
 T = TypeVar("T")
 
@@ -81,6 +82,11 @@ class Run(Generic[T]):
     def exit_code(self) -> int | None:
         """Of a command: 128+N where signal N ended it; None of a function."""
         return self._execution.exit_code
+
+    @property
+    def progress(self) -> Progress | None:
+        """How far it said it was, last: a fraction, a text; None where it said nothing."""
+        return self._execution.progress
 
     @property
     def execution(self) -> Execution:

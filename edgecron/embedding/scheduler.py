@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from edgecron.clock import Clock
+from edgecron.embedding.children import is_child
 from edgecron.embedding.forks import begin_anew_in_children
 from edgecron.embedding.program import Program
 from edgecron.errors import Conflict, InvalidInput
@@ -22,7 +23,8 @@ if TYPE_CHECKING:
     from edgecron.engine.host import EngineHost
     from edgecron.retention import Retention
 
-_MARGIN_S = 12.0  # what an engine takes at most to end, after those that it waits for
+_GRACE_MS = 2_000  # so long functions are waited for that were asked to stop
+_MARGIN_S = 3.0  # what an engine takes at most to end, after those that it waits for
 
 
 class Scheduler(Program):
@@ -111,10 +113,11 @@ class Scheduler(Program):
             serving, self._serving = self._serving, None
         if serving is None:
             return True
-        wait_s = self._shutdown_timeout_s + _MARGIN_S if wait is None else wait
+        wait_s = self._shutdown_timeout_s + _GRACE_MS / 1000 + _MARGIN_S if wait is None else wait
         has_ended = serving.stop(wait_s=wait_s)
         self._subscribers.stop()
-        self._loops.close(wait_s=1.0)
+        if has_ended:
+            self._loops.close(wait_s=1.0)
         self.pool.close()
         return has_ended
 
@@ -201,6 +204,11 @@ class Scheduler(Program):
         from edgecron.embedding.atexits import stop_at_exit
         from edgecron.embedding.serving import Serving
 
+        if is_child():
+            raise Conflict(
+                "this is the process of one job, which starts no engine",
+                hint="start it below: if __name__ == '__main__':",
+            )
         with self._lock:
             if self._serving is not None:
                 raise Conflict(
@@ -227,7 +235,9 @@ class Scheduler(Program):
             self._registry.functions,
             coroutines=self._registry.coroutines,
             find_loop=self._loops.find,
+            read_state=self._read_state,
             clock=self._clock,
+            close_ms=_GRACE_MS,
         )
         try:
             return EngineHost(
@@ -239,10 +249,17 @@ class Scheduler(Program):
                 on_shutdown=self._on_shutdown,
                 retention=self._retention,
                 callables=callables,
+                call_wait_ms=round(self._shutdown_timeout_s * 1000),
+                call_grace_ms=_GRACE_MS,
+                environment_of=self._processes.environment_of,
             )
         except BaseException:
             callables.close()
             raise
+
+    def _read_state(self, schedule_id: int) -> Mapping[str, str]:
+        with self.pool.client() as client:
+            return client.store.find_state(schedule_id)
 
     def _report(self, event: Event) -> None:
         self.waits.note(event)

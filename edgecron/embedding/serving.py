@@ -37,6 +37,7 @@ class Serving:
         self._stopping = threading.Event()
         self._has_begun = threading.Event()  # the first one runs, or could not be made
         self._first_error: BaseException | None = None
+        self._lock = threading.Lock()  # between who stops a host from another thread, and its end
         self._host: EngineHost | None = None
         self._thread: threading.Thread | None = None
 
@@ -62,7 +63,10 @@ class Serving:
             raise self._first_error
 
     def ask_to_stop(self) -> None:
-        """Have it end; what runs then is waited for as its engine was told. Signal-safe."""
+        """Have it end; what runs then is waited for as its engine was told.
+
+        For the thread that it runs on, such as in a signal handler of `run`; else see `stop`.
+        """
         self._stopping.set()
         host = self._host
         if host is not None:
@@ -70,7 +74,8 @@ class Serving:
 
     def stop(self, *, wait_s: float) -> bool:
         """Have it end, and wait so long; whether it has ended."""
-        self.ask_to_stop()
+        with self._lock:
+            self.ask_to_stop()
         if self._thread is None or self._thread is threading.current_thread():
             return False
         self._thread.join(wait_s)
@@ -113,7 +118,9 @@ class Serving:
         except BaseException as error:  # noqa: BLE001  SystemExit in it, too, is a death
             died = error
         finally:
-            self._host = None
+            with self._lock:
+                # Nobody rings its bell from here on: another file may have the descriptor then.
+                self._host = None
             try:
                 host.close()
             except Exception as error:  # noqa: BLE001  as above

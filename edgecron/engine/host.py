@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from edgecron.clock import Clock
@@ -17,7 +17,7 @@ from edgecron.engine.sleep import system_sleeper
 from edgecron.engine.twins import Announcement, find_twins
 from edgecron.engine.wake import ring_engines
 from edgecron.errors import DatabaseUnusable
-from edgecron.model import COMMAND_QUEUE, OUTPUT_CAP_BYTES, OnShutdown
+from edgecron.model import COMMAND_QUEUE, OUTPUT_CAP_BYTES, Claim, OnShutdown
 from edgecron.paths import state_dir
 from edgecron.retention import Retention
 from edgecron.runners import Runner
@@ -43,7 +43,8 @@ class EngineHost:
     thread exists, and the engine's lock is taken after that fork, or it would live on in it.
     `callables` runs the functions of this program, and is closed with the rest. Such a program may
     have threads, and much in its memory: its supervisor is no fork of it, and there is none before
-    there is a command to run.
+    there is a command to run. `environment_of` is asked for what parts of the program find that
+    run as commands: None for all others.
     """
 
     def __init__(
@@ -63,8 +64,11 @@ class EngineHost:
         output_cap_bytes: int | None = None,
         cgroup: str | None = None,
         callables: Runner | None = None,
+        call_wait_ms: int = 0,
         call_grace_ms: int = CALL_GRACE_MS,
+        environment_of: Callable[[Claim], Mapping[str, str] | None] = lambda claim: None,
     ) -> None:
+        self._environment_of = environment_of
         self._output_cap_bytes = output_cap_bytes or OUTPUT_CAP_BYTES
         self._cgroup = cgroup
         self._start_by = None if callables is None else StartBy.EXEC
@@ -122,6 +126,7 @@ class EngineHost:
             report=report,
             on_shutdown=on_shutdown,
             shutdown_timeout_ms=shutdown_timeout_ms,
+            call_wait_ms=call_wait_ms,
             call_grace_ms=call_grace_ms,
             keep_state=self._place.keep,
             mend_store=store.mend,
@@ -146,7 +151,12 @@ class EngineHost:
 
     def _start_runner(self, clock: Clock) -> Runner:
         link = start(self._state_dir, clock=clock, by=self._start_by, cgroup=self._cgroup)
-        return CommandRunner(link, clock=clock, output_cap_bytes=self._output_cap_bytes)
+        return CommandRunner(
+            link,
+            clock=clock,
+            output_cap_bytes=self._output_cap_bytes,
+            environment_of=self._environment_of,
+        )
 
 
 def _refuse_unusable(database: Path) -> None:

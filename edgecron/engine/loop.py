@@ -34,8 +34,9 @@ class Loop:
     """One engine, run until it is told to stop. `stop` may be called from anywhere.
 
     `on_shutdown` says what then becomes of what runs. With `shutdown_timeout_ms`, what has been
-    waited for that long is ended. `call_grace_ms`: so long functions of the program that were
-    asked to stop are waited for; see `linger`. `keep_state` makes the state folder anew where it
+    waited for that long is ended. What is left that is a function of the program is
+    waited for up to `call_wait_ms`, then asked to stop, and waited for up to `call_grace_ms` more;
+    see `linger`. `keep_state` makes the state folder anew where it
     was deleted, and says whether it was. `mend_store` puts right, after trouble, what became of
     the open database. `find_twins` says who runs a copy of it.
     """
@@ -50,6 +51,7 @@ class Loop:
         report: Report,
         on_shutdown: OnShutdown = OnShutdown.LEAVE,
         shutdown_timeout_ms: int | None = None,
+        call_wait_ms: int = 0,
         call_grace_ms: int = CALL_GRACE_MS,
         keep_state: Callable[[], bool] = lambda: False,
         mend_store: Callable[[], object] = lambda: None,
@@ -62,6 +64,7 @@ class Loop:
         self._report = report
         self._on_shutdown = on_shutdown
         self._shutdown_timeout_ms = shutdown_timeout_ms
+        self._call_wait_ms = call_wait_ms
         self._call_grace_ms = call_grace_ms
         self._keep_state = keep_state
         self._mend_store = mend_store
@@ -237,10 +240,14 @@ class Loop:
             self._step_once_more(until_ms)
 
     def _end_calls(self) -> None:
-        """Ask functions of the program to stop, and wait a while: of one that ends after the
-        engine, nobody would know that it did."""
+        """Wait for functions of the program, then ask them to stop, and wait a while: of one that
+        ends after the engine, nobody would know that it did."""
+        self._wait_for_calls(self._call_wait_ms)
         self._engine.stop_calls()
-        until_ms = self._clock.monotonic_ms() + self._call_grace_ms
+        self._wait_for_calls(self._call_grace_ms)
+
+    def _wait_for_calls(self, wait_ms: int) -> None:
+        until_ms = self._clock.monotonic_ms() + wait_ms
         while self._engine.call_count and self._clock.monotonic_ms() < until_ms:
             self._step_once_more(until_ms)
 

@@ -1,6 +1,7 @@
 """Runners take claims and give outcomes; they never see the database.
 
-callables.py     functions of the program itself, on worker threads (threads.py)
+callables.py     functions of the program itself, on worker threads (threads.py) or a loop
+calls.py         what they are called with, and callends.py how that ended
 command.py       commands and shell lines, by the supervisor
 environment.py   what a command finds in its environment, and who it runs as
 reports.py       what functions report while they run: their progress, changes of state

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from edgecron.clock import Clock
@@ -39,7 +39,9 @@ _ENDS: Mapping[EndCause, tuple[Status, Reason]] = {
 class CommandRunner:
     """Runs commands and shell lines by a supervisor. See Runner for the contract.
 
-    `leases` are what the supervisor runs already, where it was another engine's.
+    `leases` are what the supervisor runs already, where it was another engine's. What
+    `environment_of` gives for a claim is a part of the program: it has that as its base, and starts
+    in our folder.
     """
 
     kinds = frozenset({JobKind.COMMAND, JobKind.SHELL})
@@ -52,6 +54,7 @@ class CommandRunner:
         environ: Mapping[str, str] | None = None,
         leases: Sequence[Lease] = (),
         output_cap_bytes: int = OUTPUT_CAP_BYTES,
+        environment_of: Callable[[Claim], Mapping[str, str] | None] = lambda claim: None,
     ) -> None:
         self.supervisor_id = link.supervisor_id
         self._link = link
@@ -59,6 +62,7 @@ class CommandRunner:
         self._environ = dict(os.environ if environ is None else environ)
         self._own = own_account(self._environ)
         self._output_cap_bytes = output_cap_bytes
+        self._environment_of = environment_of
         self._leases = {lease.lease_token: lease for lease in leases}
 
     @property
@@ -105,14 +109,17 @@ class CommandRunner:
         refused: tuple[str, str] | None = None
         account = self._own
         environment: dict[str, str] = {}
+        cwd = "/"
         try:
             if job.kind not in self.kinds:
                 message = f"'{job.argv[0]}' is a {job.kind}, which no command runner can start"
                 raise NotRunnable("EINVAL", message)
             if job.user is not None:
                 account = find_account(job.user, own=self._own)
-            base = base_environment(self._environ, account)
+            own = self._environment_of(claim)
+            base = base_environment(self._environ, account) if own is None else own
             environment = run_environment(claim, base, home=account.home)
+            cwd = working_folder(job.cwd, home=account.home) if own is None else os.getcwd()
         except NotRunnable as why:
             refused = (why.code, why.message)
         timeout_s = claim.timeout_s
@@ -120,7 +127,7 @@ class CommandRunner:
             token=claim.lease_token,
             argv=_argv(claim),
             env=environment,
-            cwd=working_folder(job.cwd, home=account.home),
+            cwd=cwd,
             stdin=job.stdin,
             timeout_ms=None if timeout_s is None else max(1, round(timeout_s * 1000)),
             kill_grace_ms=round(claim.kill_grace_s * 1000),

@@ -18,7 +18,8 @@ from edgecron.engine.events import Event, EventKind
 from edgecron.engine.firing import CHUNK, FIRST_CHUNK
 from edgecron.engine.host import EngineHost
 from edgecron.model import COMMAND_QUEUE, Job, JobKind, ScheduleSpec
-from edgecron.runners.callables import Call, CallableRunner
+from edgecron.runners.callables import CallableRunner
+from edgecron.runners.calls import Call
 from tests.bench.bare import BareLoop
 from tests.bench.machine import Setting
 from tests.bench.schedules import command_spec, count_ended, make, multiply, set_due

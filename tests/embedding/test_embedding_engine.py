@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import ctypes
 import os
 import threading
 from collections.abc import Iterator
@@ -13,6 +12,7 @@ import pytest
 
 from edgecron import RunContext, Scheduler
 from edgecron.api import Client
+from edgecron.clock import SystemClock
 from edgecron.errors import Cancelled, Conflict, DatabaseUnusable
 
 BOUND_S = 20.0
@@ -187,7 +187,25 @@ def test_a_coroutine_is_ended_at_its_timeout_and_on_request(scheduler: Scheduler
     assert (run.status, run.reason) == ("cancelled", "request")
 
 
-def test_coroutines_are_cancelled_when_the_program_ends(scheduler: Scheduler) -> None:
+def test_what_runs_when_the_program_ends_is_waited_for(scheduler: Scheduler) -> None:
+    entered = threading.Event()
+
+    @scheduler.job("@daily")
+    def last(run: RunContext) -> bool:
+        entered.set()
+        while scheduler.is_running:
+            pass
+        return run.must_stop
+
+    with scheduler:
+        run = last.run_now()
+        assert entered.wait(BOUND_S)
+
+    assert (run.refresh().status, run.result) == ("success", False)
+
+
+def test_coroutines_are_cancelled_when_they_were_waited_for_in_vain(path: Path) -> None:
+    scheduler = Scheduler(path, shutdown_timeout=0)
     entered = threading.Event()
 
     @scheduler.job("@daily")
@@ -244,26 +262,40 @@ def test_an_engine_that_can_not_begin_says_why_and_is_not_running(path: Path) ->
     assert not scheduler.is_running
 
 
+class BreakingClock(SystemClock):
+    """Raises once, on the thread of the engine, after it was told to."""
+
+    def __init__(self) -> None:
+        self.breaks = threading.Event()
+        self.has_broken = threading.Event()
+
+    def now_ms(self) -> int:
+        if self.breaks.is_set() and threading.current_thread().name == "edgecron-engine":
+            self.breaks.clear()
+            self.has_broken.set()
+            raise ZeroDivisionError("a defect")
+        return super().now_ms()
+
+
 @pytest.mark.failure(77)
 def test_an_engine_that_dies_of_a_defect_is_told_of_and_started_anew(
-    scheduler: Scheduler, caplog: pytest.LogCaptureFixture
+    path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
+    clock = BreakingClock()
+    scheduler = Scheduler(path, clock=clock)
+
     @scheduler.job("@daily")
     def one() -> int:
         return 1
 
     with scheduler:
-        [engine] = [two for two in threading.enumerate() if two.name == "edgecron-engine"]
-        assert engine.ident is not None
-        ctypes.pythonapi.PyThreadState_SetAsyncExc(
-            ctypes.c_ulong(engine.ident), ctypes.py_object(ZeroDivisionError)
-        )
-        # A run wakes the engine, which then dies before or after it; another one follows.
-        run = one.run_now().wait(BOUND_S)
         assert one.run_now().wait(BOUND_S).result == 1
+        clock.breaks.set()
+        run = one.run_now()  # It wakes the engine.
+        assert clock.has_broken.wait(BOUND_S)
+        assert run.wait(BOUND_S).result == 1
 
-    assert run.status in ("success", "interrupted")
-    assert "the engine has died" in caplog.text
+    assert "the engine has died: a defect" in caplog.text
     assert scheduler.failure is None
 
 

@@ -155,7 +155,7 @@ def test_a_name_that_another_kind_of_schedule_has_is_refused(path: Path, clock: 
     Scheduler(path, clock=clock).add("poll", "@daily", command=["true"])
     Scheduler(path, clock=clock, name="other").job("@daily", name="theirs")(print)
 
-    with pytest.raises(AlreadyExists, match="'poll' exists already, and it runs a command"):
+    with pytest.raises(AlreadyExists, match="'poll' exists already, and it is a command"):
         declared(path, clock).get("poll")
 
 
@@ -164,7 +164,7 @@ def test_the_job_of_another_program_is_refused(path: Path, clock: FakeClock) -> 
     other = Scheduler(path, clock=clock, name="other")
     poll = other.job("@daily", name="poll")(print)
 
-    with pytest.raises(AlreadyExists, match="it is a callable of queue 'py:app'"):
+    with pytest.raises(AlreadyExists, match="and it is a callable of queue 'py:app'"):
         poll.next_runs()
 
 

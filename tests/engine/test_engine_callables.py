@@ -18,7 +18,7 @@ from edgecron.clock import SystemClock
 from edgecron.engine.host import EngineHost
 from edgecron.model import Reason, Status
 from edgecron.paths import state_dir
-from edgecron.runners.callables import Call
+from edgecron.runners.calls import Call
 from edgecron.supervisor.control import Control
 from edgecron.supervisor.files import lock_is_held
 from support.embedded import BOUND_S, add_command, fire, program, run_of, step_until_ended

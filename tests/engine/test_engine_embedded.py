@@ -19,7 +19,7 @@ from edgecron.engine.host import EngineHost
 from edgecron.model import Reason, Status
 from edgecron.paths import state_dir
 from edgecron.runners import THREADS
-from edgecron.runners.callables import Call
+from edgecron.runners.calls import Call
 from edgecron.supervisor.control import Control
 from support.embedded import BOUND_S, QUEUE, add_command, fire, program, run_of, step_until_ended
 from support.processes import ends

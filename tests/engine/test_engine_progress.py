@@ -14,7 +14,8 @@ from edgecron.api import Client
 from edgecron.engine.host import EngineHost
 from edgecron.model import Job, JobKind, ScheduleSpec, Status
 from edgecron.reporting import Progress
-from edgecron.runners.callables import Call, CallableRunner
+from edgecron.runners.callables import CallableRunner
+from edgecron.runners.calls import Call
 from support.clock import FakeClock
 
 QUEUE = "py:app"

@@ -15,7 +15,8 @@ import pytest
 from edgecron.clock import SystemClock
 from edgecron.model import Cause, Claim, Job, JobKind, Outcome, Reason, Status
 from edgecron.runners import Runner
-from edgecron.runners.callables import Call, CallableRunner, Function
+from edgecron.runners.callables import CallableRunner, Function
+from edgecron.runners.calls import Call
 from edgecron.runners.threads import Workers
 
 BOUND_S = 20.0

@@ -14,7 +14,8 @@ from edgecron.clock import SystemClock
 from edgecron.errors import Conflict, InvalidInput
 from edgecron.model import Reason, Status
 from edgecron.reporting import MOST_STATE_KEYS, Progress, Reported, progress_text, read_progress
-from edgecron.runners.callables import Call, CallableRunner, Function
+from edgecron.runners.callables import CallableRunner, Function
+from edgecron.runners.calls import Call
 
 REMEMBERED = {7: {"cursor": "41", "seen": '["a"]'}}
 

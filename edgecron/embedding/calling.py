@@ -1,0 +1,147 @@
+"""In the process of one function: the function is found, called, and what it leaves is left."""
+
+from __future__ import annotations
+
+import json
+import os
+import runpy
+import signal
+import sys
+import traceback
+from collections.abc import Mapping
+from importlib import import_module
+from inspect import iscoroutine
+from typing import TYPE_CHECKING, Any
+
+from edgecron.clock import SystemClock
+from edgecron.embedding.children import begin_child
+from edgecron.embedding.registry import invoke
+from edgecron.errors import EdgecronError, InvalidInput, NotFound
+from edgecron.model import Cause, Claim, Job, JobKind, Reason
+from edgecron.runners.calls import Call
+
+if TYPE_CHECKING:
+    from types import FrameType
+
+    from edgecron.api import Client
+    from edgecron.embedding.job import Job as Declared
+
+_MAIN = "__mp_main__"  # what multiprocessing calls it, and guards of programs expect
+
+
+def call_here(target: str, told: Mapping[str, Any]) -> int:
+    """Call the function that `target` names, for the run that `told` and our variables tell of.
+
+    Our exit code: what it prints is its output, and what it raises goes to stderr.
+    """
+    begin_child()
+    from edgecron.api import Client
+
+    client = Client(told["database"], must_exist=True)
+    call = ChildCall(_claim(told["run"]), client)
+    signal.signal(signal.SIGTERM, call.end)
+    try:
+        job = _find(target, name=call.claim.schedule)
+        returned = invoke(job.function, job.arguments, call)
+        if iscoroutine(returned):
+            import asyncio
+
+            returned = asyncio.run(returned)
+        _leave(returned, call)
+    except EdgecronError as error:
+        hint = f" ({error.hint})" if error.hint else ""
+        sys.stderr.write(f"edgecron: {error.message}{hint}\n")
+        return 1
+    except Exception:  # noqa: BLE001  it is told on stderr, which is kept
+        traceback.print_exc()
+        return 1
+    finally:
+        client.close()
+    return 0
+
+
+class ChildCall(Call):
+    """One run of a function in a process of its own. Its timeout is its supervisor's matter."""
+
+    __slots__ = ("_client", "_last")
+
+    def __init__(self, claim: Claim, client: Client) -> None:
+        super().__init__(
+            claim, clock=SystemClock(), read_state=lambda _: client.state(claim.schedule)
+        )
+        self._client = client
+        self._last: tuple[float | None, str] | None = None
+
+    def report_progress(self, fraction: float | None, text: str = "") -> None:
+        self._last = (fraction, text)
+        self._client.report_progress(self.claim.execution_id, fraction, text)
+
+    def end(self, number: int, frame: FrameType | None) -> None:
+        """On TERM: end by an exception, so that what it has begun is put away. KILL follows."""
+        self.ask_to_stop(Reason.REQUEST)
+        signal.signal(number, signal.SIG_DFL)
+        raise SystemExit(128 + number)
+
+    def left(self, result: object) -> str:
+        """What is left for the engine: the result, and what is to be kept with it."""
+        parts: dict[str, object] = {"result": result}
+        changes = self.close_state()
+        if changes:
+            parts["state"] = changes
+        if self._last is not None:
+            parts["progress"] = {"fraction": self._last[0], "text": self._last[1]}
+        return json.dumps({"edgecron": parts}, ensure_ascii=False, allow_nan=False)
+
+
+def _claim(run: Mapping[str, Any]) -> Claim:
+    variable = os.environ.__getitem__
+    return Claim(
+        execution_id=int(variable("EDGECRON_RUN_ID")),
+        lease_token="",
+        schedule_id=run["schedule_id"],
+        schedule=variable("EDGECRON_SCHEDULE"),
+        job=Job(
+            kind=JobKind.COMMAND, argv=tuple(sys.argv), payload=os.environ.get("EDGECRON_PAYLOAD")
+        ),
+        plan_ms=run["plan_ms"],
+        due_ms=run["due_ms"],
+        fire_key=run["fire_key"],
+        cause=Cause(variable("EDGECRON_CAUSE")),
+        attempt=int(variable("EDGECRON_ATTEMPT")),
+        max_attempts=run["max_attempts"],
+        scope_kind=variable("EDGECRON_SCOPE_KIND"),
+        scope_id=variable("EDGECRON_SCOPE_ID"),
+        timeout_s=None,
+        kill_grace_s=0.0,
+        ok_codes=(0,),
+    )
+
+
+def _find(target: str, *, name: str) -> Declared[..., ..., Any, Any]:
+    """The job of a function in its module, which is loaded as the program's parts are."""
+    from edgecron.embedding.job import Job as Declared
+
+    home, _, qualname = target.rpartition(":")
+    if home.endswith(".py"):
+        found = runpy.run_path(home, run_name=_MAIN).get(qualname)
+    else:
+        found = getattr(import_module(home), qualname, None)
+    if not isinstance(found, Declared):
+        raise NotFound(
+            f"{target} is no job", hint="one in a process is declared when its module is loaded"
+        )
+    if found.name != name or not found.is_process:
+        raise InvalidInput(f"{target} is job {found.name!r}, and not {name!r} in a process")
+    return found
+
+
+def _leave(result: object, call: ChildCall) -> None:
+    path = os.environ.get("EDGECRON_RESULT")
+    if path is None:
+        return
+    with open(path, "w", encoding="utf-8") as file:
+        try:
+            file.write(call.left(result))
+        except (TypeError, ValueError, RecursionError):
+            # No JSON: what it says itself is left to be told as such, as of any command.
+            file.write(repr(result))

@@ -1,0 +1,79 @@
+"""Functions that run in a process of their own: what the program tells that, and how.
+
+Its engine's supervisor starts and watches such a process as it does any command: it is killed at
+its timeout, outlives the engine, and what it prints is kept. It has all of the program's
+environment, and its folder.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from edgecron.errors import InvalidInput
+from edgecron.model import Claim
+
+VARIABLE = "EDGECRON_PROGRAM"  # in whose child's environment: what `tell` says
+_CHILD = Path(__file__).with_name("child.py")
+
+
+def command_of(function: Callable[..., Any], *, name: str) -> list[str]:
+    """What starts a process that calls a function. Raises InvalidInput where none can find it."""
+    qualname = getattr(function, "__qualname__", "")
+    if not qualname.isidentifier():
+        raise InvalidInput(
+            f"job {name!r} is {qualname or function!r}, which no other process can import",
+            hint="let it be a function of a module, not one within a function or class",
+        )
+    # -P: the folder of the child's own file must not stand in for modules.
+    return [sys.executable, "-P", os.fspath(_CHILD), f"{_home_of(function, name=name)}:{qualname}"]
+
+
+def _home_of(function: Callable[..., Any], *, name: str) -> str:
+    """The module of a function: its name, or its file where it is the program that was started."""
+    module = function.__module__
+    if module != "__main__":
+        return str(module)
+    main = sys.modules["__main__"]
+    spec = getattr(main, "__spec__", None)
+    if spec is not None:
+        return str(spec.name)  # python -m
+    file = getattr(main, "__file__", None)
+    if file is None:
+        raise InvalidInput(
+            f"job {name!r} was typed at a prompt, where no other process finds it",
+            hint="write it into a module",
+        )
+    return os.path.abspath(str(file))
+
+
+class Processes:
+    """The functions of a program that run in processes of their own, by the name of their job."""
+
+    def __init__(self, database: Path) -> None:
+        self._database = database
+        self.commands: dict[str, tuple[str, ...]] = {}
+
+    def environment_of(self, claim: Claim) -> Mapping[str, str] | None:
+        """What the process of a claim finds beside its run's own variables, which come over it.
+
+        None where it is a command like any other.
+        """
+        if self.commands.get(claim.schedule) != claim.job.argv:
+            return None
+        told = {
+            "path": sys.path,
+            "database": os.fspath(self._database),
+            "run": {
+                "schedule_id": claim.schedule_id,
+                "plan_ms": claim.plan_ms,
+                "due_ms": claim.due_ms,
+                "fire_key": claim.fire_key,
+                "max_attempts": claim.max_attempts,
+            },
+        }
+        return {**os.environ, VARIABLE: json.dumps(told)}
