@@ -18,7 +18,7 @@
     workers       threads with a Client each, on which handlers run
     places        where it is served: an address, or a Unix socket
     serving       the application served from a thread of this process
-    connections   what a connection may take: time, bytes, others' places
+    limits        what requests and connections may take; connections: ours, bounded so
 
 An extra: `pip install 'edgecron[http]'`. `application(DATABASE, token=...)` is for a server of your
 own, alone or mounted in another application:

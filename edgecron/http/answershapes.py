@@ -129,6 +129,7 @@ _RUN: Mapping[str, Shape] = {
     "waiting_for": nullable(_TEXT),
     "wait_until": nullable(_INSTANT),
     "payload": nullable(_TEXT),
+    "progress": nullable(_record({"fraction": nullable(_SECONDS), "text": nullable(_TEXT)})),
 }
 _FIRE: Mapping[str, Shape] = {
     "schedule": _TEXT,

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Sequence
+from collections.abc import AsyncIterator, Collection, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
 from starlette.applications import Starlette
 from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Route as StarletteRoute
 from starlette.types import Message, Receive, Scope, Send
@@ -21,6 +21,7 @@ from edgecron.http.answers import Answer
 from edgecron.http.asking import Ask, Route
 from edgecron.http.calls import calls_route
 from edgecron.http.guarding import LOOPBACK, Guard, has_body
+from edgecron.http.limits import Limits
 from edgecron.http.openapi import openapi_route
 from edgecron.http.reading import read_ask
 from edgecron.http.refusing import Refused, error_answer
@@ -31,11 +32,6 @@ from edgecron.http.watching import ChangeWatch
 from edgecron.http.workers import Opened, Workers
 
 BUSY_WAIT_S = 2.0  # for another's lock, before a request is told to come again
-MOST_BODY_BYTES = 1024 * 1024
-_MOST_HEAD_BYTES = 16 * 1024
-_MOST_PATH_BYTES = 8 * 1024
-_BODY_S = 10.0  # from head to end
-_Endpoint = Callable[[Request], Awaitable[Response]]
 
 
 def application(
@@ -43,6 +39,7 @@ def application(
     *,
     token: str | None = None,
     hosts: Collection[str] | None = LOOPBACK,
+    limits: Limits | None = None,
 ) -> Application:
     """An ASGI application over a database: its path, or what makes a Client of it.
 
@@ -59,15 +56,23 @@ def application(
             return Client(path, busy_wait_s=BUSY_WAIT_S)
 
     guard = Guard(token=token, hosts=None if token is not None else hosts)
-    return Application(opened, guard=guard)
+    return Application(opened, guard=guard, limits=limits or Limits())
 
 
 class Application:
     """Routes behind a door. Answers are the same mounted under a path or not."""
 
-    def __init__(self, opened: Opened, *, guard: Guard, routes: Sequence[Route] = ROUTES) -> None:
+    def __init__(
+        self,
+        opened: Opened,
+        *,
+        guard: Guard,
+        limits: Limits,
+        routes: Sequence[Route] = ROUTES,
+    ) -> None:
+        self._limits = limits
         self._workers = Workers(opened)
-        self._streams = Streams(opened)
+        self._streams = Streams(opened, most=limits.streams)
         self._watch = ChangeWatch(opened)
         self._guard = guard
         described = (*routes, calls_route(self._watch))
@@ -77,6 +82,7 @@ class Application:
             exception_handlers={
                 EdgecronError: _tell_error,
                 HTTPException: _tell_no_route,
+                ClientDisconnect: _tell_nobody,
                 Exception: _tell_fault,
             },
             lifespan=self._living,
@@ -100,7 +106,7 @@ class Application:
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         request = Request(scope, receive)
         try:
-            _check_size(scope)
+            _check_size(scope, self._limits)
             self._guard.check(request.method, _path_of(scope), request.headers)
         except Refused as refused:
             await _response(error_answer(refused))(scope, receive, send)
@@ -110,7 +116,7 @@ class Application:
     def _route_of(self, path: str, routes: dict[str, Route]) -> StarletteRoute:
         async def endpoint(request: Request) -> Response:
             route = routes["GET" if request.method == "HEAD" else request.method]
-            ask = _ask_of(request, await _read_body(request), route)
+            ask = _ask_of(request, await _read_body(request, self._limits), route)
             if route.is_streamed and EVENTS in request.headers.get("accept", ""):
                 return await self._follow(ask)
             return _response(await self._found(route, ask))
@@ -162,28 +168,35 @@ def _path_of(scope: Scope) -> str:
     return path.removeprefix(scope.get("root_path", ""))
 
 
-def _check_size(scope: Scope) -> None:
-    head = sum(len(name) + len(value) + 4 for name, value in scope["headers"])
-    if head > _MOST_HEAD_BYTES:
-        raise Refused(431, "head_too_large", f"the headers are larger than {_MOST_HEAD_BYTES}")
-    if len(scope["path"]) + len(scope["query_string"]) > _MOST_PATH_BYTES:
-        raise Refused(414, "path_too_long", f"the path is longer than {_MOST_PATH_BYTES}")
+def _check_size(scope: Scope, limits: Limits) -> None:
+    head_bytes = sum(len(name) + len(value) + 4 for name, value in scope["headers"])
+    if head_bytes > limits.head_bytes:
+        raise Refused(431, "head_too_large", f"the headers are larger than {limits.head_bytes}")
+    if len(scope["path"]) + len(scope["query_string"]) > limits.path_bytes:
+        raise Refused(414, "path_too_long", f"the path is longer than {limits.path_bytes}")
 
 
-async def _read_body(request: Request) -> bytes:
+async def _read_body(request: Request, limits: Limits) -> bytes:
     """All of a body. Raises Refused for one that is too large, or takes too long."""
     body = bytearray()
+    length = request.headers.get("content-length", "")
+    if length.isascii() and length.isdigit() and int(length[:20]) > limits.body_bytes:
+        raise _too_large(limits)
     try:
-        async with asyncio.timeout(_BODY_S):
+        async with asyncio.timeout(limits.body_s):
             async for chunk in request.stream():
                 body += chunk
-                if len(body) > MOST_BODY_BYTES:
-                    raise Refused(
-                        413, "body_too_large", f"the body is larger than {MOST_BODY_BYTES} bytes"
-                    )
+                if len(body) > limits.body_bytes:
+                    raise _too_large(limits)
     except TimeoutError:
-        raise Refused(408, "body_too_slow", f"the body took longer than {_BODY_S:g} s") from None
+        raise Refused(
+            408, "body_too_slow", f"the body took longer than {limits.body_s:g} s"
+        ) from None
     return bytes(body)
+
+
+def _too_large(limits: Limits) -> Refused:
+    return Refused(413, "body_too_large", f"the body is larger than {limits.body_bytes} bytes")
 
 
 def _ask_of(request: Request, body: bytes, route: Route) -> Ask:
@@ -247,6 +260,11 @@ async def _tell_no_route(_: Request, error: Exception) -> Response:
     return _response(
         error_answer(Refused(error.status_code, name, message, hint=hint, headers=error.headers))
     )
+
+
+async def _tell_nobody(_: Request, __: Exception) -> Response:
+    # Whoever asked has gone before they had said all.
+    return Response(status_code=400)
 
 
 async def _tell_fault(_: Request, error: Exception) -> Response:

@@ -9,28 +9,30 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from email.utils import format_datetime
 from typing import Any
 
 import h11
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 
+from edgecron.clock import Clock
 from edgecron.http.answers import JSON
+from edgecron.http.limits import Limits
 from edgecron.http.refusing import Refused, error_answer
+from edgecron.timetext import from_ms
 
-MOST_HEAD_BYTES = 16 * 1024
-MOST_CONNECTIONS = 64
-_HEAD_S = 10.0  # from a connection, or the answer before, to the end of a request's head
 _LOGGER = logging.getLogger("edgecron.http")
 _LOGGER.setLevel(logging.ERROR)  # Defects are told, and not what anybody sends.
-_UNREAD_S = 30.0  # so long a client may leave what was sent to it unread
 
 
 class BoundedProtocol(H11Protocol):
     """A connection that ends where its client takes too long, or is one too many."""
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
+    def __init__(self, *args: Any, limits: Limits, clock: Clock, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
+        self._limits = limits
+        self._clock = clock
         self.logger = _LOGGER
         self._head_deadline: asyncio.TimerHandle | None = None
         self._read_deadline: asyncio.TimerHandle | None = None
@@ -39,8 +41,9 @@ class BoundedProtocol(H11Protocol):
         super().connection_made(transport)
         # Whatever the kernel does not take at once counts as unread.
         transport.set_write_buffer_limits(0)
-        if len(self.connections) > MOST_CONNECTIONS:
-            self._refuse(503, "overloaded", f"{MOST_CONNECTIONS} connections are open already")
+        if len(self.connections) > self._limits.connections:
+            most = self._limits.connections
+            self._refuse(503, "overloaded", f"{most} connections are open already")
             return
         self._await_head()
 
@@ -51,6 +54,10 @@ class BoundedProtocol(H11Protocol):
 
     def data_received(self, data: bytes) -> None:
         if not self.transport.is_closing():
+            # Of every answer; uvicorn sets it ten times a second, for which it would have to wake.
+            now = from_ms(self._clock.now_ms())
+            date = format_datetime(now, usegmt=True).encode()
+            self.server_state.default_headers = [(b"date", date)]
             super().data_received(data)
         if self._is_answering():
             self._drop(self._head_deadline)
@@ -64,7 +71,7 @@ class BoundedProtocol(H11Protocol):
     def pause_writing(self) -> None:
         super().pause_writing()
         if self._read_deadline is None:
-            self._read_deadline = self.loop.call_later(_UNREAD_S, self.transport.abort)
+            self._read_deadline = self.loop.call_later(self._limits.unread_s, self.transport.abort)
 
     def resume_writing(self) -> None:
         self._drop(self._read_deadline)
@@ -102,13 +109,15 @@ class BoundedProtocol(H11Protocol):
 
     def _await_head(self) -> None:
         self._drop(self._head_deadline)
-        self._head_deadline = self.loop.call_later(_HEAD_S, self._end_silence)
+        self._head_deadline = self.loop.call_later(self._limits.head_s, self._end_silence)
 
     def _end_silence(self) -> None:
         if self._is_answering() or self.transport.is_closing():
             return
         if self.conn.our_state is h11.IDLE and self.conn.trailing_data[0]:
-            self._refuse(408, "head_too_slow", f"the head took longer than {_HEAD_S:g} s")
+            self._refuse(
+                408, "head_too_slow", f"the head took longer than {self._limits.head_s:g} s"
+            )
         else:
             self.transport.abort()
 

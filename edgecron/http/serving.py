@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import socket
 import threading
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from edgecron.clock import SystemClock
 from edgecron.errors import InvalidInput, NotSupported
 from edgecron.http.guarding import LOOPBACK
+from edgecron.http.limits import Limits
 from edgecron.http.places import Place, UnixPlace, bind, words
 from edgecron.tokens import MAKE
 
@@ -42,10 +45,13 @@ def check_served(place: Place, *, has_token: bool) -> None:
 class HttpService:
     """The API of a database at a place. `start` binds, and raises InvalidInput where it can't."""
 
-    def __init__(self, database: Path, place: Place, *, token: str | None) -> None:
+    def __init__(
+        self, database: Path, place: Place, *, token: str | None, limits: Limits | None = None
+    ) -> None:
         self._database = database
         self._place = place
         self._token = token
+        self._limits = limits or Limits()
         self._listener: socket.socket | None = None
         self._server: Server | None = None
         self._application: Application | None = None
@@ -61,23 +67,27 @@ class HttpService:
         import uvicorn
 
         from edgecron.http.app import application
-        from edgecron.http.connections import MOST_HEAD_BYTES, BoundedProtocol, Server
+        from edgecron.http.connections import BoundedProtocol, Server
 
         self._listener = bind(self._place)
         hosts = None if isinstance(self._place, UnixPlace) else (*LOOPBACK, self._place.host)
-        self._application = application(self._database, token=self._token, hosts=hosts)
+        self._application = application(
+            self._database, token=self._token, hosts=hosts, limits=self._limits
+        )
+        protocol: Any = partial(BoundedProtocol, limits=self._limits, clock=SystemClock())
         config = uvicorn.Config(
             self._application,
             loop="asyncio",
-            http=BoundedProtocol,
+            http=protocol,
             ws="none",
             lifespan="off",
             log_config=None,
             access_log=False,
             proxy_headers=False,
             server_header=False,
+            date_header=False,
             timeout_graceful_shutdown=_GRACE_S,
-            h11_max_incomplete_event_size=MOST_HEAD_BYTES,
+            h11_max_incomplete_event_size=self._limits.head_bytes,
         )
         self._server = Server(config)
         self._thread = threading.Thread(

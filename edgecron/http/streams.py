@@ -33,7 +33,6 @@ if TYPE_CHECKING:
 
 EVENTS = "text/event-stream"
 END = "end"  # the id of the last event
-_MOST_STREAMS = 16
 _KEEP_ALIVE_MS = 15_000
 _COMMENT = b": still here\n\n"
 
@@ -41,7 +40,7 @@ _COMMENT = b": still here\n\n"
 class Streams:
     """The streams that are open, so many at most. `close` ends them all."""
 
-    def __init__(self, opened: Opened, *, most: int = _MOST_STREAMS) -> None:
+    def __init__(self, opened: Opened, *, most: int) -> None:
         self._opened = opened
         self._most = most
         self._lock = threading.Lock()

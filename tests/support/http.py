@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from edgecron.http.limits import Limits
 from edgecron.http.places import TcpPlace
 from edgecron.http.serving import HttpService
 from support.processes import Daemon
@@ -71,9 +72,11 @@ class Api:
 
 
 @contextmanager
-def serving(database: Path, *, token: str | None = None) -> Iterator[Api]:
+def serving(
+    database: Path, *, token: str | None = None, limits: Limits | None = None
+) -> Iterator[Api]:
     """The API of a database, at a port that was free."""
-    service = HttpService(database, TcpPlace("127.0.0.1", 0), token=token)
+    service = HttpService(database, TcpPlace("127.0.0.1", 0), token=token, limits=limits)
     try:
         service.start()
         yield Api(int(service.url.rpartition(":")[2]), token=token)

@@ -1,0 +1,25 @@
+"""What a request, a connection and all of them together may take."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """Bounds against whoever sends too much, too slowly, or too often.
+
+    `head_s` is from a connection, or the answer before, to the end of a request's head, `body_s`
+    from there to the end of its body; `unread_s` is how long a client may leave unread what was
+    sent to it. Connections and heads are bounded where we serve ourselves, not where an
+    application is mounted in somebody's server.
+    """
+
+    body_bytes: int = 1024 * 1024
+    head_bytes: int = 16 * 1024
+    path_bytes: int = 8 * 1024
+    connections: int = 64
+    streams: int = 16
+    head_s: float = 10.0
+    body_s: float = 10.0
+    unread_s: float = 30.0
