@@ -62,6 +62,19 @@ ALL: tuple[Mutation, ...] = (
         hunt=Hunt(tests=("tests/store/test_sqlite_rows.py",), says="Expected regex: 'terminal'"),
     ),
     Mutation(
+        name="state-of-a-failure",
+        guard="what a schedule is to remember is written with a success alone",
+        proves=("I6",),
+        edits=(
+            Edit(
+                file=_ENDING,
+                old="    if outcome.state and outcome.status is Status.SUCCESS:\n",
+                new="    if outcome.state:\n",
+            ),
+        ),
+        hunt=Hunt(tests=(CRASHES,), says=fails("I6")),
+    ),
+    Mutation(
         name="requeue-by-token",
         guard="the token of what is queued again",
         proves=("I3", "17"),

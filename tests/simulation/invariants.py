@@ -52,6 +52,7 @@ def check(world: World, model: PlanModel, *, made_ms: int, until_ms: int) -> Cou
     check_rows(rows)
     check_bodies(rows, world.bodies)
     check_counts(world, rows)
+    check_state(world, rows)
     _check_no_overlap(rows, world.bodies)
     _check_coverage(rows, model, made_ms=made_ms, until_ms=until_ms)
     return Counter(row["status"] for row in rows)
@@ -96,6 +97,20 @@ def check_bodies(rows: list[dict[str, Any]], bodies: list[Body]) -> None:
     for row in rows:
         if row["status"] in ("success", "failed"):
             assert row["id"] in started, f"I6 {row}"
+
+
+def check_state(world: World, rows: list[dict[str, Any]]) -> None:
+    """Each run has had its schedule remember it: so it does of those that succeeded alone."""
+    database = Database(world.path)
+    try:
+        remembered = {int(row[0]) for row in database.rows("SELECT key FROM state")}
+        there = {row[0] for row in database.rows("SELECT id FROM schedules")}
+    finally:
+        database.close()
+    successes = {row["id"] for row in rows if row["status"] == "success"}
+    assert remembered <= successes, f"I6 {min(remembered - successes)} has left a state"
+    forgotten = {row["id"] for row in rows if row["schedule_id"] in there} & successes - remembered
+    assert not forgotten, f"I6 the state of {min(forgotten)} is lost"
 
 
 def _check_no_overlap(rows: list[dict[str, Any]], bodies: list[Body]) -> None:

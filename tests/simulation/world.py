@@ -572,6 +572,7 @@ def outcome_of(body: Body, execution_id: int) -> Outcome:
         started_ms=body.started_ms,
         finished_ms=body.ends_ms,
         duration_ms=max(0, body.ends_ms - body.started_ms),  # monotonic, in truth
+        state={str(execution_id): "1"},
     )
 
 

@@ -6,6 +6,7 @@ whoever has the file can.
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import select
@@ -82,6 +83,8 @@ def plant(database: Path) -> None:
     connection.execute("UPDATE executions SET error_code = ?", (nasty,))
     connection.execute("UPDATE executions SET scope_kind = 'device', scope_id = ?", (nasty,))
     connection.execute("UPDATE executions SET trigger_text = ?", (nasty,))
+    progress = json.dumps({"fraction": 0.5, "text": nasty[:100]}, ensure_ascii=False)
+    connection.execute("UPDATE executions SET progress = ?, payload = ?", (progress, nasty))
     for _, sql in guards:
         connection.execute(str(sql))
     connection.close()
