@@ -9,6 +9,7 @@ import signal
 import sys
 import traceback
 from collections.abc import Mapping
+from contextlib import suppress
 from importlib import import_module
 from inspect import iscoroutine
 from typing import TYPE_CHECKING, Any
@@ -16,9 +17,10 @@ from typing import TYPE_CHECKING, Any
 from edgecron.clock import SystemClock
 from edgecron.embedding.children import begin_child
 from edgecron.embedding.registry import invoke
-from edgecron.errors import EdgecronError, InvalidInput, NotFound
+from edgecron.errors import DatabaseUnusable, EdgecronError, InvalidInput, NotFound
 from edgecron.model import Cause, Claim, Job, JobKind, Reason
 from edgecron.runners.calls import Call
+from edgecron.supervisor.results import MOST_BYTES
 
 if TYPE_CHECKING:
     from types import FrameType
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
     from edgecron.api import Client
     from edgecron.embedding.job import Job as Declared
 
+_REPORT_WAIT_S = 1.0  # for another's lock, to say how far it is
 _MAIN = "__mp_main__"  # what multiprocessing calls it, and guards of programs expect
 
 
@@ -38,7 +41,8 @@ def call_here(target: str, told: Mapping[str, Any]) -> int:
     from edgecron.api import Client
 
     client = Client(told["database"], must_exist=True)
-    call = ChildCall(_claim(told["run"]), client)
+    reporting = Client(told["database"], must_exist=True, busy_wait_s=_REPORT_WAIT_S)
+    call = ChildCall(_claim(told["run"]), client, reporting=reporting)
     signal.signal(signal.SIGTERM, call.end)
     try:
         job = _find(target, name=call.claim.schedule)
@@ -57,24 +61,29 @@ def call_here(target: str, told: Mapping[str, Any]) -> int:
         return 1
     finally:
         client.close()
+        reporting.close()
     return 0
 
 
 class ChildCall(Call):
-    """One run of a function in a process of its own. Its timeout is its supervisor's matter."""
+    """One run of a function in a process of its own. Its timeout is its supervisor's matter.
 
-    __slots__ = ("_client", "_last")
+    `reporting` is for its progress, and waits for nobody for long.
+    """
 
-    def __init__(self, claim: Claim, client: Client) -> None:
+    __slots__ = ("_last", "_reporting")
+
+    def __init__(self, claim: Claim, client: Client, *, reporting: Client) -> None:
         super().__init__(
             claim, clock=SystemClock(), read_state=lambda _: client.state(claim.schedule)
         )
-        self._client = client
+        self._reporting = reporting
         self._last: tuple[float | None, str] | None = None
 
     def report_progress(self, fraction: float | None, text: str = "") -> None:
+        with suppress(DatabaseUnusable):  # No work is lost for what only people look at.
+            self._reporting.report_progress(self.claim.execution_id, fraction, text)
         self._last = (fraction, text)
-        self._client.report_progress(self.claim.execution_id, fraction, text)
 
     def end(self, number: int, frame: FrameType | None) -> None:
         """On TERM: end by an exception, so that what it has begun is put away. KILL follows."""
@@ -83,14 +92,25 @@ class ChildCall(Call):
         raise SystemExit(128 + number)
 
     def left(self, result: object) -> str:
-        """What is left for the engine: the result, and what is to be kept with it."""
+        """What is left for the engine: the result, and what is to be kept with it.
+
+        Raises InvalidInput where that is too large to be taken, and with it what is to be kept.
+        """
         parts: dict[str, object] = {"result": result}
         changes = self.close_state()
         if changes:
             parts["state"] = changes
         if self._last is not None:
             parts["progress"] = {"fraction": self._last[0], "text": self._last[1]}
-        return json.dumps({"edgecron": parts}, ensure_ascii=False, allow_nan=False)
+        text = json.dumps({"edgecron": parts}, ensure_ascii=False, allow_nan=False)
+        size_bytes = len(text.encode())
+        if changes and size_bytes > MOST_BYTES:
+            raise InvalidInput(
+                f"its changes of state and its result are {size_bytes} bytes together,"
+                f" expected at most {MOST_BYTES}",
+                hint="keep what is large in a file, or run the function on a thread",
+            )
+        return text
 
 
 def _claim(run: Mapping[str, Any]) -> Claim:
@@ -139,9 +159,15 @@ def _leave(result: object, call: ChildCall) -> None:
     path = os.environ.get("EDGECRON_RESULT")
     if path is None:
         return
-    with open(path, "w", encoding="utf-8") as file:
-        try:
-            file.write(call.left(result))
-        except (TypeError, ValueError, RecursionError):
-            # No JSON: what it says itself is left to be told as such, as of any command.
-            file.write(repr(result))
+    try:
+        text = call.left(result)
+    except InvalidInput:
+        raise
+    except (TypeError, ValueError, RecursionError):
+        # No JSON: what it says itself is left to be told as such, as of any command.
+        text = repr(result)
+        if call.close_state():
+            sys.stderr.write("edgecron: what it returned is no JSON, and is not kept\n")
+            text = call.left(None)  # What is to be remembered must not go with it.
+    with open(path, "w", encoding="utf-8", errors="backslashreplace") as file:
+        file.write(text)

@@ -176,6 +176,71 @@ def test_a_function_runs_in_a_process_of_its_own_where_that_is_asked(
     assert hung[:2] == ["failed", "timeout"]
 
 
+HARD_CASES = """
+    import apsw, os, sys
+    from edgecron import RunContext, Scheduler
+
+    scheduler = Scheduler(sys.argv[1] if __name__ == "__main__" else os.environ["DATABASE"])
+
+    @scheduler.job("@daily", process=True)
+    def large(run: RunContext, letters: int = 60_000) -> str:
+        run.state["large"] = "x" * letters
+        return "y" * letters
+
+    @scheduler.job("@daily", process=True)
+    def odd(run: RunContext) -> object:
+        run.state["seen"] = 1
+        return {1}
+
+    @scheduler.job("@daily", process=True)
+    def blocked(run: RunContext) -> str:
+        other = apsw.Connection(os.environ["DATABASE"])
+        other.execute("BEGIN IMMEDIATE")
+        run.progress(0.5)
+        other.execute("ROLLBACK")
+        other.close()
+        run.progress(0.75)
+        return "done"
+
+    if __name__ == "__main__":
+        import json
+        os.environ["DATABASE"] = sys.argv[1]
+        with scheduler:
+            runs = [large.run_now(), odd.run_now(), blocked.run_now()]
+            told = []
+            for run in runs:
+                run.wait(20)
+                fraction = None if run.progress is None else run.progress.fraction
+                told.append([run.status, run.result, run.output, fraction])
+        print(json.dumps({"told": told, "large": large.state(), "odd": odd.state()}))
+"""
+
+
+def test_a_function_in_a_process_loses_nothing_it_was_to_remember_without_failing(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "program.py").write_text(textwrap.dedent(HARD_CASES))
+
+    ended = subprocess.run(
+        [sys.executable, "program.py", str(tmp_path / "app.db")],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+    )
+
+    assert ended.returncode == 0, ended.stderr
+    said: dict[str, Any] = json.loads(ended.stdout.splitlines()[-1])
+    large, odd, blocked = said["told"]
+    assert (large[0], said["large"]) == ("failed", {})
+    assert "bytes together, expected at most 65536" in large[2]
+    assert (odd[0], odd[1], said["odd"]) == ("success", None, {"seen": 1})
+    assert "what it returned is no JSON" in odd[2]
+    # That it could not say how far it was is no reason to fail.
+    assert (blocked[0], blocked[1], blocked[3]) == ("success", "done", 0.75)
+
+
 def test_a_function_that_no_other_process_finds_is_refused(scheduler: Scheduler) -> None:
     with pytest.raises(InvalidInput, match="which no other process can import"):
         scheduler.job("@daily", process=True, name="inner")(lambda: None)
