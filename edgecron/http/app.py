@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Collection, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 
 from starlette.applications import Starlette
@@ -18,9 +19,10 @@ from starlette.types import Message, Receive, Scope, Send
 from edgecron.api import Client
 from edgecron.errors import EdgecronError
 from edgecron.http.answers import Answer
-from edgecron.http.asking import Ask, Route
+from edgecron.http.asking import Ask, Later, Route
 from edgecron.http.calls import calls_route
-from edgecron.http.guarding import LOOPBACK, Guard, has_body
+from edgecron.http.guarding import LOOPBACK, OPEN_PATHS, Guard, has_body
+from edgecron.http.health import need_database
 from edgecron.http.limits import Limits
 from edgecron.http.openapi import openapi_route
 from edgecron.http.reading import read_ask
@@ -45,7 +47,8 @@ def application(
 
     With `token`, each request must carry it; without, one must ask for one of `hosts`, the names
     under which it is served, None for any: see `guarding`. Whoever may ask can run commands as
-    this user. `close`, or the end of its lifespan, ends its threads.
+    this user. The database must be there: no request makes one. `close`, or the end of its
+    lifespan, ends its threads.
     """
     if callable(database):
         opened = database
@@ -53,7 +56,7 @@ def application(
         path = database
 
         def opened() -> Client:
-            return Client(path, busy_wait_s=BUSY_WAIT_S)
+            return Client(path, must_exist=True, busy_wait_s=BUSY_WAIT_S)
 
     guard = Guard(token=token, hosts=None if token is not None else hosts)
     return Application(opened, guard=guard, limits=limits or Limits())
@@ -140,7 +143,7 @@ class Application:
         """The answer of a route, asked again and again where there is to be one later."""
         waited_s = 0.0
         while True:
-            future = self._workers.submit(lambda client: route.handle(client, ask))
+            future = self._workers.submit(partial(_handled, route, ask))
             found = await asyncio.wrap_future(future)
             if isinstance(found, Answer):
                 return found
@@ -160,6 +163,12 @@ def _by_path(routes: Sequence[Route]) -> list[tuple[str, dict[str, Route]]]:
     for route in routes:
         found.setdefault(route.path, {})[route.method] = route
     return list(found.items())
+
+
+def _handled(route: Route, ask: Ask, client: Client) -> Answer | Later:
+    if route.path not in OPEN_PATHS:  # That one tells itself what is the matter, and nothing more.
+        need_database(client)
+    return route.handle(client, ask)
 
 
 def _path_of(scope: Scope) -> str:

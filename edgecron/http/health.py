@@ -12,17 +12,29 @@ from typing import TYPE_CHECKING
 from edgecron.errors import DatabaseBusy, DatabaseUnusable
 from edgecron.http.answers import Answer, json_answer
 from edgecron.http.asking import Ask
+from edgecron.paths import is_there
 
 if TYPE_CHECKING:
     from edgecron.api import Client
     from edgecron.engine.peers import EngineState
 
 
+def need_database(client: Client) -> None:
+    """Raise DatabaseUnusable where there is no database: who asks for something of it has not
+    asked for the wrong thing."""
+    if not is_there(client.path):
+        raise DatabaseUnusable(
+            f"there is no database {client.path}", hint="is its engine running: edgecron daemon"
+        )
+
+
 def get_health(client: Client, ask: Ask) -> Answer:
     try:
+        need_database(client)
         engine = _engine_word(client.engines())
         client.active_counts()
     except DatabaseUnusable as error:
+        client.close()  # The file, or its log, may be another one when it is asked again.
         word = "busy" if isinstance(error, DatabaseBusy) else "unusable"
         return json_answer({"database": word, "engine": "unknown"}, status=503)
     return json_answer({"database": "ok", "engine": engine})

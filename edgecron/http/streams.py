@@ -4,7 +4,8 @@
     event: output
     data: {"stream":"stdout","at":"2026-11-20T08:00:00.250Z","dropped_bytes":0,"text":"copied\\n"}
 
-`status` comes first and whenever it changes, `end` last; both hold the run. The id is how many
+`status` comes first and whenever it changes, `end` last; both hold the run. `failure` holds an
+error, where the database can't be used any more. The id is how many
 bytes the run had printed by then, on both streams: whoever comes again with Last-Event-ID goes on
 from there, and who has seen the end is told by 204 that there is no more. Of what was not kept,
 `dropped_bytes` were printed before a chunk.
@@ -20,8 +21,10 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
+from edgecron.errors import EdgecronError
 from edgecron.http.answers import json_bytes
-from edgecron.http.refusing import overloaded
+from edgecron.http.health import need_database
+from edgecron.http.refusing import error_answer, overloaded
 from edgecron.http.runs import chunk_object
 from edgecron.http.showing import shown_runs
 from edgecron.http.workers import Opened
@@ -100,8 +103,11 @@ class RunStream:
         await asyncio.get_running_loop().run_in_executor(self._thread, self._begin)
 
     async def batch(self) -> bytes | None:
-        """The next events, or a comment where there were none for a while; None after the end."""
-        return await asyncio.get_running_loop().run_in_executor(self._thread, self._batch)
+        """The next events, or a comment where there were none for a while; None after the end.
+
+        Where the database can't be used any more, that is the last event.
+        """
+        return await asyncio.get_running_loop().run_in_executor(self._thread, self._batch_or_error)
 
     def wake(self) -> None:
         """Have it end at once. Harmless when it has."""
@@ -124,8 +130,16 @@ class RunStream:
 
     def _begin(self) -> None:
         self._client = self._opened()
+        need_database(self._client)
         self._client.execution(self._execution_id)
         self._follower = self._client.follower(self._execution_id, position=self._position)
+
+    def _batch_or_error(self) -> bytes | None:
+        try:
+            return self._batch()
+        except EdgecronError as error:
+            self._has_ended = True
+            return b"event: failure\ndata: %s\n\n" % error_answer(error).body
 
     def _batch(self) -> bytes | None:
         assert self._client is not None

@@ -36,6 +36,7 @@ class Workers:
         self._tasks: deque[_Task] = deque()
         self._news = threading.Condition()
         self._threads: dict[threading.Thread, Client | None] = {}
+        self._live = 0  # of the threads, those that take tasks still
         self._idle = 0
         self._is_closed = False
 
@@ -48,7 +49,8 @@ class Workers:
             if len(self._tasks) >= _MOST_WAITING:
                 raise overloaded(f"{_MOST_WAITING} requests are waiting already")
             self._tasks.append((task, future))
-            if self._idle < len(self._tasks) and len(self._threads) < self._most_threads:
+            if self._idle < len(self._tasks) and self._live < self._most_threads:
+                self._live += 1
                 thread = threading.Thread(target=self._work, name="edgecron-http-worker")
                 self._threads[thread] = None
                 thread.start()
@@ -93,7 +95,7 @@ class Workers:
                     future.set_result(task(client))
                 except BaseException as error:  # noqa: BLE001 - it is raised where it is awaited
                     if client is not None and isinstance(error, DatabaseUnusable):
-                        client.close()  # It is opened anew: the file, or its log, may be others.
+                        client.close()  # The file, or its log, may be another one by now.
                     future.set_exception(error)
         finally:
             if client is not None:
@@ -111,4 +113,6 @@ class Workers:
                 self._idle -= 1
             if self._tasks:
                 return self._tasks.popleft()
+            # Now, and not when the database is closed: what is asked meanwhile has another thread.
+            self._live -= 1
             return None

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from edgecron.api import Client
 from edgecron.http.limits import Limits
 from edgecron.http.places import TcpPlace
 from edgecron.http.serving import HttpService
@@ -75,7 +76,9 @@ class Api:
 def serving(
     database: Path, *, token: str | None = None, limits: Limits | None = None
 ) -> Iterator[Api]:
-    """The API of a database, at a port that was free."""
+    """The API of a database, which is made where it is not there, at a port that was free."""
+    with Client(database) as client:
+        client.count_schedules()
     service = HttpService(database, TcpPlace("127.0.0.1", 0), token=token, limits=limits)
     try:
         service.start()
