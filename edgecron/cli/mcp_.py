@@ -15,6 +15,7 @@ Needs the SDK: pip install 'edgecron[mcp]'.
 
 from __future__ import annotations
 
+import sys
 from argparse import ArgumentParser, Namespace
 
 from edgecron.cli.session import Session
@@ -42,5 +43,7 @@ def run(cli: Session, args: Namespace) -> int:
             "tools for assistants need the mcp package, which is not installed",
             hint="pip install 'edgecron[mcp]'",
         ) from error
+    if sys.stdin.isatty():
+        cli.say("edgecron: an assistant starts this, and asks on stdin; Ctrl-D ends it")
     serve(cli, may_change=args.allow_changes)
     return 0

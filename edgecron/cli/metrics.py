@@ -5,11 +5,11 @@
     edgecron add metrics --every 1m -- edgecron metrics -o DIR/edgecron.prom
 
 With --output the file is replaced at once and everybody may read it: node_exporter's textfile
-collector takes it from there (--collector.textfile.directory). Write it every minute, by a
-schedule of its own as above, or by cron or a systemd timer: that says how edgecron does while no
-engine runs, too. `edgecron daemon --http` serves the same as /metrics. What is worth an alert: a
-scheduler_last_success_timestamp that is long ago, an increase of scheduler_runs_total with status
-failed, and scheduler_engines_alive of 0.
+collector takes it from there (--collector.textfile.directory). Write it every minute, by a schedule
+of its own as above (a job does not see EDGECRON_DB: name such a database with --db), or by cron or
+a systemd timer: that says how edgecron does while no engine runs, too. `edgecron daemon --http`
+serves the same as /metrics. What is worth an alert: a scheduler_last_success_timestamp that is long
+ago, an increase of scheduler_runs_total with status failed, and scheduler_engines_alive of 0.
 
 Needs prometheus-client: pip install 'edgecron[metrics]'. With --json an array of samples.
 """
