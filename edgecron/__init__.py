@@ -46,6 +46,7 @@ in this list, never from below; `tests/test_house.py` holds it.
     tokens                who may ask a server: a word in a file
     wire                  what a Client is asked and answers, as JSON
     remote                RemoteClient: the database of another machine, seen in the same way
+    testing               for the tests of such programs: a day in some milliseconds
     checkup               what is wrong with a database and around it; the end of what stalls
     crontab               crontabs in and out
     metrics               what Prometheus reads, as text

@@ -14,6 +14,7 @@ processes.py   functions in processes of their own: child.py, calling.py, childr
 signals.py     what ends an engine in the foreground; atexits.py: and what the program leaves
 pool.py        connections, one for each thread that is asking
 forks.py       what a child that the program forks starts anew
+lending.py     a Scheduler at another place and time, for tests
 
 None of it starts a thread or opens the database before it is used.
 """

@@ -73,7 +73,9 @@ class Scheduler(Program):
         self._serving: Serving | None = None
         self._loops = Loops()
         self._failure: BaseException | None = None
-        self._subscribers = Subscribers(self.pool, clock=self._clock)
+        self._subscribers = Subscribers(
+            lambda run_id: self.run(run_id).execution, clock=self._clock
+        )
         begin_anew_in_children(self)
 
     def __repr__(self) -> str:

@@ -17,7 +17,6 @@ from edgecron.embedding.events import Origins, RunEvent, Told, Wants, kind_of, r
 
 if TYPE_CHECKING:
     from edgecron.clock import Clock
-    from edgecron.embedding.pool import ClientPool
     from edgecron.engine.events import Event
     from edgecron.model import Execution
 
@@ -231,10 +230,11 @@ class EventStream:
 
 
 class Subscribers:
-    """All who are told by the engine of a program. `note` is told what that did."""
+    """All who are told by the engine of a program. `note` is told what that did, and `find` looks
+    for a run on record."""
 
-    def __init__(self, pool: ClientPool, *, clock: Clock) -> None:
-        self._pool = pool
+    def __init__(self, find: Callable[[int], Execution], *, clock: Clock) -> None:
+        self._find = find
         self._clock = clock
         self._lock = threading.Lock()
         self._inboxes: tuple[Inbox, ...] = ()
@@ -308,10 +308,6 @@ class Subscribers:
     def make(self, told: Told, dropped: int) -> RunEvent | None:
         """What is told of what the engine said; None where it is not on record any more."""
         return run_event(told, self._find, dropped=dropped)
-
-    def _find(self, run_id: int) -> Execution:
-        with self._pool.client() as client:
-            return client.execution(run_id)
 
 
 def _nothing() -> None:

@@ -18,12 +18,20 @@ __all__ = ["SqliteStore", "open_store"]
 
 
 def open_store(
-    path: Path, *, now_ms: int, must_exist: bool = False, busy_wait_s: float = 30.0
+    path: Path,
+    *,
+    now_ms: int,
+    must_exist: bool = False,
+    busy_wait_s: float = 30.0,
+    seed: bytes | None = None,
 ) -> SqliteStore:
-    """Open a database and bring it to this schema; see `Database` for what is refused."""
+    """Open a database and bring it to this schema; see `Database` for what is refused.
+
+    `seed` is that of a new one; None is a random one, which every one but a test's has.
+    """
     database = Database(path, busy_wait_s=busy_wait_s, must_exist=must_exist)
     try:
-        migrate(database, now_ms=now_ms)
+        migrate(database, now_ms=now_ms, seed=seed)
         refuse_planted(database)
         return SqliteStore(database)
     except BaseException:

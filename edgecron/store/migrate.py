@@ -50,9 +50,10 @@ _BROUGHT_BY_2 = """
     SELECT 'executions_owed', count(*) FROM sqlite_schema WHERE name = 'executions_owed'"""
 
 
-def migrate(database: Database, *, now_ms: int) -> None:
+def migrate(database: Database, *, now_ms: int, seed: bytes | None = None) -> None:
     """Create the schema in an empty database, or bring an older one up to date.
 
+    `seed` is that of a new one; None is a random one.
     An older one is copied beforehand, beside it. Raises SchemaTooNew where a newer edgecron wrote
     it, and DatabaseUnusable where it can't be copied or brought up to date: it is then as before.
     """
@@ -60,7 +61,7 @@ def migrate(database: Database, *, now_ms: int) -> None:
         from edgecron.store.whole import rebuilding
 
         with rebuilding(database), database.transaction():
-            _bring_up(database, now_ms=now_ms)
+            _bring_up(database, now_ms=now_ms, seed=seed)
     database.expect_version(SCHEMA_VERSION)
 
 
@@ -81,7 +82,7 @@ def refuse_planted(database: Database) -> None:
         )
 
 
-def _bring_up(database: Database, *, now_ms: int) -> None:
+def _bring_up(database: Database, *, now_ms: int, seed: bytes | None) -> None:
     # Read again under the lock: another process may have migrated it meanwhile.
     version = _version_of(database)
     if version == SCHEMA_VERSION:
@@ -100,7 +101,7 @@ def _bring_up(database: Database, *, now_ms: int) -> None:
     except apsw.ConstraintError as error:
         raise _refused(database, str(error)) from error
     if version == 0:
-        _write_meta(database, now_ms=now_ms)
+        _write_meta(database, now_ms=now_ms, seed=seed or os.urandom(16))
     dangling = database.rows("PRAGMA foreign_key_check")
     if dangling:
         table, row, parent, _ = dangling[0]
@@ -110,7 +111,7 @@ def _bring_up(database: Database, *, now_ms: int) -> None:
     database.change(f"PRAGMA user_version = {SCHEMA_VERSION}")
 
 
-def _write_meta(database: Database, *, now_ms: int) -> None:
+def _write_meta(database: Database, *, now_ms: int, seed: bytes) -> None:
     import uuid
 
     import edgecron
@@ -121,7 +122,7 @@ def _write_meta(database: Database, *, now_ms: int) -> None:
            VALUES (1, :uuid, :seed, :now, :version)""",
         {
             "uuid": str(uuid.uuid4()),
-            "seed": os.urandom(16),
+            "seed": seed,
             "now": now_ms,
             "version": edgecron.__version__,
         },

@@ -1,0 +1,91 @@
+"""A Scheduler at another place and time for a while: for the tests of programs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from edgecron.embedding.pool import ClientPool
+from edgecron.embedding.scheduler import Scheduler
+from edgecron.embedding.serving import Serving
+from edgecron.errors import Conflict
+
+if TYPE_CHECKING:
+    from edgecron.clock import Clock
+    from edgecron.embedding.waiting import Waits
+    from edgecron.engine.events import Event
+    from edgecron.engine.host import EngineHost
+    from edgecron.runners.callables import Coroutine, Function
+    from edgecron.runners.reports import ReadState
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lent:
+    """What an engine needs of a program. `deliver` tells its subscribers what was reported."""
+
+    functions: Mapping[str, Function]
+    coroutines: Mapping[str, Coroutine]
+    queues: tuple[str, ...]
+    max_running: int | None
+    report: Callable[[Event], None]
+    deliver: Callable[[], object]
+    read_state: ReadState
+
+
+@contextmanager
+def lend(
+    scheduler: Scheduler,
+    database: Path,
+    *,
+    clock: Clock,
+    make_waits: Callable[[ClientPool], Waits],
+) -> Iterator[Lent]:
+    """Let a Scheduler use another database and clock while the block lasts.
+
+    It counts as running, so that nobody starts its engine. Raises Conflict where it runs.
+    """
+    with scheduler._lock:
+        if scheduler.is_running:
+            raise Conflict(
+                f"the engine of {scheduler.name!r} runs in this process",
+                hint="let a test have a Scheduler that is not running, or stop it first",
+            )
+        scheduler._serving = Serving(
+            _nobody_starts, monotonic_ms=clock.monotonic_ms, failed=lambda error: None
+        )
+    own = {name: getattr(scheduler, name) for name in _PLACE}
+    try:
+        scheduler._database = scheduler.path = database
+        scheduler._clock = clock
+        scheduler.pool = ClientPool(scheduler._open_client)
+        scheduler.waits = make_waits(scheduler.pool)
+        scheduler._registry.forget_kept()
+        scheduler._subscribers.is_by_hand = True
+        scheduler._declare_all()
+        yield Lent(
+            functions=scheduler._registry.functions,
+            coroutines=scheduler._registry.coroutines,
+            queues=scheduler._queues,
+            max_running=scheduler._max_running,
+            report=scheduler._report,
+            deliver=scheduler._subscribers.deliver,
+            read_state=scheduler._read_state,
+        )
+    finally:
+        scheduler._subscribers.stop()
+        scheduler._subscribers.is_by_hand = False
+        scheduler.pool.close()
+        for name, value in own.items():
+            setattr(scheduler, name, value)
+        scheduler._registry.forget_kept()
+        scheduler._serving = None
+
+
+_PLACE = ("_database", "path", "_clock", "pool", "waits")
+
+
+def _nobody_starts() -> EngineHost:
+    raise AssertionError("the engine of a journey is driven by hand")
