@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import time
+from _thread import RLock  # what `threading` gives, which takes a millisecond to load
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -17,6 +18,7 @@ from typing import Any
 import apsw
 
 from edgecron.errors import DatabaseUnusable
+from edgecron.store.forks import close_in_children, is_spoiled
 from edgecron.store.logfiles import Logs, may_be_lost, refuse_lost_log
 from edgecron.store.place import MOUNTS, identity_of, is_emptied, prepare_file
 from edgecron.store.translating import emptied, gone, too_new, translated_errors
@@ -63,8 +65,16 @@ class Database:
         self.is_new = prepare_file(path, must_exist=must_exist, mounts=mounts)
         if may_be_lost(path):
             refuse_lost_log(path, patience_s=busy_wait_s)
-        self._identity = identity_of(path)
-        self._open()
+        self.identity = identity_of(path)
+        if is_spoiled(self.identity):
+            raise DatabaseUnusable(
+                f"database {path} was in use when this process was forked",
+                hint="fork before it is used, or start children anew, as 'spawn' does",
+            )
+        self.in_use = RLock()
+        close_in_children(self)
+        with self.in_use:
+            self._open()
 
     def _open(self) -> None:
         path = self.path
@@ -144,17 +154,31 @@ class Database:
 
     def close(self) -> None:
         """Close the connection; harmless when it is closed already, or belongs to our parent."""
-        if os.getpid() == self._pid:
+        if os.getpid() != self._pid:
+            return
+        with self.in_use:
             self._logs.prepare_close()
             self._connection.close()
-        else:
-            # Closing it here could clear away the log that the parent is writing.
-            _LEFT_TO_PARENT.append(self._connection)
+
+    def leave_to_parent(self) -> bool:
+        """In a child: close our copy of the connection; whether that could be done.
+
+        SQLite must forget what it has locked as our parent, or it would take a lock of ours for
+        one of those. Not within a transaction: its end is the parent's alone.
+        """
+        with suppress(AttributeError, apsw.ConnectionClosedError):  # not open yet, or any more
+            if self._connection.in_transaction:
+                _LEFT_TO_PARENT.append(self._connection)
+                return False
+            # The log is the parent's, and is still being written.
+            self._connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
+            self._connection.close(True)
+        return True
 
     def rows(self, sql: str, params: Params | None = None) -> list[tuple[Any, ...]]:
         """All rows of a statement, read to its end so that no read lock lingers."""
         self._check_process()
-        with translated_errors(self.path):
+        with self.in_use, translated_errors(self.path):
             try:
                 return self._connection.execute(sql, params).fetchall()
             except (apsw.SQLError, apsw.SchemaChangeError):
@@ -169,7 +193,14 @@ class Database:
         self._check_process()
         with translated_errors(self.path):
             try:
-                yield from self._connection.execute(sql, params)
+                with self.in_use:
+                    rows = self._connection.execute(sql, params)
+                while True:
+                    with self.in_use:
+                        row = next(rows, None)
+                    if row is None:
+                        return
+                    yield row
             except (apsw.SQLError, apsw.SchemaChangeError):
                 self.check_version()
                 raise
@@ -230,7 +261,7 @@ class Database:
         found = self.row("PRAGMA data_version")
         assert found is not None
         if found[0] != self._data_version:
-            with translated_errors(self.path):
+            with self.in_use, translated_errors(self.path):
                 self.check_version()
             self._data_version = int(found[0])
         # A new connection counts anew, from the same number as the one before it.
@@ -249,7 +280,7 @@ class Database:
         self._check_process()
         self.check_file()
         self._logs.check()
-        with translated_errors(self.path):
+        with self.in_use, translated_errors(self.path):
             self._connection.execute("BEGIN IMMEDIATE")
             changes_before = self._connection.total_changes()
             try:
@@ -303,19 +334,21 @@ class Database:
 
     def keep_little(self) -> None:
         """Keep few pages in memory: an engine reads the same few, and lives for months."""
-        self._connection.execute(f"PRAGMA cache_size = -{_LITTLE_KIB}")
+        with self.in_use:
+            self._connection.execute(f"PRAGMA cache_size = -{_LITTLE_KIB}")
 
     def forget_pages(self) -> None:
         """Read every page anew from now on: what was read of the file may have healed since."""
         self._check_process()
-        with translated_errors(self.path):
+        with self.in_use, translated_errors(self.path):
             self._connection.execute("PRAGMA shrink_memory")
 
     def checkpoint(self) -> None:
         """Move what the log holds into the database as far as readers allow; never waits."""
         self._check_process()
         self._logs.check()
-        with translated_errors(self.path), suppress(apsw.BusyError):  # Somebody else is at it.
+        # Busy: somebody else is at it.
+        with self.in_use, translated_errors(self.path), suppress(apsw.BusyError):
             self._connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
 
     @property
@@ -323,7 +356,7 @@ class Database:
         """How much of the log is not in the database yet; 0 while somebody moves it."""
         self._check_process()
         self._logs.check()
-        with translated_errors(self.path):
+        with self.in_use, translated_errors(self.path):
             try:
                 in_log, moved = self._connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_NOOP)
             except apsw.BusyError:
@@ -346,7 +379,7 @@ class Database:
     def check_file(self) -> None:
         """Raise DatabaseGone where the file was deleted, replaced or emptied meanwhile."""
         # What is written to a deleted file is lost, and to a replaced one is a second history.
-        if identity_of(self.path) != self._identity:
+        if identity_of(self.path) != self.identity:
             raise gone(self.path)
         if is_emptied(self.path):
             raise emptied(self.path)
@@ -364,10 +397,10 @@ class Database:
         """
         self._check_process()
         self.check_file()
-        with translated_errors(self.path):
+        with self.in_use, translated_errors(self.path):
             self._logs.save()
-        refuse_lost_log(self.path, patience_s=0)
-        self._open()
+            refuse_lost_log(self.path, patience_s=0)
+            self._open()
         self._data_version = -1
         self._renewals += 1
 

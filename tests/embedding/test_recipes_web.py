@@ -184,3 +184,24 @@ def test_workers_without_an_engine_have_their_runs_done_by_the_process_that_has_
     assert answer["status"] == "success"
     assert code == 0
     plant.check_one_fire_each()
+
+
+def test_a_flask_that_starts_its_engine_where_it_is_loaded_has_one_before_a_fork(
+    plant: Plant,
+) -> None:
+    """With --preload that is the master's: its workers have none, and ask it."""
+    flask = plant.folder / "flask_app.py"
+    flask.write_text(flask.read_text() + "\nfrom jobs import scheduler\nscheduler.start()\n")
+    (plant.folder / "gunicorn.conf.py").write_text("")
+    server = plant.start(*FLASK, "--preload")
+    engines = plant.wait_engines(1)
+
+    _, answer = server.ask("POST", "/reports/north")
+    plant.fires.wait_for(MANY, "brisk")
+    server.stop()
+
+    assert engines == {server.process.pid}
+    assert answer["status"] == "success"
+    assert {one.pid for one in plant.fires.all()} == engines
+    assert plant.engines() == set()
+    plant.check_one_fire_each()

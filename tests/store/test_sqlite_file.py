@@ -5,14 +5,21 @@ from __future__ import annotations
 import multiprocessing
 import os
 import stat
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
 from importlib import import_module
 from pathlib import Path
 
 import apsw
 import pytest
 
-from edgecron.errors import DatabaseBusy, DatabaseUnusable, NotFound, SchemaTooNew
+from edgecron.errors import (
+    DatabaseBusy,
+    DatabaseUnusable,
+    EdgecronError,
+    NotFound,
+    SchemaTooNew,
+)
 from edgecron.store import connection, open_store
 from edgecron.store.connection import APPLICATION_ID, Database
 from support.places import unwritable_folder
@@ -394,6 +401,93 @@ def test_a_database_that_was_opened_before_a_fork_is_refused_in_the_child(path: 
     store.close()
     os.close(reader)
     os.close(writer)
+
+
+def in_child(work: Callable[[], object]) -> object:
+    """What something comes to in a child that is forked, as text; an error by its words."""
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        told = "nothing"
+        try:
+            told = str(work())
+        except EdgecronError as error:
+            told = error.message
+        finally:
+            os.write(writer, told.encode())
+            os._exit(0)
+    os.close(writer)
+    with open(reader, "rb") as pipe:
+        told = pipe.read().decode()
+    os.waitpid(child, 0)
+    return told
+
+
+def holders(path: Path) -> set[int]:
+    """The processes that have a lock of the log's index, as the kernel knows them."""
+    inode = os.stat(f"{path}-shm").st_ino
+    lines = Path("/proc/locks").read_text().splitlines()
+    return {int(line.split()[4]) for line in lines if f":{inode} " in line and "POSIX" in line}
+
+
+@pytest.mark.failure(56)
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_what_a_child_opens_beside_its_parent_s_has_locks_of_its_own(path: Path) -> None:
+    """SQLite would share with it what it takes for its own: the locks of the parent."""
+    store = open_store(path, now_ms=NOW_MS)
+
+    def open_own() -> bool:
+        own = open_store(path, now_ms=NOW_MS)
+        own.register_engine(key="child", pid=1, boot_id="b", queues=(), now_ms=NOW_MS)
+        return os.getpid() in holders(path)
+
+    assert in_child(open_own) == "True"
+    assert [one.key for one in store.find_engines()] == ["child"]
+    assert holders(path) == {os.getpid()}
+    store.close()
+
+
+@pytest.mark.failure(56)
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_a_fork_while_a_thread_writes_leaves_the_child_no_lock_that_nobody_lets_go_of(
+    path: Path,
+) -> None:
+    ended = threading.Event()
+
+    def write() -> None:
+        store = open_store(path, now_ms=NOW_MS)
+        while not ended.is_set():
+            store.register_engine(key="parent", pid=1, boot_id="b", queues=(), now_ms=NOW_MS)
+        store.close()
+
+    def write_too() -> str:
+        own = open_store(path, now_ms=NOW_MS, busy_wait_s=10)
+        own.register_engine(key="child", pid=1, boot_id="b", queues=(), now_ms=NOW_MS)
+        return "written"
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    try:
+        told = [in_child(write_too) for _ in range(10)]
+    finally:
+        ended.set()
+        writer.join()
+
+    assert told == ["written"] * 10
+
+
+@pytest.mark.failure(56)
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_a_file_that_is_in_a_transaction_at_a_fork_is_refused_in_the_child(path: Path) -> None:
+    database = Database(path)
+
+    with database.transaction():
+        told = in_child(lambda: Database(path))
+    again = in_child(lambda: Database(path).row("SELECT 1"))
+
+    assert told == f"database {path} was in use when this process was forked"
+    assert again == "(1,)"
+    database.close()
 
 
 def test_an_sqlite_that_is_too_old_is_refused(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

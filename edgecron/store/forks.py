@@ -1,0 +1,79 @@
+"""What a fork does to open databases: nobody uses one meanwhile, and the child closes its copies.
+
+SQLite keeps in memory, for each file, what a process has locked of it. A child that is forked takes
+that for its own, and has no such lock with the kernel. What it opened anew would share the memory
+of what it has inherited: it would read and write without a lock, or wait without end for a
+transaction that is its parent's (both measured).
+"""
+
+from __future__ import annotations
+
+import os
+
+# What `threading` and `weakref` give, which take a millisecond to load.
+from _thread import RLock
+from _weakrefset import WeakSet
+from typing import Protocol
+
+Identity = tuple[int, int]  # device and inode
+
+_PATIENCE_S = 5.0  # so long a fork waits for who is in the midst of something
+
+
+class Forked(Protocol):
+    """A connection that may be open when the process forks."""
+
+    in_use: RLock  # held by the thread that is in SQLite with it, or in a transaction
+    identity: Identity | None  # of its file
+
+    def leave_to_parent(self) -> bool:
+        """Close it in the child, which changes no file; False where it is in a transaction."""
+
+
+_changing = RLock()
+_known: WeakSet[Forked] = WeakSet()
+_held: list[RLock] = []  # as long as a fork goes on
+_quiet: list[Forked] = []
+_busy: list[Forked] = []
+_spoiled: set[Identity | None] = set()
+
+
+def close_in_children(one: Forked) -> None:
+    """Have each child that is forked from now on close its copy. Before it is opened."""
+    with _changing:
+        _known.add(one)
+
+
+def is_spoiled(identity: Identity | None) -> bool:
+    """Whether this process was forked while a file was being used, and can't open it for that."""
+    return identity in _spoiled
+
+
+def _hold_all() -> None:
+    _hold(_changing)
+    for one in list(_known):
+        (_quiet if _hold(one.in_use) else _busy).append(one)
+
+
+def _hold(lock: RLock) -> bool:
+    is_held = lock.acquire(timeout=_PATIENCE_S)
+    if is_held:
+        _held.append(lock)
+    return is_held
+
+
+def _go_on() -> None:
+    _quiet.clear()
+    _busy.clear()
+    while _held:
+        _held.pop().release()
+
+
+def _begin_anew() -> None:
+    _spoiled.update(one.identity for one in _busy)
+    _spoiled.update(one.identity for one in _quiet if not one.leave_to_parent())
+    _known.clear()
+    _go_on()
+
+
+os.register_at_fork(before=_hold_all, after_in_parent=_go_on, after_in_child=_begin_anew)
