@@ -29,9 +29,9 @@ from edgecron.errors import InvalidDocument, InvalidInput, NotFound, UsageError
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
-    from edgecron.api import Client
     from edgecron.documents.comparing import Step
     from edgecron.documents.document import Document
+    from edgecron.remote import Face
 
 USAGE = "FILE|- [--dry-run] [--prune] [--json]"
 _STDIN = "-"
@@ -96,7 +96,7 @@ def read_file(file: str) -> bytes:
 
 
 @contextmanager
-def _planner(cli: Session, *, is_dry: bool) -> Iterator[Client]:
+def _planner(cli: Session, *, is_dry: bool) -> Iterator[Face]:
     """The database to plan with: for a dry run where there is none, one that is thrown away."""
     if not is_dry or cli.find_client() is not None:
         yield cli.client()

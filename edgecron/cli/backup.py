@@ -38,7 +38,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 def run(cli: Session, args: Namespace) -> int:
     from edgecron.cli.copywords import progress_of
 
-    client = cli.client(must_exist=True)
+    client = cli.local_client(must_exist=True)
     progress = progress_of(cli, "copied")
     if args.file == "-":
         _refuse_stdout(cli, args)

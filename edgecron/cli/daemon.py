@@ -102,9 +102,6 @@ def add_arguments(parser: ArgumentParser) -> None:
         metavar="HOST:PORT|unix:PATH",
         help=f"serve the HTTP API, too ({_HTTP_PLACE})",
     )
-    parser.add_argument(
-        "--token-file", metavar="FILE", help="with --http: what requests must carry lies there"
-    )
 
 
 def run(cli: Session, args: Namespace) -> int:
@@ -164,11 +161,11 @@ def _ending_with_stdin(loop: Loop, *, is_asked: bool) -> AbstractContextManager[
 
 def _serving_http(cli: Session, args: Namespace) -> AbstractContextManager[None]:
     """Serve the HTTP API meanwhile, where that is asked for. Raises what forbids it at once."""
-    if args.http is None and args.token_file is None:
+    if args.http is None and cli.token_file is None:
         return nullcontext()
     from edgecron.cli.httpserving import serving
 
-    return serving(cli, place=args.http, token_file=args.token_file)
+    return serving(cli, place=args.http, token_file=cli.token_file)
 
 
 def _let_go_of_log() -> None:

@@ -66,7 +66,7 @@ def run(cli: Session, args: Namespace) -> int:
 def _check(cli: Session, *, is_deep: bool) -> int:
     from edgecron.checkup import CheckStatus, check_all
 
-    checkup = check_all(cli.client(must_exist=True), command=cli.command, is_deep=is_deep)
+    checkup = check_all(cli.local_client(must_exist=True), command=cli.command, is_deep=is_deep)
     if cli.is_json:
         cli.put_json(_finding_object(finding) for finding in checkup.findings)
     else:
@@ -127,7 +127,7 @@ def _take_over(cli: Session, pid: int, args: Namespace) -> int:
     )
     from edgecron.cli.options import UsageError
 
-    client = cli.client(must_exist=True)
+    client = cli.local_client(must_exist=True)
     state = get_stalled(client, pid)
     runs = running_of(client, state.info)
     if not args.yes:
@@ -154,7 +154,7 @@ def _trust_clock(cli: Session) -> int:
     """Take what the clock says for the truth, and say what was taken for it before."""
     from edgecron.timetext import format_instant
 
-    was, now = cli.client(must_exist=True).trust_clock()
+    was, now = cli.local_client(must_exist=True).trust_clock()
     if cli.is_json:
         was_text = None if was is None else format_instant(was)
         cli.put_json([{"trusted_from": format_instant(now), "was": was_text}])

@@ -80,7 +80,7 @@ def _find(cli: Session, names: list[str]) -> list[Schedule]:
     found = cli.find_client()
     schedules = [] if found is None else found.schedules()
     if not schedules:
-        cli.say(f"edgecron: no schedules in {client.path}: nothing is exported")
+        cli.say(f"edgecron: no schedules in {client.place}: nothing is exported")
     return schedules
 
 

@@ -14,7 +14,7 @@ from edgecron.words.runs import end_words, state_words
 
 if TYPE_CHECKING:
     from edgecron.cli.printing import Piece
-    from edgecron.following import LaterRuns
+    from edgecron.remote import LaterRunsFace
 
 
 class LogFollower:
@@ -89,7 +89,7 @@ class LogFollower:
         self._cli.say(f"==> run {execution.id} of {execution.schedule}{attempt}{scope}, {time} <==")
         self.follow_run(execution)
 
-    def _wait_next(self, later: LaterRuns, name: str) -> Execution | None:
+    def _wait_next(self, later: LaterRunsFace, name: str) -> Execution | None:
         """The next run that begins; None where the schedule was removed, and nothing of it runs."""
         while (execution := later.find_next()) is None:
             if later.is_due_for_check and self._cli.client().removed_at(name) is not None:

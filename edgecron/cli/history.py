@@ -17,8 +17,8 @@ from edgecron.cli.session import Session
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from edgecron.api import Client
     from edgecron.model import Execution, Status
+    from edgecron.remote import Face
 
 USAGE = "[NAME] [--status STATUS] [-n N] [--before RUN] [--json]"
 _MOST = 10_000
@@ -45,7 +45,7 @@ def run(cli: Session, args: Namespace) -> int:
         None if args.before is None else read_count(args.before, what="--before", most=_MOST_ID)
     )
     if args.name is not None:
-        client: Client | None = cli.client(must_exist=True)
+        client: Face | None = cli.client(must_exist=True)
     else:
         client = cli.find_client()
     executions: list[Execution] = []
@@ -72,7 +72,7 @@ def run(cli: Session, args: Namespace) -> int:
     return 0
 
 
-def say_removed(cli: Session, client: Client, name: str) -> None:
+def say_removed(cli: Session, client: Face, name: str) -> None:
     """Say of a schedule that it was removed, where that is so."""
     from edgecron.words.times import near_time
 
@@ -82,7 +82,7 @@ def say_removed(cli: Session, client: Client, name: str) -> None:
         cli.say(f"schedule {name} was removed at {when}; this is what it left")
 
 
-def _say_pruned(cli: Session, client: Client, name: str) -> None:
+def _say_pruned(cli: Session, client: Face, name: str) -> None:
     """Say of a schedule that its older runs are not there any more, where that is so."""
     if client.removed_at(name) is not None:
         return
@@ -94,7 +94,7 @@ def _say_pruned(cli: Session, client: Client, name: str) -> None:
         cli.say(f"retention has removed runs of times up to {until}")
 
 
-def put_executions(cli: Session, client: Client, executions: list[Execution]) -> None:
+def put_executions(cli: Session, client: Face, executions: list[Execution]) -> None:
     """Runs as a table on stdout."""
     from edgecron.cli.screen import STATUS_STYLES, table
     from edgecron.words.phrases import note_words, status_words

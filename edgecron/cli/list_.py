@@ -15,7 +15,7 @@ from edgecron.cli.session import Session
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from edgecron.api import Client
+    from edgecron.remote import Face
     from edgecron.standing import Standing
 
 USAGE = "[--json]"
@@ -47,11 +47,11 @@ def run(cli: Session, args: Namespace) -> int:
 def say_empty(cli: Session) -> None:
     """Tell somebody who has no schedule yet how to make one."""
     client = cli.client()
-    cli.say(f"no schedules yet in {client.path}")
+    cli.say(f"no schedules yet in {client.place}")
     cli.say(f"make one: {cli.command(_EXAMPLE)}")
 
 
-def _put_table(cli: Session, client: Client, standings: list[Standing]) -> None:
+def _put_table(cli: Session, client: Face, standings: list[Standing]) -> None:
     from edgecron.cli.screen import STATUS_STYLES, table
     from edgecron.words.phrases import last_words, next_words, trigger_words
 

@@ -43,7 +43,7 @@ def run(cli: Session, args: Namespace) -> int:
         raise UsageError("--output and --json are both given, expected one of them")
     from edgecron.metrics import exposition_parts
 
-    client = cli.client(must_exist=True)
+    client = cli.local_client(must_exist=True)
     # First of all: it says what is missing to write anything.
     _, parts = exposition_parts(client, None)
     if cli.is_json:

@@ -10,7 +10,7 @@ from edgecron.model import ACTIVE, Execution, Status
 from edgecron.words.times import near_time, short_duration
 
 if TYPE_CHECKING:
-    from edgecron.api import Client
+    from edgecron.remote import Face
 
 _MOST_ACTIVE = 1000  # that are watched; of others the end alone is not told
 _PAGE = 500
@@ -20,7 +20,7 @@ _MOST_TOLD = 10  # at once
 class NewsReader:
     """Reads what is new of a database, as lines for people; what there is at first is known."""
 
-    def __init__(self, client: Client, *, zone: tzinfo) -> None:
+    def __init__(self, client: Face, *, zone: tzinfo) -> None:
         self._client = client
         self._zone = zone
         self._mark: int | None = client.change_mark()

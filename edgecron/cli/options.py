@@ -17,8 +17,8 @@ from edgecron.errors import UsageError as UsageError
 
 OWN_ERROR = 125  # of `run --wait`, where every other code is the job's
 _COLORS = ("auto", "always", "never")
-_GLOBALS = ("--db", "--json", "--color", "--config", "--help", "--version")
-_WITH_VALUE = ("--db", "--color", "--config")
+_WITH_VALUE = ("--db", "--url", "--token-file", "--color", "--config")
+_GLOBALS = (*_WITH_VALUE, "--json", "--help", "--version")
 _ALIKE = 0.65  # of two options without their dashes: jsn is json, foo is not from
 
 
@@ -113,6 +113,7 @@ def parse(session: Session, argv: list[str]) -> tuple[ModuleType, argparse.Names
         _show_version()
     if verb not in VERBS:
         refuse_verb(verb)
+    session.verb = verb
     if verb != "run":
         session.error_exit = None
     module, parser = parser_of(verb)
@@ -159,7 +160,7 @@ def _split(argv: list[str]) -> tuple[list[str], list[str] | None]:
 
 
 def _take_globals(session: Session, argv: list[str]) -> list[str]:
-    """Read --db, --json, --color and --config wherever they stand; what is left."""
+    """Read the options that every verb has wherever they stand; what is left."""
     rest: list[str] = []
     words = iter(argv)
     for word in words:
@@ -172,6 +173,10 @@ def _take_globals(session: Session, argv: list[str]) -> list[str]:
                 raise UsageError(f"{name} needs a value")
             if name == "--db":
                 session.database = given
+            elif name == "--url":
+                session.url = given
+            elif name == "--token-file":
+                session.token_file = given
             elif name == "--config":
                 session.config_path = given
             elif given in _COLORS:
@@ -186,6 +191,12 @@ def _take_globals(session: Session, argv: list[str]) -> list[str]:
 def _describe_globals(parser: Parser) -> None:
     group = parser.add_argument_group("everywhere")
     group.add_argument("--db", metavar="PATH", help="the database file (or EDGECRON_DB)")
+    group.add_argument(
+        "--url", metavar="URL", help="the server of another machine instead (or EDGECRON_URL)"
+    )
+    group.add_argument(
+        "--token-file", metavar="FILE", help="its token; of daemon --http, what others must carry"
+    )
     group.add_argument("--json", action="store_true", help="output as JSON")
     group.add_argument(
         "--color", choices=_COLORS, metavar="auto|always|never", help="on a terminal (auto)"

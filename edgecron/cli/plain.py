@@ -137,10 +137,8 @@ class PlainDashboard:
 
         if self._reader is not None:
             self._reader.let_go()  # A verb may fork, and no database may be open then.
-        globals_ = (("--config", self._cli.config_path), ("--db", self._cli.database))
-        given = [word for name, text in globals_ if text for word in (name, text)]
         with _own_signals():
-            run(["--color", "never", *given, *words])
+            run(["--color", "never", *self._cli.given(self._cli.database), *words])
 
     def _switch_engine(self) -> None:
         """Run an engine from here, or stop the one that runs."""
@@ -196,11 +194,10 @@ class PlainDashboard:
         if self._reader is None:
             if self._cli.find_client() is None:
                 return []  # There is none yet, which was told at the beginning.
-            from edgecron.api import Client
             from edgecron.cli.news import NewsReader
 
             self._cli.close()
-            client = Client(self._cli.database_path(), must_exist=True)
+            client = self._cli.opener()(True)
             self._reader = NewsReader(client, zone=self._cli.zone())
         found = self._reader.read()
         if self._trouble is not None:

@@ -65,7 +65,7 @@ def run(cli: Session, args: Namespace) -> int:
         )
     if args.dry_run and args.compact:
         raise UsageError("--compact writes, and --dry-run does not", hint="leave out one of them")
-    client = cli.client(must_exist=True)
+    client = cli.local_client(must_exist=True)
     retention = _retention(args, Retention(**retention_values(cli.config())))
     progress = _Progress(cli)
     pruned = client.prune(
@@ -169,7 +169,7 @@ def _put(cli: Session, pruned: Pruned, retention: Retention, args: Namespace) ->
     if args.dry_run:
         cli.put("nothing was removed")
         return
-    after = cli.client().store.find_size() if args.compact else pruned.after
+    after = cli.local_client().store.find_size() if args.compact else pruned.after
     used_bytes, free_bytes = after
     text = f"the database holds {size_words(used_bytes)}"
     if pruned.removed:

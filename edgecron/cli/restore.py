@@ -42,7 +42,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 def run(cli: Session, args: Namespace) -> int:
     from edgecron.cli.copywords import progress_of
 
-    client = cli.client(must_exist=True)
+    client = cli.local_client(must_exist=True)
     with client.restoring(args.file, on_progress=progress_of(cli, "read")) as restoration:
         if restoration.has_present and not args.yes and not _agrees(cli, restoration):
             cli.say("nothing was done")

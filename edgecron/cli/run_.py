@@ -61,11 +61,16 @@ def run(cli: Session, args: Namespace) -> int:
 def _run_and_wait(cli: Session, name: str, *, payload: str | None, result: bool) -> int:
     """Fire it, and follow it in each of its scopes, one after the other; our exit code."""
     from edgecron.cli.printing import StreamPrinter
-    from edgecron.cli.waiting import Waiter, refuse_absent_program
+    from edgecron.cli.waiting import (
+        Waiter,
+        refuse_absent_program,
+        refuse_without_engine_elsewhere,
+    )
     from edgecron.errors import EdgecronError
 
     queue = cli.client().schedule(name).spec.queue
     refuse_absent_program(cli, queue)
+    refuse_without_engine_elsewhere(cli, queue)
     printer = StreamPrinter(cli, is_silent=cli.is_json or result)
     waiter = Waiter(cli, queue=queue, put=printer.put, end_line=printer.end)
     executions = fire_now(cli, name, payload=payload)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from io import TextIOWrapper
 from typing import TYPE_CHECKING, Any, TextIO
 
@@ -16,24 +16,29 @@ if TYPE_CHECKING:
     from edgecron.api import Client
     from edgecron.config import Config
     from edgecron.errors import EdgecronError
+    from edgecron.remote import Face
 
 
 class Session:
     """One run of the command line. `is_json` holds from the first option read on.
 
-    `database`, `color` and `config_path` are what --db, --color and --config were given.
+    `database`, `url`, `token_file`, `color` and `config_path` are what the options of these names
+    were given; `verb` is what is done.
 
     `error_exit`, where it is set, is the exit code of every error of our own.
     """
 
     def __init__(self) -> None:
+        self.verb = ""
         self.database: str | None = None
+        self.url: str | None = None
+        self.token_file: str | None = None
         self.is_json = False
         self.color: str | None = None
         self.config_path: str | None = None
         self.error_exit: int | None = None
         self._config: Config | None = None
-        self._client: Client | None = None
+        self._client: Face | None = None
         self._zone: tzinfo | None = None
         for stream in (sys.stdout, sys.stderr):
             # A locale that can't show a letter shows its code, and is no reason to fail.
@@ -45,7 +50,12 @@ class Session:
         if self._config is None:
             from edgecron.config import load
 
-            flags = {"database": self.database, "color": self.color}
+            flags = {
+                "database": self.database,
+                "url": self.url,
+                "token_file": self.token_file,
+                "color": self.color,
+            }
             given = {key: text for key, text in flags.items() if text is not None}
             self._config = load(self.config_path, flags=given)
         return self._config
@@ -57,28 +67,73 @@ class Session:
         """
         return self.config().get(key, flag=flag)
 
+    def remote_url(self) -> str | None:
+        """The server of another machine that is asked; None where a file of this one is.
+
+        Raises UsageError where both are named.
+        """
+        if self.config().find("url") is None:
+            return None
+        from edgecron.cli.elsewhere import find_url
+
+        return find_url(self.config())
+
     def database_path(self) -> Path:
-        """The database file that --db, EDGECRON_DB or a file names, else this user's own."""
+        """The database file that --db, EDGECRON_DB or a file names, else this user's own.
+
+        Raises NotSupported where the database is another machine's.
+        """
+        url = self.remote_url()
+        if url is not None:
+            from edgecron.cli.elsewhere import refuse_here
+
+            raise refuse_here(self.verb, url)
+        return self.own_database_path()
+
+    def own_database_path(self) -> Path:
+        """The same, also where another machine's is asked."""
         from edgecron.paths import database_path
 
         given = self.config().find("database")
         return database_path(None if given is None else str(given.text))
 
-    def client(self, *, must_exist: bool = False) -> Client:
-        """The database that --db, EDGECRON_DB or a file names, else this user's own."""
+    def client(self, *, must_exist: bool = False) -> Face:
+        """The database that --url, --db, a variable or a file names, else this user's own."""
         if self._client is None:
-            path = self.database_path()
-            from edgecron.api import Client
-
-            self._client = Client(path, must_exist=must_exist)
+            self._client = self.opener()(must_exist)
         return self._client
 
-    def find_client(self) -> Client | None:
+    def opener(self, *, busy_wait_s: float | None = None) -> Callable[[bool], Face]:
+        """What makes clients of that database, each for a thread of its own; told whether it must
+        be there. `busy_wait_s` is how long a lock is waited for, None as long as usual."""
+        url = self.remote_url()
+        if url is not None:
+            from edgecron.cli.elsewhere import opener
+
+            opened = opener(self.config(), url, warn=self.warn)
+            return lambda must_exist: opened()
+        from edgecron.api import Client
+        from edgecron.api.opening import BUSY_WAIT_S
+
+        path, wait_s = self.database_path(), BUSY_WAIT_S if busy_wait_s is None else busy_wait_s
+        return lambda must_exist: Client(path, must_exist=must_exist, busy_wait_s=wait_s)
+
+    def local_client(self, *, must_exist: bool = False) -> Client:
+        """The same of this machine. Raises NotSupported where it is another machine's."""
+        self.database_path()
+        client = self.client(must_exist=must_exist)
+        from edgecron.api import Client
+
+        assert isinstance(client, Client)
+        return client
+
+    def find_client(self) -> Face | None:
         """The same, or None where there is no such file: verbs that only read make none."""
         from edgecron.paths import is_there
 
         client = self.client(must_exist=True)
-        return client if is_there(client.path) else None
+        is_here = self.remote_url() is None
+        return client if not is_here or is_there(self.database_path()) else None
 
     def close(self) -> None:
         """Close the database; the next `client()` opens it anew."""
@@ -195,16 +250,31 @@ class Session:
 
         An engine runs as the owner of its database: root is told so.
         """
+        url = self.remote_url()
+        if url is not None:
+            from edgecron.cli.elsewhere import LOCAL_VERBS
+
+            if words.partition(" ")[0] in LOCAL_VERBS:
+                return f"edgecron {words}, on the machine of {url}"
         owner = self._other_owner() if words == "daemon" else None
         database = self.database if owner is None else str(self.database_path())
-        globals_ = (("--config", self.config_path), ("--db", database))
         sudo = "" if owner is None else f"sudo -u {owner} "
-        if not any(text for _, text in globals_):
+        given = self.given(database)
+        if not given:
             return f"edgecron {words}"
-        from shlex import quote
+        from shlex import join
 
-        given = " ".join(f"{name} {quote(text)}" for name, text in globals_ if text)
-        return f"{sudo}edgecron {given} {words}"
+        return f"{sudo}edgecron {join(given)} {words}"
+
+    def given(self, database: str | None) -> list[str]:
+        """The options that name configuration and database, as another command line has them."""
+        named = (
+            ("--config", self.config_path),
+            ("--db", database),
+            ("--url", self.url),
+            ("--token-file", self.token_file),
+        )
+        return [word for name, text in named if text for word in (name, text)]
 
     def _other_owner(self) -> str | None:
         """The user whose database it is, for root alone; None where it is root's, or not there."""
@@ -223,7 +293,7 @@ class Session:
         except KeyError:
             return f"'#{uid}'"
 
-    def warn_without_engine(self, client: Client, *, queue: str = "command") -> None:
+    def warn_without_engine(self, client: Face, *, queue: str = "command") -> None:
         """Say that nothing will fire, and what to do, where no engine is alive and at work."""
         from edgecron.words.engines import find_living, stalled_words
 

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING
 from edgecron.cli.session import Session
 
 if TYPE_CHECKING:
-    from edgecron.api import Client
     from edgecron.outlook import Outlook
+    from edgecron.remote import Face
 
 USAGE = "NAME [--json]"
 _UPCOMING = 5
@@ -54,7 +54,7 @@ def run(cli: Session, args: Namespace) -> int:
     return 0
 
 
-def _lines(cli: Session, client: Client, outlook: Outlook) -> list[tuple[str, str]]:
+def _lines(cli: Session, client: Face, outlook: Outlook) -> list[tuple[str, str]]:
     from edgecron.words.prospects import prospect_lines
     from edgecron.words.schedules import (
         bound_lines,

@@ -22,8 +22,8 @@ from edgecron.cli.session import Session
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from edgecron.api import Client
     from edgecron.model import Schedule
+    from edgecron.remote import Face
     from edgecron.tallies import Spread, Tallied, Tally
 
 USAGE = "[NAME] [--since DURATION|TIME] [--json]"
@@ -36,7 +36,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def run(cli: Session, args: Namespace) -> int:
     if args.name is not None:
-        client: Client | None = cli.client(must_exist=True)
+        client: Face | None = cli.client(must_exist=True)
     else:
         client = cli.find_client()
     if client is None:
@@ -143,7 +143,7 @@ def _put_table(cli: Session, found: Tallied) -> None:
         cli.put(line)
 
 
-def _put_one(cli: Session, client: Client, found: Tallied, schedule: Schedule | None) -> None:
+def _put_one(cli: Session, client: Face, found: Tallied, schedule: Schedule | None) -> None:
     from edgecron.cli.screen import paint
     from edgecron.model import Status
     from edgecron.words.phrases import size_words

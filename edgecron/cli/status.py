@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 from edgecron.cli.session import Session
 
 if TYPE_CHECKING:
-    from edgecron.api import Client
     from edgecron.engine.peers import EngineState
     from edgecron.model import Execution
+    from edgecron.remote import Face
     from edgecron.upcoming import UpcomingFire
 
 USAGE = "[--json]"
@@ -30,7 +30,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 def run(cli: Session, args: Namespace) -> int:
     client = cli.find_client()
     if client is None:
-        path = cli.client().path
+        path = cli.database_path()
         if cli.is_json:
             cli.put_json([_absent_object(path)])
             return 0
@@ -44,7 +44,7 @@ def run(cli: Session, args: Namespace) -> int:
     return 0
 
 
-def _put(cli: Session, client: Client) -> None:
+def _put(cli: Session, client: Face) -> None:
     from edgecron.cli.screen import paint
     from edgecron.model import Status
     from edgecron.timetext import from_ms
@@ -66,7 +66,7 @@ def _put(cli: Session, client: Client) -> None:
         shown = paint(text, style, is_on=is_colored)
         lines.append(f"{paint(f'{label:<13}', 'dim', is_on=is_colored)}{shown}")
 
-    line("database", f"{client.path}, {size_words(_size_bytes(client.path))}")
+    line("database", f"{client.place}, {size_words(sum(client.database_sizes()))}")
     states = client.engines()
     alive = [state for state in states if state.is_alive and state.info.queues]
     if not alive:
@@ -147,7 +147,7 @@ def _engine_words(cli: Session, state: EngineState, *, since: str) -> tuple[str,
     return f"pid {info.pid}, version {info.version}, {since}{more}", "green"
 
 
-def _left_words(client: Client, execution: Execution, states: list[EngineState]) -> str:
+def _left_words(client: Face, execution: Execution, states: list[EngineState]) -> str:
     """What is to be said of a run whose engine does not look after it now."""
     if any(state.is_stalled and state.info.id == execution.engine_id for state in states):
         return "; its engine is stalled"
@@ -161,7 +161,7 @@ def _left_words(client: Client, execution: Execution, states: list[EngineState])
     )
 
 
-def _object(client: Client) -> dict[str, Any]:
+def _object(client: Face) -> dict[str, Any]:
     from edgecron.model import Status
     from edgecron.objects import execution_object, fire_object
 
@@ -169,9 +169,9 @@ def _object(client: Client) -> dict[str, Any]:
     fire, failure = _next_fire(client), _last_failure(client)
     count, broken = client.count_schedules()
     return {
-        "database": str(client.path),
+        "database": client.place,
         "exists": True,
-        "size_bytes": _size_bytes(client.path),
+        "size_bytes": sum(client.database_sizes()),
         "engines": [_engine_object(state) for state in client.engines()],
         "copies": [
             {"pid": twin.pid, "database": None if twin.path is None else str(twin.path)}
@@ -222,24 +222,18 @@ def _engine_object(state: EngineState) -> dict[str, Any]:
     }
 
 
-def _running(client: Client) -> list[Execution]:
+def _running(client: Face) -> list[Execution]:
     from edgecron.model import Status
 
     return client.history(statuses=(Status.RUNNING,), limit=_MOST_RUNS)
 
 
-def _next_fire(client: Client) -> UpcomingFire | None:
+def _next_fire(client: Face) -> UpcomingFire | None:
     return next(iter(client.next_fires()), None)
 
 
-def _last_failure(client: Client) -> Execution | None:
+def _last_failure(client: Face) -> Execution | None:
     from edgecron.model import Status
 
     found = client.history(statuses=(Status.FAILED, Status.INTERRUPTED), limit=1)
     return found[0] if found else None
-
-
-def _size_bytes(path: Path) -> int:
-    # stat only: opening the file here would drop SQLite's locks when it is closed.
-    parts = (path, path.with_name(f"{path.name}-wal"))
-    return sum(part.stat().st_size for part in parts if part.exists())

@@ -28,8 +28,10 @@ from typing import TYPE_CHECKING
 from edgecron.cli.session import Session
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
+    from edgecron.clock import Clock
+    from edgecron.remote import Face
     from edgecron.tui.app import Dashboard
 
 LIVES_LONG = True
@@ -98,6 +100,11 @@ def _refuse_nonsense(cli: Session, args: Namespace) -> None:
         raise UsageError(
             "the dashboard is for people, and has no --json", hint="see: edgecron status --json"
         )
+    url = cli.remote_url()
+    if args.engine and url is not None:
+        from edgecron.cli.elsewhere import refuse_here
+
+        raise refuse_here("tui --engine", url)
     if args.plain and args.web is not None:
         raise UsageError("--plain and --web are both given, and each is another dashboard")
 
@@ -126,8 +133,6 @@ def _while_somebody_looks(dashboard: Dashboard) -> Iterator[None]:
 def _dashboard(
     cli: Session, *, starts_engine: bool, is_colored: bool, is_elsewhere: bool
 ) -> Dashboard:
-    from edgecron.api import Client
-    from edgecron.clock import SystemClock
     from edgecron.tui.app import Dashboard
     from edgecron.tui.enginekey import EngineCall
     from edgecron.tui.keys import keys_of, labels_of
@@ -139,10 +144,11 @@ def _dashboard(
 
         return option_defaults(config)
 
-    config, path = cli.config(), cli.database_path()
+    config, is_here = cli.config(), cli.remote_url() is None
+    reading, writing, clock = _openers(cli)
     return Dashboard(
-        lambda: Client(path, must_exist=True, busy_wait_s=_READ_WAIT_S),
-        clock=SystemClock(),
+        reading,
+        clock=clock,
         zone=cli.zone(),
         theme=theme_of(config, os.environ, is_colored=is_colored),
         keys=keys_of(config),
@@ -150,10 +156,31 @@ def _dashboard(
         defaults=defaults,
         is_colored=is_colored,
         driver_class=None if is_elsewhere else TerminalDriver,
-        writing=lambda must_exist: Client(path, must_exist=must_exist, busy_wait_s=_WRITE_WAIT_S),
-        engine_call=EngineCall(path, cli.config_path),
+        writing=writing,
+        engine_call=EngineCall(cli.database_path(), cli.config_path) if is_here else None,
         starts_engine=starts_engine,
     )
+
+
+def _openers(cli: Session) -> tuple[Callable[[], Face], Callable[[bool], Face], Clock]:
+    """What opens the database to read, and to write, and the clock that its times are told by."""
+    from edgecron.clock import SystemClock
+
+    own = SystemClock()
+    url = cli.remote_url()
+    if url is not None:
+        from edgecron.cli.elsewhere import lines_to
+        from edgecron.remote.client import RemoteClient
+        from edgecron.remote.servertime import ServerTime
+
+        lines, theirs = lines_to(cli.config(), url, warn=cli.warn), ServerTime(own)
+
+        def far() -> Face:
+            return RemoteClient(lines, time=theirs)
+
+        return far, lambda must_exist: far(), theirs
+    read = cli.opener(busy_wait_s=_READ_WAIT_S)
+    return lambda: read(True), cli.opener(busy_wait_s=_WRITE_WAIT_S), own
 
 
 def _tell_crash(cli: Session, crash: BaseException) -> int:

@@ -16,8 +16,8 @@ from edgecron.words.runs import end_words, queued_words
 
 if TYPE_CHECKING:
     from edgecron.engine.host import EngineHost
-    from edgecron.following import Follower
     from edgecron.model import Execution, OutputChunk, WaitsFor
+    from edgecron.remote import FollowerFace
 
     # A chunk, and the number of bytes before it that were printed and not kept.
     Put = Callable[[Iterable[tuple[int, OutputChunk]]], object]
@@ -34,8 +34,8 @@ class Waiter:
     def __init__(
         self, cli: Session, *, queue: str, put: Put, end_line: Callable[[], object]
     ) -> None:
-        import edgecron.following  # noqa: F401 - before the run begins, which prints at once
-
+        if cli.remote_url() is None:
+            import edgecron.following  # noqa: F401 - before the run begins, which prints at once
         self._cli = cli
         self._queue = queue
         self._put = put
@@ -108,7 +108,7 @@ class Waiter:
                         self._check_queued(execution)
                 follower.wait(until_s=(execution.due_at - client.now()).total_seconds())
 
-    def _check_running(self, execution: Execution, follower: Follower) -> None:
+    def _check_running(self, execution: Execution, follower: FollowerFace) -> None:
         """Write its end where nobody else does; say once who does not look after it."""
         from edgecron.errors import DatabaseBusy
         from edgecron.model import Status
@@ -145,6 +145,7 @@ class Waiter:
             # It was alive when the run was queued.
             refuse_absent_program(self._cli, self._queue)
         try:
+            refuse_without_engine_elsewhere(self._cli, self._queue)
             return self._drive_new_host(execution_id)
         except EdgecronError:
             with suppress(EdgecronError):  # The first error is the one to tell.
@@ -155,7 +156,7 @@ class Waiter:
     def _drive_new_host(self, execution_id: int) -> Execution | None:
         from edgecron.cli.daemon import open_host, run_limits
 
-        path, limits = self._cli.client().path, run_limits(self._cli)
+        path, limits = self._cli.database_path(), run_limits(self._cli)
         # The supervisor is forked next, and must not inherit an open database.
         self._cli.close()
         host = open_host(path, report=lambda event: None, only=execution_id, **limits)
@@ -170,7 +171,7 @@ class Waiter:
             host.engine.retire()
             host.close()
 
-    def _drive(self, host: EngineHost, follower: Follower) -> Execution | None:
+    def _drive(self, host: EngineHost, follower: FollowerFace) -> Execution | None:
         """Step until the run has ended; None where another engine has taken it."""
         from edgecron.model import ACTIVE, Status
 
@@ -206,7 +207,7 @@ class Waiter:
             # What runs is not given up for it: the end is written with a later step.
             self._cli.warn(f"{error.message}; its end is written when that is over")
 
-    def _end_here(self, host: EngineHost, follower: Follower) -> None:
+    def _end_here(self, host: EngineHost, follower: FollowerFace) -> None:
         """End what we run ourselves; a second Ctrl-C leaves that to its supervisor."""
         from edgecron.errors import EdgecronError
 
@@ -244,4 +245,17 @@ def refuse_absent_program(cli: Session, queue: str) -> None:
         raise NotSupported(
             f"it is run by the program of queue {queue!r}, which is not at work",
             hint="start that program, or leave out --wait: then it is run when that starts",
+        )
+
+
+def refuse_without_engine_elsewhere(cli: Session, queue: str) -> None:
+    """Raise NotSupported where the run is another machine's, and nobody there is at work: it can't
+    be run from here."""
+    url = cli.remote_url()
+    if url is not None and not cli.client().has_engine(queue):
+        from edgecron.errors import NotSupported
+
+        raise NotSupported(
+            f"no engine is at work on the database of {url}, and it can't be run from here",
+            hint=f"start one: {cli.command('daemon')}; or leave out --wait, and it is run then",
         )

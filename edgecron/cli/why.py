@@ -21,9 +21,9 @@ from edgecron.cli.session import Session
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from edgecron.api import Client
     from edgecron.explaining import Explanation
     from edgecron.model import Execution
+    from edgecron.remote import Face
 
 USAGE = "NAME [TIME|RUN] [--json]"
 _MOST_ID = 2**63 - 1
@@ -70,7 +70,7 @@ def _read_time(cli: Session, text: str, *, now: datetime) -> datetime:
         raise InvalidTime(shown, hint=error.hint) from None
 
 
-def _why_now(cli: Session, client: Client, name: str) -> int:
+def _why_now(cli: Session, client: Face, name: str) -> int:
     from edgecron.objects import execution_object, outlook_object
     from edgecron.words.prospects import prospect_sentences
     from edgecron.words.reasons import run_sentence
@@ -100,7 +100,7 @@ def _why_now(cli: Session, client: Client, name: str) -> int:
     return 0
 
 
-def _why_run(cli: Session, client: Client, args: Namespace) -> int:
+def _why_run(cli: Session, client: Face, args: Namespace) -> int:
     from edgecron.cli.options import read_count
     from edgecron.errors import NotFound
     from edgecron.objects import execution_object
@@ -132,7 +132,7 @@ def _why_run(cli: Session, client: Client, args: Namespace) -> int:
     return 0
 
 
-def _put(cli: Session, client: Client, found: Explanation, sentences: list[str]) -> None:
+def _put(cli: Session, client: Face, found: Explanation, sentences: list[str]) -> None:
     if not cli.is_json:
         _put_sentences(cli, sentences)
         return
@@ -161,7 +161,7 @@ def _put_sentences(cli: Session, sentences: list[str]) -> None:
         cli.put(wrapped(sentence))
 
 
-def _sentences(cli: Session, client: Client, found: Explanation) -> list[str]:
+def _sentences(cli: Session, client: Face, found: Explanation) -> list[str]:
     from edgecron.explaining import Verdict
     from edgecron.words.reasons import MOST_RUNS, run_sentence, verdict_sentences
 
@@ -178,7 +178,7 @@ def _sentences(cli: Session, client: Client, found: Explanation) -> list[str]:
     return lines + _change_notes(client, found)
 
 
-def _change_notes(client: Client, found: Explanation) -> list[str]:
+def _change_notes(client: Face, found: Explanation) -> list[str]:
     """What a clock change within a day of it does to such a time."""
     from datetime import timedelta
 
@@ -194,7 +194,7 @@ def _change_notes(client: Client, found: Explanation) -> list[str]:
     return list(notes)
 
 
-def _refuse_removed(cli: Session, client: Client, name: str) -> None:
+def _refuse_removed(cli: Session, client: Face, name: str) -> None:
     from edgecron.errors import NotFound
     from edgecron.words.times import local_time
 

@@ -85,6 +85,18 @@ class Config:
                 return Given(text, written, str(file.path), key)
         return None
 
+    def rank(self, key: str) -> int:
+        """How closely a setting is given, the less the closer: by a flag, a variable, a file, or
+        not at all."""
+        if self._flags.get(key) is not None:
+            return 0
+        if self._environ.get(variable_of(key)):
+            return 1
+        for place, file in enumerate(self.files, 2):
+            if key in file.values:
+                return place
+        return 2 + len(self.files)
+
     def line_of(self, key: str) -> int | None:
         """The line that gives a setting, where it is a file's and can be told."""
         given = self.find(key)

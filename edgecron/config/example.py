@@ -14,6 +14,8 @@ _HEAD = """\
 """
 _SAMPLES = {
     "database": "/srv/edgecron/edgecron.db",
+    "url": "http://pi:8745",
+    "token_file": "~/.config/edgecron/token",
     "cgroup": "/sys/fs/cgroup/edgecron",
     "limits.max_running": 8,
     "limits.burst": 10,

@@ -21,6 +21,7 @@ NONE = "none"
 Text = str | tuple[str, ...]
 
 _MOST_INTEGER = 10**18
+_URL = re.compile(r"https?://[^\s@]+|unix:.+")
 _MOST_BYTES = 2**62
 
 
@@ -129,6 +130,13 @@ def _read_theme(text: str, what: str) -> str:
     return text
 
 
+def _read_url(text: str, what: str) -> str:
+    if _URL.match(text) is None:
+        # Not quoted: somebody may have written a password into it.
+        raise InvalidInput(f"{what} is no address, expected one such as http://pi:8745")
+    return text
+
+
 def _shown(value: object) -> str:
     if isinstance(value, bool):
         return str(value).lower()
@@ -143,4 +151,5 @@ def _shown(value: object) -> str:
 
 DURATION = Kind(read_duration_ms, 'a duration such as "90s" or "1h30m"', (str,))
 PATH = Kind(_read_path, "a path", (str,), check_written=_check_absolute)
+URL = Kind(_read_url, "an address such as http://pi:8745", (str,))
 THEME = Kind(_read_theme, "auto or the name of a theme", (str,))

@@ -11,6 +11,7 @@ from edgecron.config.kinds import (
     NONE,
     PATH,
     THEME,
+    URL,
     Kind,
     choice,
     count,
@@ -86,6 +87,17 @@ _SIZE = or_none(size())
 
 _TOP = (
     Setting("database", PATH, None, "the database file", "this user's own", "--db"),
+    Setting(
+        "url",
+        URL,
+        None,
+        "the server of another machine to ask, instead of a database",
+        "none",
+        "--url",
+    ),
+    Setting(
+        "token_file", PATH, None, "where the token for that server lies", "none", "--token-file"
+    ),
     Setting("color", choice(Color), "auto", "colours: auto, always or never", flag="--color"),
     Setting(
         "cgroup", PATH, None, "a folder of cgroup v2 to divide among runs", "one that is delegated"

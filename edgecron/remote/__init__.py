@@ -17,6 +17,10 @@ from typing import TYPE_CHECKING, TypeAlias
 
 if TYPE_CHECKING:
     from edgecron.api import Client
+    from edgecron.following import Follower, LaterRuns
     from edgecron.remote.client import RemoteClient
+    from edgecron.remote.following import RemoteFollower, RemoteLaterRuns
 
 Face: TypeAlias = "Client | RemoteClient"
+FollowerFace: TypeAlias = "Follower | RemoteFollower"
+LaterRunsFace: TypeAlias = "LaterRuns | RemoteLaterRuns"

@@ -5,8 +5,8 @@ from __future__ import annotations
 from datetime import datetime, tzinfo
 from typing import TYPE_CHECKING
 
-from edgecron.api import Client
 from edgecron.errors import InvalidInput, NotFound
+from edgecron.remote import Face
 from edgecron.safetext import clean
 from edgecron.tui.tables import Span
 from edgecron.words.phrases import job_words
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from edgecron.model import Execution
 
 
-def schedule_spans(client: Client, name: str) -> tuple[Span, ...]:
+def schedule_spans(client: Face, name: str) -> tuple[Span, ...]:
     """When a schedule runs, and what; nothing of one that has gone meanwhile."""
     from edgecron.triggers import describe
 

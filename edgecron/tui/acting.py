@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, ClassVar, NamedTuple, TypeVar
 from textual.binding import BindingType
 from textual.screen import ScreenResultType
 
-from edgecron.api import Client
 from edgecron.errors import EdgecronError, NotFound
+from edgecron.remote import Face
 from edgecron.tui.bindings import bindings
 from edgecron.tui.chosen import Chosen, Progress, Report
 from edgecron.tui.questions import AskingScreen
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from edgecron.tui.telling import Telling
 
 T = TypeVar("T")
-Deed = Callable[[Client, Progress], Report]
+Deed = Callable[[Face, Progress], Report]
 
 _MANY = 20  # from so many on it is told how far it is
 _STEPS = 100
@@ -80,7 +80,7 @@ class ActingScreen(AskingScreen[ScreenResultType]):
 
         zone = self.app.zone
 
-        def let_go(client: Client, chosen: Chosen, progress: Progress) -> Report:
+        def let_go(client: Face, chosen: Chosen, progress: Progress) -> Report:
             return deeds.resume(client, chosen, progress, zone=zone)
 
         self._carry_out_chosen(_RESUME, let_go)
@@ -108,7 +108,7 @@ class ActingScreen(AskingScreen[ScreenResultType]):
 
         zone, now = self.app.zone, self.app.now
 
-        def read(client: Client, chosen: Chosen) -> asking.Coming:
+        def read(client: Face, chosen: Chosen) -> asking.Coming:
             return asking.read_coming(client, chosen, zone=zone)
 
         def ask(coming: asking.Coming) -> None:
@@ -201,7 +201,7 @@ class ActingScreen(AskingScreen[ScreenResultType]):
     def _read(
         self,
         naming: Naming,
-        question: Callable[[Client, Chosen], T],
+        question: Callable[[Face, Chosen], T],
         then: Callable[[T], None],
     ) -> None:
         """Look at what is chosen, and go on where this screen is still in front."""
@@ -209,7 +209,7 @@ class ActingScreen(AskingScreen[ScreenResultType]):
         if chosen is None:
             return
 
-        def look(client: Client) -> tuple[T] | EdgecronError:
+        def look(client: Face) -> tuple[T] | EdgecronError:
             try:
                 return (question(client, chosen),)
             except NotFound as error:
@@ -233,7 +233,7 @@ class ActingScreen(AskingScreen[ScreenResultType]):
         self.app.push_screen(dialog, answered)
 
     def _carry_out_chosen(
-        self, naming: Naming, deed: Callable[[Client, Chosen, Progress], Report]
+        self, naming: Naming, deed: Callable[[Face, Chosen, Progress], Report]
     ) -> None:
         chosen = self._choose(naming)
         if chosen is not None:

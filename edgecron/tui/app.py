@@ -13,8 +13,8 @@ from textual.color import Color
 from textual.driver import Driver
 from textual.geometry import Size
 
-from edgecron.api import Client
 from edgecron.clock import Clock
+from edgecron.remote import Face
 from edgecron.tui.bindings import bindings, keymap
 from edgecron.tui.enginekey import EngineCall, EngineRunning
 from edgecron.tui.home import FIRST_LINES, HomeScreen
@@ -54,7 +54,7 @@ class Dashboard(EngineRunning):
 
     def __init__(
         self,
-        opened: Callable[[], Client],
+        opened: Callable[[], Face],
         *,
         clock: Clock,
         zone: tzinfo,
@@ -63,7 +63,7 @@ class Dashboard(EngineRunning):
         labels: Mapping[str, tuple[str, ...]] = DEFAULT_LABELS,
         is_colored: bool = True,
         driver_class: type[Driver] | None = None,
-        writing: Callable[[bool], Client] | None = None,
+        writing: Callable[[bool], Face] | None = None,
         engine_call: EngineCall | None = None,
         starts_engine: bool = False,
         defaults: Callable[[], Mapping[str, object]] = dict,

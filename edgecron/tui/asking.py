@@ -6,10 +6,10 @@ from collections.abc import Callable, Sequence
 from datetime import datetime, tzinfo
 from typing import NamedTuple
 
-from edgecron.api import Client
 from edgecron.documents.values import read_time
 from edgecron.errors import InvalidInput
 from edgecron.model import Execution, Status
+from edgecron.remote import Face
 from edgecron.tui.chosen import Chosen
 from edgecron.tui.deeds import active_runs_of, names_of
 from edgecron.tui.dialogs import Checked, Dialog, Field, Lines, Told, YesNo
@@ -70,7 +70,7 @@ def called(names: Sequence[str]) -> str:
 # Reading.
 
 
-def read_coming(client: Client, chosen: Chosen, *, zone: tzinfo) -> Coming:
+def read_coming(client: Face, chosen: Chosen, *, zone: tzinfo) -> Coming:
     """What is to be moved."""
     names = names_of(client, chosen)
     if len(names) != 1:
@@ -79,7 +79,7 @@ def read_coming(client: Client, chosen: Chosen, *, zone: tzinfo) -> Coming:
     return Coming(names, next_sentence(schedule, zone=zone, now=client.now()))
 
 
-def read_removal(client: Client, chosen: Chosen) -> Removal:
+def read_removal(client: Face, chosen: Chosen) -> Removal:
     """What is to be removed."""
     names = names_of(client, chosen)
     if len(names) > _MOST_LOOKED_AT:
@@ -92,7 +92,7 @@ def read_removal(client: Client, chosen: Chosen) -> Removal:
     )
 
 
-def read_ending(client: Client, chosen: Chosen) -> Ending:
+def read_ending(client: Face, chosen: Chosen) -> Ending:
     """What is to be ended."""
     active = active_runs_of(client, chosen)
     if active:
@@ -105,7 +105,7 @@ def read_ending(client: Client, chosen: Chosen) -> Ending:
     return Ending((), f"nothing of {called(names_of(client, chosen))} is queued or runs")
 
 
-def read_gap(client: Client, chosen: Chosen) -> Gap:
+def read_gap(client: Face, chosen: Chosen) -> Gap:
     """What is to be backfilled."""
     missed = [
         (run.missed_from_at or run.plan_at, run.missed_to_at or run.plan_at)
@@ -116,7 +116,7 @@ def read_gap(client: Client, chosen: Chosen) -> Gap:
 
 
 def check_backfill(
-    client: Client, names: Sequence[str], span: Span, *, zone: tzinfo
+    client: Face, names: Sequence[str], span: Span, *, zone: tzinfo
 ) -> Checked[Span]:
     """How many runs a backfill would queue, and what it would leave out."""
     try:

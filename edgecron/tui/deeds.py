@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime, tzinfo
 from typing import TypeVar
 
-from edgecron.api import Client
 from edgecron.errors import (
     Conflict,
     DatabaseUnusable,
@@ -18,6 +17,7 @@ from edgecron.errors import (
     Unreadable,
 )
 from edgecron.model import ACTIVE, Execution, Status
+from edgecron.remote import Face
 from edgecron.tui.chosen import Chosen, Progress, Report
 from edgecron.tui.fronts import Front
 from edgecron.words.acts import (
@@ -38,7 +38,7 @@ _MOST_ACTIVE = 1000
 _MOST_ERRORS = 3  # that are told; of the others the number is
 
 
-def names_of(client: Client, chosen: Chosen) -> tuple[str, ...]:
+def names_of(client: Face, chosen: Chosen) -> tuple[str, ...]:
     """The names of the schedules that were chosen, or whose runs were."""
     names = list(chosen.names)
     if chosen.schedule_ids:
@@ -49,7 +49,7 @@ def names_of(client: Client, chosen: Chosen) -> tuple[str, ...]:
     return tuple(dict.fromkeys(names))
 
 
-def active_runs_of(client: Client, chosen: Chosen) -> tuple[Execution, ...]:
+def active_runs_of(client: Face, chosen: Chosen) -> tuple[Execution, ...]:
     """The runs that were chosen and have not ended, or those of the schedules."""
     if chosen.run_ids:
         runs = [client.execution(id_) for id_ in chosen.run_ids]
@@ -62,7 +62,7 @@ def active_runs_of(client: Client, chosen: Chosen) -> tuple[Execution, ...]:
     return tuple(run for run in runs if run.status in ACTIVE)
 
 
-def run_now(client: Client, chosen: Chosen, progress: Progress) -> Report:
+def run_now(client: Face, chosen: Chosen, progress: Progress) -> Report:
     """Fire schedules now."""
     # What ended while no engine was alive must not look like a run that this one overlaps.
     client.take_over()
@@ -81,13 +81,13 @@ def run_now(client: Client, chosen: Chosen, progress: Progress) -> Report:
     return report._replace(idle_queues=_idle(client, queues))
 
 
-def _idle(client: Client, queues: Iterable[str]) -> tuple[str, ...]:
+def _idle(client: Face, queues: Iterable[str]) -> tuple[str, ...]:
     """The queues that no engine at work looks at."""
     return tuple(sorted(queue for queue in queues if not client.has_engine(queue)))
 
 
 def pause(
-    client: Client,
+    client: Face,
     chosen: Chosen,
     progress: Progress,
     *,
@@ -103,7 +103,7 @@ def pause(
     return _each(names_of(client, chosen), hold, progress)
 
 
-def resume(client: Client, chosen: Chosen, progress: Progress, *, zone: tzinfo) -> Report:
+def resume(client: Face, chosen: Chosen, progress: Progress, *, zone: tzinfo) -> Report:
     """Let schedules fire again; one that is not held is refused, and says so."""
 
     def let_go(name: str) -> str:
@@ -116,7 +116,7 @@ def resume(client: Client, chosen: Chosen, progress: Progress, *, zone: tzinfo) 
 
 
 def reschedule(
-    client: Client, chosen: Chosen, progress: Progress, *, at: datetime, zone: tzinfo
+    client: Face, chosen: Chosen, progress: Progress, *, at: datetime, zone: tzinfo
 ) -> Report:
     """Move the next runs of schedules to an instant."""
 
@@ -128,12 +128,12 @@ def reschedule(
     return _each(names_of(client, chosen), move, progress)
 
 
-def cancel(client: Client, run_ids: Sequence[int], progress: Progress) -> Report:
+def cancel(client: Face, run_ids: Sequence[int], progress: Progress) -> Report:
     """End runs, or withdraw those that wait."""
     return _each(run_ids, lambda id_: cancelled_words(client.cancel(id_)), progress)
 
 
-def remove(client: Client, names: Sequence[str], progress: Progress) -> Report:
+def remove(client: Face, names: Sequence[str], progress: Progress) -> Report:
     """Remove schedules, those that can't be read too."""
 
     def take_away(name: str) -> str:
@@ -149,7 +149,7 @@ def remove(client: Client, names: Sequence[str], progress: Progress) -> Report:
 
 
 def backfill(
-    client: Client,
+    client: Face,
     names: Sequence[str],
     progress: Progress,
     *,

@@ -8,8 +8,8 @@ from contextlib import suppress
 from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
-from edgecron.api import Client
 from edgecron.errors import DatabaseUnusable, EdgecronError, QueryInterrupted, Unreadable
+from edgecron.remote import Face
 
 T = TypeVar("T")
 Deliver = Callable[[Callable[[], None]], None]
@@ -22,7 +22,7 @@ _NUDGES = 250  # at the end of the thread, before it is left to itself
 
 
 class _Question(NamedTuple):
-    ask: Callable[[Client], Any]
+    ask: Callable[[Face], Any]
     answer: Callable[[Any], None]
     refused: Callable[[EdgecronError], None]
 
@@ -40,7 +40,7 @@ class Desk:
 
     def __init__(
         self,
-        opened: Callable[[], Client],
+        opened: Callable[[], Face],
         *,
         deliver: Deliver,
         name: str,
@@ -60,7 +60,7 @@ class Desk:
         self._questions: dict[str, _Question] = {}
         self._bell = threading.Condition()
         self._is_closed = False
-        self._client: Client | None = None
+        self._client: Face | None = None
         self._mark: int | None = None
         self._topic: str | None = None  # of what is being answered
         self._thread = threading.Thread(target=self._serve, name=name)
@@ -82,7 +82,7 @@ class Desk:
     def ask(
         self,
         topic: str,
-        question: Callable[[Client], T],
+        question: Callable[[Face], T],
         *,
         answer: Callable[[T], None],
         refused: Callable[[EdgecronError], None],
@@ -204,7 +204,7 @@ class Desk:
             self._open()
             self._tell_changed()
 
-    def _open(self) -> Client:
+    def _open(self) -> Face:
         if self._client is not None:
             return self._client
         try:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, ClassVar
 from textual.binding import BindingType
 from textual.screen import ScreenResultType
 
-from edgecron.api import Client
 from edgecron.errors import EdgecronError
+from edgecron.remote import Face
 from edgecron.tui.acting import ActingScreen
 from edgecron.tui.bindings import bindings
 
@@ -44,7 +44,7 @@ class EditingScreen(ActingScreen[ScreenResultType]):
     def _open_form(self, name: str | None) -> None:
         defaults = self.app.defaults
 
-        def read(client: Client) -> _Opened | EdgecronError:
+        def read(client: Face) -> _Opened | EdgecronError:
             # What it is made of takes a while to load, and nobody waits for that here.
             import edgecron.tui.form  # noqa: F401
 

@@ -9,10 +9,10 @@ from datetime import datetime
 from functools import partial
 from typing import NamedTuple
 
-from edgecron.api import Client
 from edgecron.errors import EdgecronError, NotFound
-from edgecron.following import Follower, Piece
+from edgecron.following import Piece
 from edgecron.model import ACTIVE, Execution, Status
+from edgecron.remote import Face, FollowerFace
 from edgecron.tui.desk import Deliver, raise_here
 
 _PACE_S = 0.05  # between two deliveries, however much there is
@@ -39,7 +39,7 @@ class OutputFeed:
 
     def __init__(
         self,
-        opened: Callable[[], Client],
+        opened: Callable[[], Face],
         execution_id: int,
         *,
         deliver: Deliver,
@@ -102,7 +102,7 @@ class OutputFeed:
             return is_open and isinstance(error, NotFound)
         return True
 
-    def _follow(self, client: Client) -> None:
+    def _follow(self, client: Face) -> None:
         execution = client.execution(self._execution_id)
         with client.follower(self._execution_id, position=self._position) as follower:
             if execution.status in ACTIVE:
@@ -119,7 +119,7 @@ class OutputFeed:
         )
         self._tell(partial(self._ended, end))
 
-    def _wait(self, client: Client, follower: Follower, execution: Execution) -> Execution:
+    def _wait(self, client: Face, follower: FollowerFace, execution: Execution) -> Execution:
         """The run as it is once there may be something new of it."""
         due_s = 0.0
         if execution.status is Status.QUEUED:

@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import NamedTuple
 
-from edgecron.api import Client
 from edgecron.documents import values
 from edgecron.documents.comparing import Action, Step, compare_one, find_changes, need_unchanged
 from edgecron.documents.document import Problem, Wanted
@@ -22,6 +21,7 @@ from edgecron.errors import (
 )
 from edgecron.model import Job, JobKind, Schedule, ScheduleSpec
 from edgecron.outlook import Foreseen
+from edgecron.remote import Face
 from edgecron.triggers import Trigger, check_zone, describe
 from edgecron.tui.formfields import (
     Texts,
@@ -99,7 +99,7 @@ class Saved(NamedTuple):
     is_new: bool
 
 
-def check_draft(client: Client, draft: Draft) -> FormChecked:
+def check_draft(client: Face, draft: Draft) -> FormChecked:
     """Everything that is to be said of a draft, as `add` or `edit` would say it; writes nothing."""
     now = client.now()
     table, found = table_of(draft.texts, base=draft.base, before=draft.before)
@@ -120,7 +120,7 @@ def check_draft(client: Client, draft: Draft) -> FormChecked:
     )
 
 
-def save_draft(client: Client, draft: Draft, *, over: Schedule | None) -> Saved:
+def save_draft(client: Face, draft: Draft, *, over: Schedule | None) -> Saved:
     """Write a draft. `over` is the schedule as it was last seen; what others changed of it since
     it was opened stays, but for the fields that the draft changes too.
 
@@ -148,7 +148,7 @@ def _step(wanted: Wanted, opened: Schedule | None) -> Step:
     return compare_one(wanted, opened)
 
 
-def _others(client: Client, opened: Schedule | None) -> str:
+def _others(client: Face, opened: Schedule | None) -> str:
     """What others did to the schedule since it was opened; '' where nothing."""
     if opened is None:
         return ""
@@ -189,7 +189,7 @@ def _field_without_key(draft: Draft, words: str) -> str:
     return "" if draft.texts["job"].strip() else "job"
 
 
-def _find_beside(client: Client, step: Step) -> dict[str, str]:
+def _find_beside(client: Face, step: Step) -> dict[str, str]:
     """What is wrong with a schedule beside the others that there are."""
     try:
         client.check(step)
@@ -215,7 +215,7 @@ class _Ahead:
     notes: tuple[str, ...] = ()
 
 
-def _look_ahead(client: Client, draft: Draft, table: Table, *, now: datetime) -> _Ahead:
+def _look_ahead(client: Face, draft: Draft, table: Table, *, now: datetime) -> _Ahead:
     """The lines of `when` in words, and the times that they and the bounds give."""
     lines = lines_of(draft.texts["when"])
     try:
@@ -268,7 +268,7 @@ def _read_line(line: str, draft: Draft, *, timezone: str | None, now: datetime) 
 
 
 def _foresee(
-    client: Client,
+    client: Face,
     draft: Draft,
     table: Table,
     triggers: list[Trigger],

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from edgecron.api import Client
+from edgecron.remote import Face
 
 
 class Front(NamedTuple):
     """The dashboard, as words know it, on the desk of an open database."""
 
-    opened: Client
+    opened: Face
 
-    def client(self) -> Client:
+    def client(self) -> Face:
         """The open database."""
         return self.opened
 

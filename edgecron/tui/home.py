@@ -10,9 +10,9 @@ from textual.binding import BindingType
 from textual.containers import Container, Vertical
 from textual.timer import Timer
 
-from edgecron.api import Client
 from edgecron.browsing import ScheduleLine, SortBy
 from edgecron.errors import NotFound
+from edgecron.remote import Face
 from edgecron.tui import runs, schedules, upcoming
 from edgecron.tui.about import run_spans
 from edgecron.tui.banner import Banner
@@ -368,7 +368,7 @@ class HomeScreen(EditingScreen[None]):
         self._seek(name, then=lambda: self.open_schedule(name))
 
     def _seek(self, name: str, *, then: Callable[[], None] | None = None) -> None:
-        def find(client: Client) -> int | NotFound:
+        def find(client: Face) -> int | NotFound:
             try:
                 return client.schedule(name).id
             except NotFound as error:

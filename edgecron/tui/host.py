@@ -9,9 +9,9 @@ from typing import TypeVar
 from textual.driver import Driver
 from textual.message import Message
 
-from edgecron.api import Client
 from edgecron.clock import Clock
 from edgecron.errors import DatabaseBusy, DatabaseGone, EdgecronError, NotFound
+from edgecron.remote import Face
 from edgecron.safetext import clean
 from edgecron.timetext import from_ms
 from edgecron.tui.desk import Desk
@@ -49,13 +49,13 @@ class Host(TypingAhead):
 
     def __init__(
         self,
-        opened: Callable[[], Client],
+        opened: Callable[[], Face],
         *,
         clock: Clock,
         zone: tzinfo,
         is_colored: bool = True,
         driver_class: type[Driver] | None = None,
-        writing: Callable[[bool], Client] | None = None,
+        writing: Callable[[bool], Face] | None = None,
     ) -> None:
         with no_color_where(not is_colored):
             # Without colours Textual would draw in shades of grey, were it not told to leave the
@@ -121,7 +121,7 @@ class Host(TypingAhead):
     def ask(
         self,
         topic: str,
-        question: Callable[[Client], T],
+        question: Callable[[Face], T],
         answer: Callable[[T], None],
         *,
         refused: Callable[[], None] | None = None,
@@ -143,7 +143,7 @@ class Host(TypingAhead):
     def do(
         self,
         topic: str,
-        act: Callable[[Client], T],
+        act: Callable[[Face], T],
         *,
         done: Callable[[T], None],
         refused: Callable[[EdgecronError], None],

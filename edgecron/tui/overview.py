@@ -7,7 +7,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from edgecron.api import Client
+from edgecron.remote import Face
 from edgecron.safetext import clean
 from edgecron.tui.looks import STATUS_GLYPHS
 from edgecron.tui.tables import Span
@@ -30,7 +30,7 @@ class Engines(NamedTuple):
 class Overview(NamedTuple):
     """`owed` of the queued runs wait for a condition."""
 
-    path: Path
+    place: str
     engines: Engines
     schedules: int
     broken: int
@@ -45,7 +45,7 @@ class Overview(NamedTuple):
 _MOST_OWED = 1000
 
 
-def read_engines(client: Client) -> Engines:
+def read_engines(client: Face) -> Engines:
     """How engines and the clock are: what changes although nobody writes anything."""
     from edgecron.engine.health import EngineHealth
     from edgecron.model import COMMAND_QUEUE
@@ -63,7 +63,7 @@ def read_engines(client: Client) -> Engines:
     )
 
 
-def read_overview(client: Client) -> Overview:
+def read_overview(client: Face) -> Overview:
     """How it stands now."""
     from edgecron.model import Status
 
@@ -71,7 +71,7 @@ def read_overview(client: Client) -> Overview:
     schedules, broken = client.count_schedules()
     database_bytes, wal_bytes = client.database_sizes()
     return Overview(
-        path=client.path,
+        place=client.place,
         engines=read_engines(client),
         schedules=schedules,
         broken=broken,
@@ -110,7 +110,7 @@ def overview_parts(
         glyph, look = STATUS_GLYPHS[failure.status.value]
         parts.append(((f"{glyph} ", look), (f"{clean(failure.schedule)} {when}", "dim")))
     size = size_words(found.database_bytes + found.wal_bytes)
-    return parts, ((f"{clean(_short(found.path))}  {size}", "dim"),)
+    return parts, ((f"{clean(_short(found.place))}  {size}", "dim"),)
 
 
 def _engine_parts(found: Engines, *, own_pid: int | None, engine_key: str) -> list[Part]:
@@ -132,8 +132,8 @@ def _engine_parts(found: Engines, *, own_pid: int | None, engine_key: str) -> li
     return parts
 
 
-def _short(path: Path) -> str:
-    """A path, from the home folder on where it lies there."""
+def _short(place: str) -> str:
+    """A path, from the home folder on where it lies there; another machine as it is."""
     with suppress(ValueError, RuntimeError):  # It lies elsewhere; nobody knows where home is.
-        return f"~/{path.relative_to(Path.home())}"
-    return str(path)
+        return f"~/{Path(place).relative_to(Path.home())}"
+    return place

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from edgecron.api import Client
+from edgecron.remote import Face
 
 if TYPE_CHECKING:
     from textual.timer import Timer
@@ -31,7 +31,7 @@ class Paced(Generic[T]):
         self._next_ms = 0.0
         self._timer: Timer | None = None
 
-    def ask(self, question: Callable[[Client], T], answer: Callable[[T], None]) -> None:
+    def ask(self, question: Callable[[Face], T], answer: Callable[[T], None]) -> None:
         """Ask now, or as soon as it may be."""
         if self._timer is not None:
             self._timer.stop()
@@ -48,10 +48,10 @@ class Paced(Generic[T]):
         """Let the next question go at once: somebody waits for it."""
         self._next_ms = 0.0
 
-    def _ask(self, question: Callable[[Client], T], answer: Callable[[T], None]) -> None:
+    def _ask(self, question: Callable[[Face], T], answer: Callable[[T], None]) -> None:
         clock = self._screen.app.clock
 
-        def timed(client: Client) -> tuple[T, int]:
+        def timed(client: Face) -> tuple[T, int]:
             begun_ms = clock.monotonic_ms()
             found = question(client)
             return found, clock.monotonic_ms() - begun_ms

@@ -11,9 +11,9 @@ from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical
 from textual.timer import Timer
 
-from edgecron.api import Client
 from edgecron.config.actions import ACTIONS
 from edgecron.ranking import rank_of
+from edgecron.remote import Face
 from edgecron.safetext import clean
 from edgecron.tui.inputs import LineInput
 from edgecron.tui.keys import IN_OUTPUT
@@ -225,6 +225,6 @@ class Palette(Overlay[Item]):
             self.dismiss(self._source.items[view.cursor])
 
 
-def find_names(client: Client, text: str) -> list[str]:
+def find_names(client: Face, text: str) -> list[str]:
     """The names that are like a text, the nearest first."""
     return client.nearest_names(_letters_of_name(text), limit=_MOST_NAMES)

@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from textual.screen import Screen, ScreenResultType
 
-from edgecron.api import Client
+from edgecron.remote import Face
 from edgecron.tui.host import Host
 
 T = TypeVar("T")
@@ -21,7 +21,7 @@ class AskingScreen(Screen[ScreenResultType]):
     def ask(
         self,
         topic: str,
-        question: Callable[[Client], T],
+        question: Callable[[Face], T],
         answer: Callable[[T], None],
         *,
         refused: Callable[[], None] | None = None,

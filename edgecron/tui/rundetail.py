@@ -12,9 +12,9 @@ from textual.containers import Container, Horizontal, Vertical, VerticalScroll
 from textual.timer import Timer
 from textual.widgets import Input
 
-from edgecron.api import Client
 from edgecron.errors import EdgecronError, NotFound
 from edgecron.model import ACTIVE, Status
+from edgecron.remote import Face
 from edgecron.safetext import clean
 from edgecron.tui.banner import Banner
 from edgecron.tui.bindings import bindings
@@ -155,7 +155,7 @@ class RunScreen(TakingScreen):
     def _read_run(self) -> None:
         execution_id = self.execution_id
 
-        def read(client: Client) -> RunFacts | NotFound:
+        def read(client: Face) -> RunFacts | NotFound:
             try:
                 return read_run(client, execution_id)
             except NotFound as error:

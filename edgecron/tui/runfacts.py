@@ -7,10 +7,10 @@ from datetime import datetime, tzinfo
 from enum import Enum
 from typing import NamedTuple
 
-from edgecron.api import Client
 from edgecron.documents.values import is_secret_name
 from edgecron.model import Execution, JobKind, Reason, ScheduleSpec, Status, WaitsFor
 from edgecron.outlook import ActiveRun
+from edgecron.remote import Face
 from edgecron.runners.environment import given_variables
 from edgecron.safetext import clean
 from edgecron.tui.facts import Fact, Row, Title
@@ -50,7 +50,7 @@ class RunFacts(NamedTuple):
     waiting: ActiveRun | None
 
 
-def read_run(client: Client, execution_id: int) -> RunFacts:
+def read_run(client: Face, execution_id: int) -> RunFacts:
     """All about a run. Raises NotFound."""
     run = client.execution(execution_id)
     engine = None
@@ -79,7 +79,7 @@ class Beside(Enum):
     NEWER = "newer"
 
 
-def find_beside(client: Client, execution_id: int, beside: Beside) -> int | None:
+def find_beside(client: Face, execution_id: int, beside: Beside) -> int | None:
     """The run of the same schedule next to a run; None where it is the first, or the last."""
     schedules = [client.execution(execution_id).schedule_id]
     if beside is Beside.OLDER:

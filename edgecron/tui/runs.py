@@ -12,8 +12,8 @@ from functools import partial
 from math import inf
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from edgecron.api import Client
 from edgecron.browsing import RunBounds
+from edgecron.remote import Face
 from edgecron.safetext import clean
 from edgecron.tui.looks import STATUS_GLYPHS
 from edgecron.tui.pacing import Paced
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from edgecron.model import Execution
 
     _Found = tuple[list[Execution], RunBounds]
-    _Ask = Callable[[Callable[[Client], _Found], Callable[[_Found], None]], None]
+    _Ask = Callable[[Callable[[Face], _Found], Callable[[_Found], None]], None]
 
 _PAGE = 120
 _BESIDE = 30  # lines read beside those that are seen
@@ -152,7 +152,7 @@ class RunSource:
             if question is self._question:
                 take(ids)
 
-        def find(client: Client) -> list[int]:
+        def find(client: Face) -> list[int]:
             ids: list[int] = []
             while len(ids) < MOST_MARKED:
                 page = _Page(
@@ -285,7 +285,7 @@ class RunSource:
             limit=limit,
         )
 
-        def read(client: Client) -> _Found:
+        def read(client: Face) -> _Found:
             bounds = client.run_bounds()
             return _find(client, page), bounds
 
@@ -331,7 +331,7 @@ class _Page(NamedTuple):
     after_id: int | None = None
 
 
-def _find(client: Client, page: _Page) -> list[Execution]:
+def _find(client: Face, page: _Page) -> list[Execution]:
     from edgecron.filtering import RunQuestion
 
     question = page.question or RunQuestion()

@@ -11,11 +11,12 @@ from edgecron.copies.places import partial_file, put_in_place, refuse_own
 from edgecron.errors import AlreadyExists, EdgecronError, InvalidInput
 from edgecron.following import Piece
 from edgecron.paths import resolve_path
+from edgecron.remote import Face
 from edgecron.words.phrases import os_words
 
 
 def save_output(
-    client: Client, execution_id: int, given: str, *, name: str, may_replace: bool = False
+    client: Face, execution_id: int, given: str, *, name: str, may_replace: bool = False
 ) -> tuple[Path, int]:
     """Write what a run has printed so far; into which file, and how many bytes that were.
 
@@ -24,7 +25,7 @@ def save_output(
     be one.
     """
     try:
-        path = _target(client.path, given, name=name, may_replace=may_replace)
+        path = _target(client, given, name=name, may_replace=may_replace)
         with client.follower(execution_id) as follower:
             content = b"".join(_contents(follower.read_kept(client.execution(execution_id))))
         with partial_file(path.parent) as partial:
@@ -35,13 +36,14 @@ def save_output(
     return path, len(content)
 
 
-def _target(database: Path, given: str, *, name: str, may_replace: bool) -> Path:
+def _target(client: Face, given: str, *, name: str, may_replace: bool) -> Path:
     path = resolve_path(given, what="file")
     if path.is_dir():
         path /= name
     if not path.parent.is_dir():
         raise InvalidInput(f"folder {path.parent} does not exist")
-    refuse_own(database, path)
+    if isinstance(client, Client):  # else its files are those of another machine
+        refuse_own(client.path, path)
     try:
         mode = path.lstat().st_mode
     except FileNotFoundError:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime, tzinfo
 
-from edgecron.api import Client
 from edgecron.browsing import Recent, ScheduleLine, state_of
 from edgecron.documents.keys import JOBS, KEYS, TRIGGERS, Table, default_of, schedule_table
 from edgecron.documents.values import POLICIES
 from edgecron.errors import NotFound
 from edgecron.model import Schedule, Status
 from edgecron.outlook import Outlook
+from edgecron.remote import Face
 from edgecron.safetext import clean
 from edgecron.standing import standing_of
 from edgecron.triggers.zones import LOCAL, local_zone_name
@@ -53,7 +53,7 @@ class ScheduleDetail:
 
 
 def read_detail(
-    client: Client,
+    client: Face,
     name: str,
     *,
     schedule_id: int | None,
@@ -80,7 +80,7 @@ def read_detail(
     )
 
 
-def _find_outlook(client: Client, name: str) -> Outlook | None:
+def _find_outlook(client: Face, name: str) -> Outlook | None:
     try:
         return client.outlook(name, upcoming=UPCOMING)
     except NotFound:

@@ -8,7 +8,7 @@ from itertools import islice
 from math import inf
 from typing import TYPE_CHECKING, Any
 
-from edgecron.api import Client
+from edgecron.remote import Face
 from edgecron.safetext import clean
 from edgecron.tui.coming import Coming
 from edgecron.tui.pacing import Paced
@@ -153,7 +153,7 @@ class UpcomingSource:
         """All there is has been read."""
 
 
-def _find_next(client: Client, wanted: Filter | None) -> Coming:
+def _find_next(client: Face, wanted: Filter | None) -> Coming:
     """The next fires; of those of a schedule that are overdue the first one, as they become one."""
     now = client.now()
     fires: list[UpcomingFire] = []

@@ -8,12 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
 import re
 import shlex
 import sys
-from collections.abc import Callable
-from pathlib import Path
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from edgecron.errors import NotSupported, UsageError
@@ -58,10 +56,9 @@ def read_place(text: str) -> WebPlace:
     return WebPlace(host, int(found["port"]))
 
 
-def session_command(database: Path, *, config_path: str | None, color: str | None) -> str:
-    """The shell line of the dashboard behind one page."""
-    given = (("--config", config_path), ("--color", color), ("--db", os.fspath(database)))
-    options = [word for name, text in given if text for word in (name, text)]
+def session_command(given: Sequence[str], *, color: str | None) -> str:
+    """The shell line of the dashboard behind one page; `given` names its database."""
+    options = [*given, *(() if color is None else ("--color", color))]
     return shlex.join(["exec", sys.executable, "-P", "-m", "edgecron", *options, "tui"])
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from datetime import datetime, timedelta, tzinfo
 from typing import TYPE_CHECKING, Any
 
-from edgecron.api import Client
+from edgecron.remote import Face
 from edgecron.tui.heat import shade
 from edgecron.tui.spans import SpanLine
 from edgecron.tui.tables import Span
@@ -30,10 +30,10 @@ class _Count:
 
     def __init__(self) -> None:
         self.spent_ms = 0
-        self._client: Client | None = None
+        self._client: Face | None = None
         self._slices: Iterator[WeekHeat | None] = iter(())
 
-    def next_slice(self, client: Client) -> WeekHeat | None:
+    def next_slice(self, client: Face) -> WeekHeat | None:
         """The heat, or None where more is to be counted."""
         if client is not self._client:
             self._client, self._slices = client, client.week_heat()
@@ -70,7 +70,7 @@ class WeekView(SpanLine):
     def _go_on(self, count: _Count) -> None:
         clock, spent_before_ms = self._asking.app.clock, count.spent_ms
 
-        def next_slice(client: Client) -> tuple[WeekHeat | None, int]:
+        def next_slice(client: Face) -> tuple[WeekHeat | None, int]:
             begun_ms = clock.monotonic_ms()
             found = count.next_slice(client)
             count.spent_ms += clock.monotonic_ms() - begun_ms

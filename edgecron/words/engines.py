@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from edgecron.api import Client
     from edgecron.engine.peers import EngineState
     from edgecron.model import Execution
+    from edgecron.remote import Face
     from edgecron.words.frontend import FrontEnd
 
 
-def find_living(client: Client, queue: str) -> list[EngineState]:
+def find_living(client: Face, queue: str) -> list[EngineState]:
     """The engines that are alive and look at a queue, stalled ones included."""
     states = client.engines()
     return [state for state in states if state.is_alive and queue in state.info.queues]

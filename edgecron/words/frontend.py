@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from edgecron.api import Client
+    from edgecron.remote import Face
 
 
 class FrontEnd(Protocol):
     """Where the database is, and how a person gets at it."""
 
-    def client(self) -> Client:
+    def client(self) -> Face:
         """The open database."""
 
     def command(self, words: str) -> str:

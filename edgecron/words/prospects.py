@@ -16,9 +16,9 @@ from edgecron.words.phrases import (
 from edgecron.words.times import distance, full_time, local_time, near_time
 
 if TYPE_CHECKING:
-    from edgecron.api import Client
     from edgecron.model import Execution
     from edgecron.outlook import ActiveRun, FireNow, Outlook
+    from edgecron.remote import Face
     from edgecron.words.frontend import FrontEnd
 
 _MOST_ACTIVE = 5
@@ -160,13 +160,15 @@ def _until(outlook: Outlook, zone: tzinfo) -> str:
 
 def _upstream_words(front: FrontEnd, outlook: Outlook, *, zone: tzinfo, now: datetime) -> str:
     """What it follows, and when that comes next."""
+    from edgecron.errors import NotFound
     from edgecron.standing import standing_of, upstreams
     from edgecron.words.phrases import next_words
 
     words = []
     for name in upstreams(standing_of(outlook.schedule)):
-        upstream = front.client().store.find_schedule(name)
-        if upstream is None:
+        try:
+            upstream = front.client().schedule(name)
+        except NotFound:
             words.append(f"it comes after {name}, which is not there any more")
         else:
             when = next_words(standing_of(upstream), zone=zone, now=now)
@@ -215,7 +217,7 @@ def _payload_words(execution: Execution) -> str:
     return f", with payload {shown}"
 
 
-def find_active(client: Client, execution: Execution) -> ActiveRun | None:
+def find_active(client: Face, execution: Execution) -> ActiveRun | None:
     """A run and what it waits for; None where it is not among those that go on first."""
     from edgecron.errors import NotFound
 

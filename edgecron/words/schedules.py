@@ -10,11 +10,11 @@ from edgecron.words.times import local_time, seconds_words
 if TYPE_CHECKING:
     from datetime import datetime, tzinfo
 
-    from edgecron.api import Client
     from edgecron.model import Policies, Schedule
+    from edgecron.remote import Face
 
 
-def trigger_lines(client: Client, schedule: Schedule) -> list[tuple[str, str]]:
+def trigger_lines(client: Face, schedule: Schedule) -> list[tuple[str, str]]:
     """(text, words) of each trigger; where one can't be read, all of them and why."""
     from edgecron.errors import InvalidInput
     from edgecron.triggers import describe
