@@ -49,6 +49,10 @@ class Reading(Opened):
         """What a schedule remembers from one run to the next: texts of JSON by key."""
         return self.store.find_state(self.store.get_schedule(name).id)
 
+    def count_state(self, name: str) -> int:
+        """How many keys that has."""
+        return self.store.count_state(self.store.get_schedule(name).id)
+
     def standings(self) -> list[Standing]:
         """How every schedule stands, by name: what a list shows, at a fraction of the cost."""
         return self.store.find_standings()

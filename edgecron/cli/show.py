@@ -75,4 +75,4 @@ def _lines(cli: Session, client: Face, outlook: Outlook) -> list[tuple[str, str]
     lines.append(("policies", policy_words(spec.policies)))
     lines += prospect_lines(cli, outlook, zone=zone, now=now)
     lines += record_lines(schedule, zone=zone, now=now)
-    return lines + state_lines(client.store.count_state(schedule.id))
+    return lines + state_lines(client.count_state(schedule.name))

@@ -53,6 +53,14 @@ class Reading(Asking):
         found: tuple[int, int] = self._ask("count_schedules")
         return found
 
+    def state(self, name: str) -> dict[str, str]:
+        found: dict[str, str] = self._ask("state", name=name)
+        return found
+
+    def count_state(self, name: str) -> int:
+        found: int = self._ask("count_state", name=name)
+        return found
+
     def standings(self) -> list[Standing]:
         found: list[Standing] = self._ask("standings")
         return found

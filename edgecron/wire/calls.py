@@ -28,7 +28,15 @@ AWAITED: Mapping[str, float] = {"await_printed": 0.1, "await_begun": 0.1, "await
 _OF_CLIENT = frozenset(
     {
         *("active_counts", "add", "add_all", "apply", "backfill", "cancel", "clock_state"),
-        *("count_schedules", "database_sizes", "engines", "execution", "explain"),
+        *(
+            "count_schedules",
+            "count_state",
+            "database_sizes",
+            "state",
+            "engines",
+            "execution",
+            "explain",
+        ),
         *("find_dependents", "first_schedule_lines", "foresee", "has_engine", "history"),
         *("is_supervised", "last_failure", "last_run", "limit_group", "local_zone"),
         *("names_of_all", "nearest_names", "next_attempt", "outlook", "output", "pause"),

@@ -27,6 +27,8 @@ _HERE = {
     *(
         "declare",
         "prune_declared",
+        "measures",
+        "report_progress",
         "store",
         "retention",
         "timing",

@@ -13,6 +13,7 @@ from typing import Any, Union, get_args, get_origin
 from hypothesis import strategies as st
 
 from edgecron.model import Job, Policies, ScheduleSpec
+from edgecron.reporting import Progress
 from edgecron.triggers import parse_trigger
 from edgecron.triggers.base import Trigger
 from edgecron.wire.hints import hints_of
@@ -46,6 +47,7 @@ _PLAIN: dict[Any, st.SearchStrategy[Any]] = {
     Policies: POLICIES,
     Job: JOBS,
     ScheduleSpec: SPECS,
+    Progress: st.builds(Progress, fraction=st.none() | st.floats(0, 1), text=st.just("12 of 30")),
 }
 
 

@@ -14,10 +14,10 @@ from edgecron.objects import schedule_object
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from edgecron.api import Client
     from edgecron.cli.assistants.collecting import ToolSession
     from edgecron.cli.assistants.reading import Arguments
     from edgecron.model import Schedule
+    from edgecron.remote import Face
 
 ORIGIN = "mcp"
 
@@ -58,7 +58,7 @@ def _keys(arguments: Arguments) -> dict[str, Any]:
     return {key: value for key, value in arguments.items() if key != "name"}
 
 
-def _read(client: Client, name: str, table: Mapping[str, Any], *, known: Schedule | None) -> Wanted:
+def _read(client: Face, name: str, table: Mapping[str, Any], *, known: Schedule | None) -> Wanted:
     wanted, problems = read_table(
         name, table, now=client.now(), known=() if known is None else known.spec.triggers
     )

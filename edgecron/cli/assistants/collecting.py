@@ -10,7 +10,7 @@ from edgecron.cli.session import Session
 from edgecron.safetext import clean
 
 if TYPE_CHECKING:
-    from edgecron.api import Client
+    from edgecron.remote import Face
 
 
 class ToolSession(Session):
@@ -24,11 +24,11 @@ class ToolSession(Session):
         self.notes: list[str] = []
         self._outer = outer
 
-    def client(self, *, must_exist: bool = False) -> Client:
+    def client(self, *, must_exist: bool = False) -> Face:
         # Whatever is asked, no database is made: which one was meant is a person's to say.
         return self._outer.client(must_exist=True)
 
-    def find_client(self) -> Client | None:
+    def find_client(self) -> Face | None:
         return self._outer.find_client()
 
     def close(self) -> None:
