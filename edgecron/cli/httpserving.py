@@ -41,6 +41,11 @@ def _serving(cli: Session, service: HttpService) -> Iterator[None]:
     try:
         service.start()
         cli.say(f"edgecron: the HTTP API is at {service.url}")
+        if service.is_open_to_all_users:
+            cli.say(
+                "edgecron: every user of this machine can ask it, and there act as you:"
+                " --http unix: is for you alone"
+            )
         yield
     finally:
         service.close()

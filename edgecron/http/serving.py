@@ -62,6 +62,11 @@ class HttpService:
         """Where it is served, with the port that it was given."""
         return words(self._place, self._listener)
 
+    @property
+    def is_open_to_all_users(self) -> bool:
+        """Whether whoever is on this machine may ask."""
+        return self._token is None and not isinstance(self._place, UnixPlace)
+
     def start(self) -> None:
         """Bind, and serve from a thread from now on."""
         import uvicorn
