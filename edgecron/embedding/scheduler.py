@@ -102,7 +102,7 @@ class Scheduler(Program):
         try:
             serving.start()
         except BaseException:
-            self._serving = None
+            self._forget(serving)
             raise
 
     def stop(self, wait: float | None = None) -> bool:
@@ -224,10 +224,15 @@ class Scheduler(Program):
         try:
             self._declare_all()
         except BaseException:
-            self._serving = None
+            self._forget(serving)
             raise
         stop_at_exit(self)
         return serving
+
+    def _forget(self, serving: Serving) -> None:
+        with self._lock:
+            if self._serving is serving:
+                self._serving = None
 
     def _open_host(self) -> EngineHost:
         from edgecron.engine.host import EngineHost

@@ -39,16 +39,20 @@ class Serving:
         self._first_error: BaseException | None = None
         self._lock = threading.Lock()  # between who stops a host from another thread, and its end
         self._host: EngineHost | None = None
-        self._thread: threading.Thread | None = None
+        self._thread: threading.Thread | None = None  # None in the foreground
+        self._ident: int | None = None  # of the thread that it runs on
+        self._has_ended = threading.Event()
 
     def start(self) -> None:
         """Start the thread, and wait until its engine is ready. Raises what keeps it from that."""
         # Daemon: a function that hangs must not keep the interpreter from its end. `stop` joins.
-        self._thread = threading.Thread(target=self._serve, name="edgecron-engine", daemon=True)
-        self._thread.start()
+        thread = threading.Thread(target=self._serve, name="edgecron-engine", daemon=True)
+        with self._lock:
+            self._thread = thread
+            thread.start()
         self._has_begun.wait()
         if self._first_error is not None:
-            self._thread.join()
+            thread.join()
             raise self._first_error
 
     @property
@@ -76,12 +80,25 @@ class Serving:
         """Have it end, and wait so long; whether it has ended."""
         with self._lock:
             self.ask_to_stop()
-        if self._thread is None or self._thread is threading.current_thread():
-            return False
-        self._thread.join(wait_s)
-        return not self._thread.is_alive()
+            thread, ident = self._thread, self._ident
+        if thread is None and ident is None:
+            return True  # Where it is about to start, it ends at once.
+        if ident == threading.get_ident():
+            return self._has_ended.is_set()
+        if thread is None:
+            return self._has_ended.wait(wait_s)
+        thread.join(wait_s)
+        return not thread.is_alive()
 
     def _serve(self) -> None:
+        self._ident = threading.get_ident()
+        try:
+            self._serve_on()
+        finally:
+            self._has_ended.set()
+            self._has_begun.set()  # Nobody waits for the beginning of what was stopped before.
+
+    def _serve_on(self) -> None:
         deaths = 0
         while not self._stopping.is_set():
             begun_ms = self._monotonic_ms()

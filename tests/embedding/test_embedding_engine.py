@@ -6,6 +6,7 @@ import asyncio
 import os
 import threading
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -250,6 +251,39 @@ def test_it_is_started_once_and_stopped_as_often_as_one_likes(scheduler: Schedul
     scheduler.stop()
     with scheduler:
         assert scheduler.is_running
+
+
+def test_threads_may_start_and_stop_it_at_the_same_time(scheduler: Scheduler) -> None:
+    troubles: list[BaseException] = []
+
+    def start_and_stop() -> None:
+        for _ in range(5):
+            try:
+                with suppress(Conflict):
+                    scheduler.start()
+                scheduler.stop()
+            except BaseException as error:
+                troubles.append(error)
+
+    restless = [threading.Thread(target=start_and_stop) for _ in range(4)]
+    for one in restless:
+        one.start()
+    for one in restless:
+        one.join(BOUND_S)
+
+    assert troubles == []
+    assert not any(one.is_alive() for one in restless)
+
+
+def test_a_job_may_stop_the_engine_that_runs_it(scheduler: Scheduler) -> None:
+    @scheduler.job("@daily")
+    def leave() -> bool:
+        return scheduler.stop(wait=0)
+
+    scheduler.start()
+    run = leave.run_now().wait(BOUND_S)
+
+    assert (run.status, run.result) == ("success", False)
 
 
 def test_an_engine_that_can_not_begin_says_why_and_is_not_running(path: Path) -> None:
