@@ -10,6 +10,7 @@ import subprocess
 import sys
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +19,9 @@ from mcp.client import Client as Assistant
 from mcp.client.stdio import StdioServerParameters, stdio_client
 from mcp.types import CallToolResult, TextContent, Tool
 
-from edgecron.cli.assistants.calling import MOST_BYTES
+from edgecron.cli.assistants.calling import MOST_SIZE, call
 from edgecron.cli.assistants.serving import server_of
+from edgecron.cli.assistants.tools import tools
 from edgecron.cli.session import Session
 from edgecron.cli.verbs import VERBS
 from support.cli import Edgecron
@@ -81,16 +83,16 @@ class Tools:
 
 @pytest.fixture
 def looking(database: Path) -> Iterator[Tools]:
-    tools = Tools(may_change=False)
-    yield tools
-    tools.close()
+    asked = Tools(may_change=False)
+    yield asked
+    asked.close()
 
 
 @pytest.fixture
 def changing(database: Path) -> Iterator[Tools]:
-    tools = Tools(may_change=True)
-    yield tools
-    tools.close()
+    asked = Tools(may_change=True)
+    yield asked
+    asked.close()
 
 
 # What is offered.
@@ -202,9 +204,20 @@ def test_an_answer_has_an_end(looking: Tools, edgecron: Edgecron) -> None:
 
     content = looking.content("list")
 
-    assert len(json.dumps(content)) < MOST_BYTES * 1.2
+    assert len(json.dumps(content)) < MOST_SIZE * 1.2
     assert content["left_out"] == 40 - len(content["answer"])
     assert "are left out" in content["notes"][-1]
+
+
+def test_one_object_that_is_too_large_is_cut(looking: Tools, edgecron: Edgecron) -> None:
+    edgecron("add", "wide", "--every", "1h", "--", "echo", *("argument " * 50 for _ in range(500)))
+
+    [shown] = looking.answer("show", name="wide")
+
+    assert len(json.dumps(shown)) <= MOST_SIZE
+    assert shown["name"] == "wide"
+    assert shown["job"][0] == "echo"
+    assert "more" in shown["job"][-1]
 
 
 def test_values_that_look_secret_are_hidden(looking: Tools, edgecron: Edgecron) -> None:
@@ -295,6 +308,37 @@ def test_arguments_that_are_wrong_are_errors_with_a_code(
 
     assert error["code"].startswith(("invalid", "unknown_timezone"))
     assert error["message"]
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments"),
+    [
+        ("edit", {"name": "backup", "description": "\ud800"}),
+        ("edit", {"name": "backup", "env": {"\udfff": "x"}}),
+        ("run", {"name": "backup", "payload": "\ud800"}),
+        ("run", {"name": "backup", "payload": "x" * 100_000}),
+        ("run", ["backup"]),
+        ("run", "backup"),
+    ],
+)
+def test_arguments_that_no_client_would_send_are_refused(
+    database: Path, backup: str, tool: str, arguments: object
+) -> None:
+    with closing(Session()) as cli:
+        answer = call(cli, tools(may_change=True)[tool], arguments)
+
+        assert answer.is_error
+        assert answer.content["error"]["code"] == "invalid"
+
+
+def test_a_payload_that_is_nested_is_taken_as_it_is(changing: Tools, backup: str) -> None:
+    deep: list[object] = []
+    for _ in range(100):
+        deep = [deep]
+
+    [run] = changing.answer("run", name=backup, payload=deep)
+
+    assert json.loads(run["payload"]) == deep
 
 
 # What is changed.

@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from edgecron.cli.assistants.tools import Tool
     from edgecron.cli.session import Session
 
-MOST_BYTES = 64 * 1024  # of an answer: it becomes a part of what an assistant has to read
+MOST_SIZE = 64 * 1024  # letters of an answer: an assistant has to read them all
 _MOST_TEXT = 4_000  # characters of one value, where its tool says nothing else
-_HIDDEN = "***"
+_TIGHTER = (400, 60)  # where one object is too large for an answer all the same
 
 
 class Answer(NamedTuple):
@@ -53,7 +53,7 @@ def _answer(session: ToolSession, tool: Tool, arguments: Arguments) -> Answer:
     from edgecron.triggers import local_zone_name
 
     found = tool.answer(session, arguments)
-    items = shown(found, most=tool.most_text)
+    items = _fitted(found, most=tool.most_text)
     content = {
         "now": format_instant(session.client().now()),
         "timezone": local_zone_name(),
@@ -66,11 +66,21 @@ def _answer(session: ToolSession, tool: Tool, arguments: Arguments) -> Answer:
     return Answer(content)
 
 
+def _fitted(found: Any, *, most: int) -> Any:
+    """What was found, with its texts and lists as long as one answer has room for the largest."""
+    each = found if isinstance(found, list) else [found]
+    for bound in (most, most // 4, *_TIGHTER):
+        items = [shown(one, most=bound) for one in each]
+        if max((_size_of(item) for item in items), default=0) <= MOST_SIZE:
+            break
+    return items if isinstance(found, list) else items[0]
+
+
 def _bound(content: dict[str, Any], items: list[Any]) -> None:
     """Leave out the last items where there are too many for one answer, and say how many."""
-    room = MOST_BYTES
+    room = MOST_SIZE
     for number, item in enumerate(items):
-        room -= len(json.dumps(item))
+        room -= _size_of(item)
         if room < 0 and number:
             content["left_out"] = len(items) - number
             content["notes"].append(
@@ -80,23 +90,34 @@ def _bound(content: dict[str, Any], items: list[Any]) -> None:
             return
 
 
+def _size_of(item: object) -> int:
+    return len(json.dumps(item, ensure_ascii=False))
+
+
 def shown(value: Any, *, most: int = _MOST_TEXT) -> Any:
-    """A value without what a terminal would obey, its texts bounded, its secrets hidden."""
+    """A value without what a terminal would obey, and with its secrets hidden.
+
+    Its texts have at most so many characters, and its lists so many items.
+    """
     if isinstance(value, str):
         text = clean(value, keep="\n\t")
         left = len(text) - most
         return text if left <= 0 else f"{text[:most]}[... {left} more characters]"
     if isinstance(value, Mapping):
-        found = {clean(str(key)): shown(one, most=most) for key, one in value.items()}
+        names = list(value)[:most]
+        found = {clean(str(name)): shown(value[name], most=most) for name in names}
         if isinstance(value.get("env"), Mapping):
             found["env"] = _hide_secrets(found["env"])
         return found
     if isinstance(value, list | tuple):
-        return [shown(one, most=most) for one in value]
+        items = [shown(one, most=most) for one in value[:most]]
+        left = len(value) - most
+        return items if left <= 0 else [*items, f"[... {left} more]"]
     return value
 
 
 def _hide_secrets(env: Mapping[str, Any]) -> dict[str, Any]:
+    from edgecron.documents.comparing import SECRET
     from edgecron.documents.values import is_secret_name
 
-    return {name: _HIDDEN if is_secret_name(name) else value for name, value in env.items()}
+    return {name: SECRET if is_secret_name(name) else value for name, value in env.items()}

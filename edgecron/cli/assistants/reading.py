@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +20,11 @@ def check_arguments(given: object, shape: Shape) -> Arguments:
     from edgecron.http.shapes import misfits
 
     found = {} if given is None else given
+    try:
+        json.dumps(found, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        # Neither the database nor JSON could hold it.
+        raise InvalidInput("the arguments are not UTF-8") from None
     problems = [f"{place or 'arguments'} {text}" for place, text in misfits(found, shape)]
     if problems or not isinstance(found, dict):
         raise InvalidInput("; ".join(problems))
