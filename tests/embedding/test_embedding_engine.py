@@ -262,7 +262,7 @@ def test_threads_may_start_and_stop_it_at_the_same_time(scheduler: Scheduler) ->
                 with suppress(Conflict):
                     scheduler.start()
                 scheduler.stop()
-            except BaseException as error:
+            except BaseException as error:  # noqa: BLE001  a thread of the test tells it
                 troubles.append(error)
 
     restless = [threading.Thread(target=start_and_stop) for _ in range(4)]
