@@ -242,6 +242,7 @@ def test_croniter_is_imported_where_schedules_are_written_alone() -> None:
     ("module", "unwanted"),
     [
         ("edgecron", ("textual", "rich", "asyncio", "croniter", "apsw", "dateutil", "dataclasses")),
+        ("edgecron.testing", ("textual", "rich", "asyncio", "croniter", "apsw", "dateutil")),
         ("edgecron.engine.host", ("textual", "rich", "asyncio", "croniter", "dateutil")),
         ("edgecron.api", ("textual", "rich", "asyncio", "croniter", "dateutil", "apsw")),
         ("edgecron.cli", ("textual", "rich", "asyncio", "croniter", "dateutil", "apsw")),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import ChainMap
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -24,10 +25,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lent:
-    """What an engine needs of a program. `deliver` tells its subscribers what was reported."""
+    """What an engine needs of a program. `deliver` tells its subscribers what was reported.
+
+    Of the functions, those are `apart` whose runs are processes of their own.
+    """
 
     functions: Mapping[str, Function]
     coroutines: Mapping[str, Coroutine]
+    apart: Mapping[str, tuple[str, ...]]  # the commands of these, by the name of the job
     queues: tuple[str, ...]
     max_running: int | None
     report: Callable[[Event], None]
@@ -56,18 +61,20 @@ def lend(
         scheduler._serving = Serving(
             _nobody_starts, monotonic_ms=clock.monotonic_ms, failed=lambda error: None
         )
+    registry = scheduler._registry
     own = {name: getattr(scheduler, name) for name in _PLACE}
     try:
         scheduler._database = scheduler.path = database
         scheduler._clock = clock
         scheduler.pool = ClientPool(scheduler._open_client)
         scheduler.waits = make_waits(scheduler.pool)
-        scheduler._registry.forget_kept()
+        registry.forget_kept()
         scheduler._subscribers.is_by_hand = True
         scheduler._declare_all()
         yield Lent(
-            functions=scheduler._registry.functions,
-            coroutines=scheduler._registry.coroutines,
+            functions=ChainMap(registry.functions, registry.apart.functions),
+            coroutines=ChainMap(registry.coroutines, registry.apart.coroutines),
+            apart=scheduler._processes.commands,
             queues=scheduler._queues,
             max_running=scheduler._max_running,
             report=scheduler._report,
@@ -80,7 +87,7 @@ def lend(
         scheduler.pool.close()
         for name, value in own.items():
             setattr(scheduler, name, value)
-        scheduler._registry.forget_kept()
+        registry.forget_kept()
         scheduler._serving = None
 
 

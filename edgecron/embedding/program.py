@@ -126,8 +126,7 @@ class Program:
         self._registry.add(Declared(wanted=wanted, where=where))
         if process:
             self._processes.commands[name] = wanted.spec.job.argv
-        else:
-            register(self._registry, name, function, arguments)
+        register(self._registry.apart if process else self._registry, name, function, arguments)
         if self.is_running:
             self.keep_declared()
         return Job(function, name=name, arguments=arguments, ready=self, is_process=process)

@@ -24,15 +24,26 @@ class Declared:
     where: str  # file and line
 
 
-class Registry:
-    """The declarations of a program. Changed and read from any thread."""
+class Functions:
+    """What is called for a job, by its name."""
 
     def __init__(self) -> None:
+        self.functions: dict[str, Callable[[Call], object]] = {}
+        self.coroutines: dict[str, Callable[[Call], Awaitable[object]]] = {}
+
+
+class Registry(Functions):
+    """The declarations of a program. Changed and read from any thread.
+
+    `apart` are those that engines call in processes of their own, where these are found anew.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.apart = Functions()
         self._lock = threading.Lock()
         self._declared: dict[str, Declared] = {}
         self._unkept: dict[str, Declared] = {}  # the database may say something else
-        self.functions: dict[str, Callable[[Call], object]] = {}
-        self.coroutines: dict[str, Callable[[Call], Awaitable[object]]] = {}
 
     @property
     def names(self) -> frozenset[str]:
@@ -73,7 +84,7 @@ class Registry:
 
 
 def register(
-    registry: Registry, name: str, function: Callable[..., Any], arguments: Arguments
+    registry: Functions, name: str, function: Callable[..., Any], arguments: Arguments
 ) -> None:
     """Let engines of this process call a function by the name of its job."""
     import inspect

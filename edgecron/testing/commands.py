@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 from edgecron.clock import Clock
@@ -19,6 +20,7 @@ from edgecron.model import (
     Stream,
 )
 from edgecron.reporting import Reported
+from edgecron.testing.calls import CallsInTurn
 from edgecron.testing.stage import Lasts, Stage
 
 # What is done with a command, by its arguments: its exit code, None being 0.
@@ -52,15 +54,30 @@ def performer(commands: str | Play) -> Perform:
 
 
 class CommandsInTurn:
-    """A Runner that has commands done when the stage says so."""
+    """A Runner that has commands done when the stage says so.
+
+    Of those that are a process of one function, which `apart` has by the name of its job, the
+    function is called: `calls` does that, and tells its end.
+    """
 
     supervisor_id = "journey"
     kinds = frozenset({JobKind.COMMAND, JobKind.SHELL})
     is_alive = True
     failure = None
 
-    def __init__(self, perform: Perform, *, stage: Stage, lasts: Lasts, clock: Clock) -> None:
+    def __init__(
+        self,
+        perform: Perform,
+        calls: CallsInTurn,
+        *,
+        apart: Mapping[str, tuple[str, ...]],
+        stage: Stage,
+        lasts: Lasts,
+        clock: Clock,
+    ) -> None:
         self._perform = perform
+        self._calls = calls
+        self._apart = apart
         self._stage = stage
         self._lasts = lasts
         self._clock = clock
@@ -77,6 +94,10 @@ class CommandsInTurn:
 
     def start(self, claims: Sequence[Claim]) -> None:
         for claim in claims:
+            if self._apart.get(claim.schedule) == claim.job.argv:
+                job = replace(claim.job, kind=JobKind.CALLABLE, argv=(claim.schedule,))
+                self._calls.start([claim._replace(job=job)])
+                continue
             lasts_ms = self._lasts(claim.schedule)
             if claim.timeout_s is not None and lasts_ms >= claim.timeout_s * 1000:
                 lasts_ms = max(1, round(claim.timeout_s * 1000))
@@ -112,9 +133,11 @@ class CommandsInTurn:
         )
 
     def _end(self, token: str, reason: Reason) -> None:
-        if token in self._live:
-            self._ends[token] = reason
-            self._stage.hasten(token)
+        if token not in self._live:
+            self._calls.cancel(token)
+            return
+        self._ends[token] = reason
+        self._stage.hasten(token)
 
     def _finish(self, claim: Claim, started_ms: int) -> None:
         reason = self._ends.pop(claim.lease_token, None)

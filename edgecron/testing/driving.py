@@ -61,7 +61,12 @@ class Driving:
             read_state=lent.read_state,
         )
         commands = CommandsInTurn(
-            setting.perform, stage=self._stage, lasts=setting.lasts, clock=clock
+            setting.perform,
+            self._calls,
+            apart=lent.apart,
+            stage=self._stage,
+            lasts=setting.lasts,
+            clock=clock,
         )
         self._store = open_store(setting.database, now_ms=clock.now_ms())
         self._engine = Engine(

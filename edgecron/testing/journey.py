@@ -58,9 +58,10 @@ def travel(
     All that is due then runs, in order, at its time, in this thread: by a real engine, on a
     database of its own in a temporary folder. The Scheduler's own is not touched, and what is
     asked of it or its jobs within the block is asked of that one. A function takes no time, unless
-    it says so (`journey.lasts`, `await asyncio.sleep`). Commands are not started: they succeed,
-    or, as `commands` says, are what a function of their arguments makes their exit code, or are
-    "run". Chance is the same each time. Raises Conflict where the Scheduler is running.
+    it says so (`journey.lasts`, `await asyncio.sleep`); one with a process of its own is called
+    here as well. Commands are not started: they succeed, or, as `commands` says, end with what a
+    function of their arguments gives as exit code, or are "run". Chance is the same each time.
+    Raises Conflict where the Scheduler is running.
     """
     if start.tzinfo is None:
         raise InvalidInput(f"start is {start}, which has no time zone", hint="add tzinfo=UTC")

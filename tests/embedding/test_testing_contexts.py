@@ -56,3 +56,21 @@ def test_a_run_that_is_cancelled_or_over_its_timeout_must_stop() -> None:
 def test_a_cause_that_there_is_not_is_refused() -> None:
     with pytest.raises(InvalidInput, match="cause is 'hand'"):
         context(cause="hand")
+
+
+def test_it_keeps_what_the_function_reports_and_remembers() -> None:
+    def copy(run: RunContext) -> int:
+        cursor: int = run.state["cursor"]
+        del run.state["old"]
+        run.progress(None)
+        run.state["cursor"] = cursor + 12
+        run.progress(1, "copied 12 of 12")
+        return cursor
+
+    run = context(state={"cursor": 41, "old": True})
+
+    assert copy(run) == 41
+    assert run.reports == [(None, ""), (1, "copied 12 of 12")]
+    assert run.remembered == {"cursor": 53}
+    with pytest.raises(InvalidInput, match=r"1\.5"):
+        run.progress(1.5)

@@ -383,6 +383,31 @@ def test_a_command_that_lasts_is_ended_at_its_timeout(scheduler: Scheduler) -> N
         assert (run.status, run.reason, run.finished_at) == ("failed", "timeout", at(1, 1))
 
 
+def in_a_process(run: RunContext, host: str = "plc1") -> str:
+    run.progress(0.5, "half")
+    run.state["host"] = host
+    return f"{run.schedule} {host}"
+
+
+async def slow_in_a_process() -> None:
+    await asyncio.sleep(600)
+
+
+def test_a_function_with_a_process_of_its_own_is_called_here(scheduler: Scheduler) -> None:
+    job = scheduler.job("@hourly", process=True, name="poll")(in_a_process)
+    slow = scheduler.job("@hourly", process=True, name="slow")(slow_in_a_process)
+
+    with travel(scheduler, START) as journey:
+        journey.advance(hours=1, minutes=5)
+        journey.runs(slow)[0].cancel()
+        journey.settle()
+
+        [run] = journey.runs(job)
+        assert (run.status, run.result) == ("success", "poll plc1")
+        assert job.state() == {"host": "plc1"}
+        assert statuses(journey, "slow") == ["cancelled request"]
+
+
 def test_jitter_is_the_same_on_each_journey(scheduler: Scheduler) -> None:
     @scheduler.job("@hourly", jitter="30m")
     def poll() -> None: ...

@@ -75,6 +75,13 @@ def test_the_mark_is_rarely_written(behind_ms: int, is_busy: bool, expected: boo
     assert wanted is expected
 
 
+def test_by_a_clock_of_before_the_release_the_mark_is_put_right_once() -> None:
+    early_ms = BUILT_MS - 30 * DAY_MS
+
+    assert is_worth_writing(early_ms, stored_ms=BUILT_MS + DAY_MS, is_busy=False)
+    assert not is_worth_writing(early_ms, stored_ms=early_ms, is_busy=True)
+
+
 @pytest.mark.parametrize(
     ("waited_ms", "clock_wait_ms", "expected"),
     [
