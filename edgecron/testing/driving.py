@@ -121,8 +121,9 @@ class Driving:
             self._loop.drive()
             wait_ms = self._loop.wait_ms
             self._loop_at_ms = None if wait_ms is None else self._clock.monotonic_ms() + wait_ms
-        if self._calls.raised is not None:
-            raise self._calls.raised
+        raised, self._calls.raised = self._calls.raised, None
+        if raised is not None:
+            raise raised
         return has_played
 
     def _is_due(self) -> bool:

@@ -461,6 +461,8 @@ def test_an_assertion_of_a_job_is_its_failure_and_what_ends_a_test_ends_it(
         assert journey.runs(check)[0].error == "AssertionError: 1 != 2"
         with pytest.raises(KeyboardInterrupt):
             journey.advance(days=1)
+        journey.settle()
+        assert statuses(journey, "end") == ["failed exception"]
     with travel(scheduler, START), pytest.raises(pytest.fail.Exception, match="not here"):
         fail.run_now().wait()
 
