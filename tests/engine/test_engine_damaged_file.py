@@ -28,7 +28,6 @@ print(*connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE))
 DAMAGE: dict[str, Callable[[Path], object]] = {
     "its first bytes": lambda path: overwrite(path, 0, b"XXXX"),
     "half of it": lambda path: cut(path, to_bytes=path.stat().st_size // 2),
-    "all of it": lambda path: cut(path, to_bytes=0),
     "the table of runs": lambda path: spoil_page(path, root_of(path, "executions")),
     "the index of due times": lambda path: spoil_page(path, root_of(path, "schedules_due")),
 }
