@@ -403,3 +403,16 @@ def test_workers_that_a_server_forks_have_an_engine_each_and_one_fire(
         assert {one.status for one in client.history(limit=100)} == {"success"}
     for reader in readers:
         os.close(reader)
+
+
+def test_each_scope_of_a_job_has_a_run_of_its_own(scheduler: Scheduler) -> None:
+    @scheduler.job("@daily", scopes=["device:plc1", "device:plc2"])
+    def poll(run: RunContext, port: int = 502) -> str:
+        return f"{run.scope[1]}:{port}"
+
+    with scheduler:
+        runs = [run.wait(BOUND_S) for run in poll.fire({"port": 1502})]
+
+    assert [run.scope for run in runs] == [("device", "plc1"), ("device", "plc2")]
+    assert [run.result for run in runs] == ["plc1:1502", "plc2:1502"]
+    assert len({run.id for run in runs}) == 2
