@@ -25,6 +25,7 @@ from edgecron.cli.assistants.tools import tools
 from edgecron.cli.session import Session
 from edgecron.cli.verbs import VERBS
 from support.cli import Edgecron
+from support.http import serving
 
 READING = {
     *("list", "show", "next", "history", "logs", "why", "status", "stats", "doctor", "check"),
@@ -38,10 +39,11 @@ Ask = Callable[[Assistant], Awaitable[Any]]
 class Tools:
     """The tools of the test's database, asked in this process."""
 
-    def __init__(self, *, may_change: bool) -> None:
+    def __init__(self, *, may_change: bool, url: str | None = None) -> None:
         self._may_change = may_change
         self._worker = ThreadPoolExecutor(max_workers=1)
         self._cli = Session()
+        self._cli.url = url
 
     def ask(self, ask: Ask) -> Any:
         async def talk() -> Any:
@@ -412,6 +414,41 @@ def test_a_schedule_is_run_held_let_go_and_moved(
     assert free["paused_until"] is None
     assert moved["next_run_at"] != free["next_run_at"]
     assert ended["status"] == "cancelled"
+
+
+# The database of another machine.
+
+
+def test_the_tools_work_on_the_database_of_another_machine(
+    edgecron: Edgecron, database: Path, backup: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    edgecron("run", backup, "--wait")
+    monkeypatch.delenv("EDGECRON_DB")
+    with serving(database) as api:
+        there = Tools(may_change=True, url=f"http://127.0.0.1:{api.port}")
+
+        [made] = there.answer("add", name="sync", every="1h", command=["true"], timezone="UTC")
+        [changed] = there.answer("edit", name="sync", retries=3)
+        answers = {
+            name: there.answer(name, **arguments)
+            for name, arguments in (
+                ("list", {}),
+                ("show", {"name": backup}),
+                ("next", {"limit": 2}),
+                ("history", {"name": backup}),
+                ("why", {"name": backup}),
+                ("status", {}),
+                ("stats", {}),
+                ("logs", {"run": backup}),
+            )
+        }
+        refused = there.error("doctor")
+        there.close()
+
+    assert (made["name"], changed["retries"]) == ("sync", 3)
+    assert all(answers.values())
+    assert set(answers["logs"]["output"].split()) == {"good", "bad"}
+    assert refused["code"] == "not_supported"
 
 
 # The real program.

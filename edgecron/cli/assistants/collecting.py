@@ -20,6 +20,7 @@ class ToolSession(Session):
         super().__init__()
         self.is_json = True
         self.database, self.config_path = outer.database, outer.config_path
+        self.url, self.token_file = outer.url, outer.token_file
         self.objects: list[Mapping[str, Any]] = []
         self.notes: list[str] = []
         self._outer = outer
@@ -56,6 +57,7 @@ class ToolSession(Session):
         """Run a verb with these words, and collect what it answers. Raises as the verb does."""
         from edgecron.cli.options import parser_of
 
+        self.verb = verb
         module, parser = parser_of(verb)
         args: Namespace = parser.parse_verb(words)
         args.argv = None
