@@ -246,6 +246,7 @@ def test_croniter_is_imported_where_schedules_are_written_alone() -> None:
         ("edgecron.engine.host", ("textual", "rich", "asyncio", "croniter", "dateutil")),
         ("edgecron.api", ("textual", "rich", "asyncio", "croniter", "dateutil", "apsw")),
         ("edgecron.cli", ("textual", "rich", "asyncio", "croniter", "dateutil", "apsw")),
+        ("edgecron.http.serving", ("asyncio", "starlette", "uvicorn", "h11", "croniter", "apsw")),
         ("edgecron.cli.metrics", ("prometheus_client", "asyncio", "apsw")),
     ],
 )

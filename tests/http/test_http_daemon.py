@@ -22,7 +22,8 @@ from edgecron.api import Client
 from edgecron.http.app import BUSY_WAIT_S
 from edgecron.http.places import TcpPlace, UnixPlace, read_place
 from support.engines import Place
-from support.http import Api, api_of, serving
+from support.http import Api, EventStream, api_of, serving
+from support.processes import parent_of
 from support.specs import make_spec
 
 ONE = "/api/v1/schedules/job"
@@ -231,6 +232,45 @@ def test_a_signal_ends_a_daemon_whoever_holds_a_connection(place: Place, number:
 
     assert code == 0
     print(f"ended within {time.monotonic() - begin_s:.2f} s of the signal")
+
+
+def restart(place: Place, port: int) -> Api:
+    return api_of(place.daemon("--http", f"127.0.0.1:{port}"))
+
+
+@pytest.mark.parametrize("is_killed", [False, True])
+def test_what_outlives_a_daemon_does_not_keep_its_port(place: Place, is_killed: bool) -> None:
+    place.add("job", "every 1h", place.gate.line)
+    started = place.daemon("--http", "127.0.0.1:0")
+    api = api_of(started)
+    run = api.ask("POST", f"{ONE}/fire").json["runs"][0]["id"]
+    place.gate.wait_arrival()
+
+    if is_killed:
+        started.kill()
+    else:
+        started.stop()
+    again = restart(place, api.port)
+
+    assert again.get(f"/api/v1/runs/{run}").json["status"] == "running"
+
+
+def test_an_engine_that_serves_has_another_supervisor_where_its_own_has_died(
+    place: Place,
+) -> None:
+    place.add("job", "every 1h", place.gate.line)
+    api = api_of(place.daemon("--http", "127.0.0.1:0"))
+    api.ask("POST", f"{ONE}/fire")
+    os.kill(parent_of(place.gate.wait_arrival()), signal.SIGKILL)
+    api.ask("PATCH", ONE, {"overlap": "allow"})
+
+    told = api.ask("POST", f"{ONE}/fire").json["runs"][0]
+    place.gate.wait_arrival()
+    place.gate.open()
+    with closing(EventStream(api, told["id"])) as stream:
+        events = list(stream)
+
+    assert events[-1].told["status"] == "success"
 
 
 def test_runs_are_fired_from_there_and_their_engine_is_well(place: Place) -> None:
