@@ -75,7 +75,7 @@ class Application:
     ) -> None:
         self._limits = limits
         self._workers = Workers(opened)
-        self._streams = Streams(opened, most=limits.streams)
+        self._streams = Streams(opened, limits)
         self._watch = ChangeWatch(opened)
         self._guard = guard
         described = (*routes, calls_route(self._watch))

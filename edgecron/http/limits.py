@@ -11,8 +11,8 @@ class Limits:
 
     `head_s` is from a connection, or the answer before, to the end of a request's head, `body_s`
     from there to the end of its body; `unread_s` is how long a client may leave unread what was
-    sent to it. Connections and heads are bounded where we serve ourselves, not where an
-    application is mounted in somebody's server.
+    sent to it, `keep_alive_s` how long a stream of events is silent at most. Connections and heads
+    are bounded where we serve ourselves, not where an application is mounted in another server.
     """
 
     body_bytes: int = 1024 * 1024
@@ -23,3 +23,4 @@ class Limits:
     head_s: float = 10.0
     body_s: float = 10.0
     unread_s: float = 30.0
+    keep_alive_s: float = 15.0

@@ -16,7 +16,7 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any
 from edgecron.errors import EdgecronError
 from edgecron.http.answers import json_bytes
 from edgecron.http.health import need_database
+from edgecron.http.limits import Limits
 from edgecron.http.refusing import error_answer, overloaded
 from edgecron.http.runs import chunk_object
 from edgecron.http.showing import shown_runs
@@ -36,16 +37,15 @@ if TYPE_CHECKING:
 
 EVENTS = "text/event-stream"
 END = "end"  # the id of the last event
-_KEEP_ALIVE_MS = 15_000
 _COMMENT = b": still here\n\n"
 
 
 class Streams:
     """The streams that are open, so many at most. `close` ends them all."""
 
-    def __init__(self, opened: Opened, *, most: int) -> None:
+    def __init__(self, opened: Opened, limits: Limits) -> None:
         self._opened = opened
-        self._most = most
+        self._limits = limits
         self._lock = threading.Lock()
         self._open: set[RunStream] = set()
         self._is_closed = False
@@ -55,10 +55,14 @@ class Streams:
         with self._lock:
             if self._is_closed:
                 raise overloaded("the server is stopping")
-            if len(self._open) >= self._most:
-                raise overloaded(f"{self._most} streams are open already")
+            if len(self._open) >= self._limits.streams:
+                raise overloaded(f"{self._limits.streams} streams are open already")
             stream = RunStream(
-                self._opened, execution_id, position=position, closed=self._open.discard
+                self._opened,
+                execution_id,
+                position=position,
+                keep_alive_ms=round(self._limits.keep_alive_s * 1000),
+                closed=self._open.discard,
             )
             self._open.add(stream)
             return stream
@@ -83,11 +87,13 @@ class RunStream:
         execution_id: int,
         *,
         position: int,
-        closed: Any,
+        keep_alive_ms: int,
+        closed: Callable[[RunStream], object],
     ) -> None:
         self._opened = opened
         self._execution_id = execution_id
         self._position = position
+        self._keep_alive_ms = keep_alive_ms
         self._closed = closed
         self._told: Status | None = None
         self._has_ended = False
@@ -145,7 +151,7 @@ class RunStream:
         assert self._client is not None
         assert self._follower is not None
         client, follower = self._client, self._follower
-        until_ms = client.clock.monotonic_ms() + _KEEP_ALIVE_MS
+        until_ms = client.clock.monotonic_ms() + self._keep_alive_ms
         while not (self._has_ended or self._is_woken):
             run = client.execution(self._execution_id)
             events = b"".join(self._events(client, follower, run))

@@ -30,8 +30,11 @@ _Task = tuple[Callable[[Client], Any], "Future[Any]"]
 class Workers:
     """A few threads that take tasks in their order. `close` ends them."""
 
-    def __init__(self, opened: Opened, *, most_threads: int = _MOST_THREADS) -> None:
+    def __init__(
+        self, opened: Opened, *, most_threads: int = _MOST_THREADS, idle_s: float = _IDLE_S
+    ) -> None:
         self._opened = opened
+        self._idle_s = idle_s
         self._most_threads = most_threads
         self._tasks: deque[_Task] = deque()
         self._news = threading.Condition()
@@ -108,7 +111,7 @@ class Workers:
         with self._news:
             self._idle += 1
             try:
-                self._news.wait_for(lambda: self._tasks or self._is_closed, timeout=_IDLE_S)
+                self._news.wait_for(lambda: self._tasks or self._is_closed, timeout=self._idle_s)
             finally:
                 self._idle -= 1
             if self._tasks:

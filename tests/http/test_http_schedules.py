@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -160,6 +161,23 @@ def test_a_run_that_ended_meanwhile_is_no_lost_update_but_something_new_to_read(
     written = api.ask("PATCH", ONE, {"description": "mine"}, headers={"If-Match": tag})
 
     assert (read.status, written.status) == (200, 200)
+
+
+def test_changes_that_meet_are_all_made(api: Api) -> None:
+    api.ask("PUT", ONE, NIGHTLY)
+    names = [f"V{number}" for number in range(24)]
+
+    def change(name: str) -> int:
+        """Change it, again where others were at it."""
+        while (status := api.ask("PATCH", ONE, {"env": {name: "1"}}).status) == 409:
+            pass
+        return status
+
+    with ThreadPoolExecutor(6) as crowd:
+        statuses = set(crowd.map(change, names))
+
+    assert statuses == {200}
+    assert api.get(ONE).json["env"].keys() == set(names)
 
 
 def test_what_was_read_before_and_is_the_same_is_not_sent_again(api: Api) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from edgecron.api import Client
+from edgecron.http.limits import Limits
 from support.engines import Place
 from support.http import Api, EventStream, api_of, serving
 from support.processes import Daemon
@@ -109,6 +110,30 @@ def test_a_reader_who_goes_away_frees_the_thread_at_once(place: Place) -> None:
         thread.join(5)
 
         assert not thread.is_alive()
+
+
+def test_a_stream_says_what_has_become_of_the_database(place: Place) -> None:
+    place.client.add(make_spec("job"))
+    [run] = place.client.run_now("job")
+    with serving(place.database) as api, closing(EventStream(api, run.id)) as stream:
+        events = iter(stream)
+        assert next(events).told["status"] == "queued"
+        place.database.rename(place.database.with_name("elsewhere.db"))
+
+        [last] = list(events)
+
+    assert last.name == "failure"
+    assert last.told["error"]["code"] == "database_gone"
+
+
+def test_a_stream_with_nothing_to_say_says_that_it_is_there(place: Place) -> None:
+    place.client.add(make_spec("job"))
+    [run] = place.client.run_now("job")
+    limits = Limits(keep_alive_s=0.05)
+    with serving(place.database, limits=limits) as api, closing(EventStream(api, run.id)) as stream:
+        lines = [stream.readline() for _ in range(8)]
+
+    assert lines[4:] == [": still here", ""] * 2
 
 
 def test_there_are_only_so_many_streams(place: Place) -> None:

@@ -115,8 +115,12 @@ class EventStream:
             if name:
                 fields[name] = value
             elif fields:
-                yield Event(fields["id"], fields["event"], json.loads(fields["data"]))
+                yield Event(fields.get("id", ""), fields["event"], json.loads(fields["data"]))
                 fields = {}
+
+    def readline(self) -> str:
+        """The next line as it comes."""
+        return self._answer.readline().decode().rstrip("\n")
 
     def close(self) -> None:
         self._connection.close()
