@@ -224,7 +224,7 @@ class Engine:
             # What ended before it was adopted is there to be collected.
             ended += self._ends.write()
         self._live.let_go()
-        if looked.has_requeued and self._is_draining:
+        if looked.has_queued and self._is_draining:
             self._ring_peers()  # It is for them: we claim nothing more.
         change_mark = self._store.change_mark
         # Our own commits do not show in the mark.
@@ -241,7 +241,8 @@ class Engine:
             # Only now: ends that were written in this pass may have queued a first command.
             self._supervision.mind(self._claiming.seat().engine_id)
         if self._may_claim():
-            batches += self._firing.claim_all(hold, has_filled=bool(batches))
+            has_filled = bool(batches) and not looked.has_queued
+            batches += self._firing.claim_all(hold, has_filled=has_filled)
         is_busy = ended > 0 or any(one.decided for one in batches)
         if self._only is None:
             self._timekeeping.note_mark(is_busy=is_busy)

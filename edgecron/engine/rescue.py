@@ -22,11 +22,11 @@ _ADOPT_MS = 30_000  # at most so long until an adoption that failed is tried aga
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Looked:
-    """What a look did: adopted runs, queued some again, or wrote ends whose followers replace what
-    runs."""
+    """What a look did: adopted runs, queued some again or what follows an end, or wrote ends whose
+    followers replace what runs."""
 
     has_adopted: bool = False
-    has_requeued: bool = False
+    has_queued: bool = False
     has_replaced: bool = False
 
 
@@ -115,7 +115,7 @@ class Rescue:
             self._note_adoption(has_failed=done.left_running > 0)
         return Looked(
             has_adopted=bool(done.adopted),
-            has_requeued=bool(done.requeued),
+            has_queued=bool(done.requeued) or any(ended.decided for _, _, ended in done.ended),
             has_replaced=any(ended.has_replaced for _, _, ended in done.ended),
         )
 

@@ -172,3 +172,29 @@ def test_a_fire_that_replaces_one_that_waits_takes_its_turn(
 
     ended = [run for run in story.runs("feed") if run.status is Status.SUCCESS]
     assert len(ended) > 3
+
+
+def test_what_follows_the_run_of_a_dead_engine_starts_though_ends_of_ours_came_with_it(
+    story: Story,
+) -> None:
+    """Ends give their places to what is queued; what a look at the dead queues comes after that."""
+    story.add("first", "@yearly", lasts_s=600)
+    story.add("second", "after first:any")
+    story.add("ours", "@yearly", lasts_s=30)
+    story.client.run_now("first")
+    story.after_s(0)
+    dead, story.key = story.key, story.world.start_engine()
+    story.after_s(0)
+    story.client.run_now("ours")
+    story.after_s(0)
+
+    [first_supervisor] = {run.supervisor_id for run in story.runs("first")}
+    story.world.kill_engine(dead)
+    story.world.kill_supervisor(str(first_supervisor))
+    story.world.clock.advance_ms(40_000)
+    step = story.engine.step()
+
+    assert story.statuses("ours") == ["success"]
+    assert story.statuses("first") == ["interrupted:lost"]
+    assert step.claimed == 1
+    assert story.statuses("second") == ["running"]
