@@ -115,9 +115,9 @@ def run(cli: Session, args: Namespace) -> int:
     clock_wait_ms = cli.setting("limits.clock_wait", flag=args.clock_wait)
     is_json = cli.setting("limits.log_format", flag=args.log_format) == "json" or cli.is_json
     line = as_json if is_json else text_line(cli)
+    database = cli.database_path()
     http = _serving_http(cli, args)
     is_terminal = sys.stdin.isatty() and sys.stderr.isatty()
-    database = cli.database_path()
     is_new = not os.path.lexists(database)
 
     def report(event: Event) -> None:

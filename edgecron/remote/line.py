@@ -7,6 +7,7 @@ which takes three times as long as a whole answer does.
 
 from __future__ import annotations
 
+import os
 import select
 import socket
 import threading
@@ -22,6 +23,8 @@ from edgecron.wire.calls import WRITES
 from edgecron.wire.version import WIRE
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from edgecron.wire.calls import Call
 
 CONNECT_S = 3.0
@@ -30,6 +33,7 @@ _LOST_S = 9
 _MOST_HEAD_BYTES = 64 * 1024
 _MOST_BODY_BYTES = 256 * 1024 * 1024
 _PART = 256 * 1024
+_MOST_PATH_BYTES = 100  # of a Unix socket's address
 
 
 class HttpLine:
@@ -142,9 +146,7 @@ class HttpLine:
     def _connect(self) -> socket.socket:
         server = self._server
         if server.path is not None:
-            from edgecron.supervisor.addresses import connect
-
-            link = connect(server.path, timeout_s=CONNECT_S)
+            link = _connect_unix(server.path)
         else:
             link = socket.create_connection((server.host, server.port), timeout=CONNECT_S)
             _notice_loss(link)
@@ -264,6 +266,20 @@ class _Reader:
                 raise _Unanswered("the connection was closed")
             raise ConnectionResetError("the connection was closed within an answer")
         return part
+
+
+def _connect_unix(path: Path) -> socket.socket:
+    if len(os.fsencode(path)) > _MOST_PATH_BYTES:
+        from edgecron.supervisor.addresses import connect  # heavy, and seldom needed
+
+        return connect(path, timeout_s=CONNECT_S)
+    link = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        link.connect(os.fspath(path))
+    except OSError:
+        link.close()
+        raise
+    return link
 
 
 def _number(text: str, *, base: int) -> int:
