@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from edgecron.api.applying import Applying
@@ -56,6 +55,8 @@ class Declaring(Applying):
         return sorted(gone)
 
     def _plan_declared(self, wanted: Collection[Wanted], *, queue: str, is_all: bool) -> list[Step]:
+        from dataclasses import replace
+
         from edgecron.documents.comparing import Action, compare_one
         from edgecron.documents.document import Wanted as Declared
         from edgecron.model import VANISHED
