@@ -21,6 +21,7 @@ MINUTE_MS = 60_000
 DAY_MS = 86_400_000
 ON_TIME_MS = 60_000  # a single fire that is no later than this after its due time is no misfire
 MAX_CATCH_UP = 100  # fires of one misfire that catch_up=all runs at most
+MOST_RESULT_BYTES = 64 * 1024  # of what a run leaves as its result
 OUTPUT_CAP_BYTES = 256 * 1024
 COMMAND_QUEUE = "command"
 VANISHED = ":vanished"  # ends the queue of callables that their program declares no more

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from difflib import get_close_matches
 
 from edgecron.errors import InvalidTrigger
 
@@ -38,6 +37,8 @@ def check_upstreams(
 
 
 def _missing(name: str, upstream: str, names: Collection[str]) -> InvalidTrigger:
+    from difflib import get_close_matches  # seldom needed, and heavy
+
     close = get_close_matches(upstream, names, n=1)
     return InvalidTrigger(
         f"schedule {name!r} comes after {upstream!r}, which is not there",

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
-from edgecron.documents.lines import find_lines
 from edgecron.errors import InvalidDocument
 from edgecron.model import ScheduleSpec
 
@@ -47,6 +46,8 @@ class Problem:
 
 def refuse(problems: Collection[Problem], text: str) -> InvalidDocument:
     """The error that tells problems of a document, each with its line as far as that is found."""
+    from edgecron.documents.lines import find_lines
+
     lines = find_lines(text)
     told = sorted(((_line_of(one, lines), one) for one in problems), key=lambda two: two[0] or 0)
     count = len(problems)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import replace
 from datetime import date, datetime, time
-from difflib import get_close_matches
 from functools import partial
 from typing import Any, TypeVar
 
@@ -177,6 +176,8 @@ def _with(job: Job, name: str, value: object) -> Job:
 
 
 def _suggestion(key: str) -> str:
+    from difflib import get_close_matches  # seldom needed, and heavy
+
     close = [_OTHER_WORDS[key]] if key in _OTHER_WORDS else get_close_matches(key, KEYS, n=1)
     return f"did you mean {close[0]}?" if close else "see: edgecron apply --help"
 

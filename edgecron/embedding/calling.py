@@ -18,9 +18,8 @@ from edgecron.clock import SystemClock
 from edgecron.embedding.children import begin_child
 from edgecron.embedding.registry import invoke
 from edgecron.errors import DatabaseUnusable, EdgecronError, InvalidInput, NotFound
-from edgecron.model import Cause, Claim, Job, JobKind, Reason
+from edgecron.model import MOST_RESULT_BYTES, Cause, Claim, Job, JobKind, Reason
 from edgecron.runners.calls import Call
-from edgecron.supervisor.results import MOST_BYTES
 
 if TYPE_CHECKING:
     from types import FrameType
@@ -104,10 +103,10 @@ class ChildCall(Call):
             parts["progress"] = {"fraction": self._last[0], "text": self._last[1]}
         text = json.dumps({"edgecron": parts}, ensure_ascii=False, allow_nan=False)
         size_bytes = len(text.encode())
-        if changes and size_bytes > MOST_BYTES:
+        if changes and size_bytes > MOST_RESULT_BYTES:
             raise InvalidInput(
                 f"its changes of state and its result are {size_bytes} bytes together,"
-                f" expected at most {MOST_BYTES}",
+                f" expected at most {MOST_RESULT_BYTES}",
                 hint="keep what is large in a file, or run the function on a thread",
             )
         return text

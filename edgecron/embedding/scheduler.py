@@ -203,6 +203,10 @@ class Scheduler(Program):
         self._loops.begin_anew()
 
     def _begin(self) -> Serving:
+        # Its engine's modules are loaded on this thread: on another one they would take memory of
+        # their own from the system, beside what is free here.
+        import edgecron.engine.host
+        import edgecron.runners.callables  # noqa: F401
         from edgecron.embedding.atexits import stop_at_exit
         from edgecron.embedding.serving import Serving
 

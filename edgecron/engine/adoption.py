@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 
 from edgecron.clock import Clock
+from edgecron.engine.adopted import Adoption
 from edgecron.errors import SupervisorUnavailable
-from edgecron.runners import Lease, Runner
+from edgecron.runners import Lease
 from edgecron.runners.command import CommandRunner
 from edgecron.store.contract import RunningRow
 from edgecron.supervisor.control import Control
@@ -20,22 +20,6 @@ from edgecron.supervisor.protocol import Phase
 # who asks how our own engine is would find it deaf.
 _TIMEOUT_S = 0.2
 _STARTED = (Phase.RUNNING, Phase.ENDED)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Adoption:
-    """What a supervisor answered, that answers to us from now on unless `runner` is None.
-
-    `started` are the rows that it runs, or ran, and whose ends it has for us; those that are
-    `revoked` will never start. What is neither has its end on record by now.
-    """
-
-    runner: Runner | None
-    started: tuple[RunningRow, ...]
-    revoked: tuple[RunningRow, ...]
-
-
-Adopt = Callable[[str, Sequence[RunningRow]], Adoption | None]
 
 
 def adopt_supervisor(

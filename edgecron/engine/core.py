@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from edgecron.clock import Clock
-from edgecron.engine.adoption import Adopt
+from edgecron.engine.adopted import Adopt
 from edgecron.engine.burst import Burst
 from edgecron.engine.catalogue import Catalogue
 from edgecron.engine.claiming import Claiming

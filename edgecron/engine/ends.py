@@ -13,7 +13,7 @@ from edgecron.engine.rescue import Rescue
 from edgecron.engine.telling import Teller
 from edgecron.model import Outcome
 from edgecron.store.contract import ClaimBatch, Ended, Seat, Store
-from edgecron.supervisor.records import Flag
+from edgecron.supervisor.flags import Flag
 
 HOLD_MS = 1_000  # how long nothing is claimed after a start was impossible
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from edgecron.model import Claim, Outcome, Reason, ScheduleSpec, Status
 from edgecron.store.contract import Granted
-from edgecron.supervisor.records import Flag
+from edgecron.supervisor.flags import Flag
 
 
 def claim_of(grant: Granted, spec: ScheduleSpec) -> Claim:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from edgecron.clock import Clock
-from edgecron.engine.adoption import adopt_supervisor
+from edgecron.engine.adopted import Adoption
 from edgecron.engine.core import Engine
 from edgecron.engine.events import Report
 from edgecron.engine.liveness import KernelLiveness
@@ -21,9 +21,8 @@ from edgecron.model import COMMAND_QUEUE, OUTPUT_CAP_BYTES, Claim, OnShutdown
 from edgecron.paths import state_dir
 from edgecron.retention import Retention
 from edgecron.runners import Runner
-from edgecron.runners.command import CommandRunner
 from edgecron.store import open_store
-from edgecron.supervisor import StartBy, start
+from edgecron.store.contract import RunningRow
 from edgecron.supervisor.files import prepare_state_dir
 from edgecron.triggers.zones import local_history
 from edgecron.trust import CLOCK_WAIT_MS
@@ -71,7 +70,7 @@ class EngineHost:
         self._environment_of = environment_of
         self._output_cap_bytes = output_cap_bytes or OUTPUT_CAP_BYTES
         self._cgroup = cgroup
-        self._start_by = None if callables is None else StartBy.EXEC
+        self._is_lone = callables is None  # the program is nothing else
         _refuse_unusable(database)
         if callables is None:
             # Closed again before the fork: no connection may be open then.
@@ -107,7 +106,7 @@ class EngineHost:
                 retention=retention or Retention(),
                 report=report,
                 ring_peers=lambda: ring_engines(self._state_dir, but=key),
-                adopt=lambda supervisor_id, rows: adopt_supervisor(
+                adopt=lambda supervisor_id, rows: _adopt(
                     self._state_dir, supervisor_id, rows, clock=clock
                 ),
                 only=only,
@@ -150,13 +149,29 @@ class EngineHost:
             self._closers.pop()()
 
     def _start_runner(self, clock: Clock) -> Runner:
-        link = start(self._state_dir, clock=clock, by=self._start_by, cgroup=self._cgroup)
+        # Loaded with the first supervisor, and all of it then: what an upgrade puts in its place
+        # later is of another version.
+        import edgecron.engine.adoption
+        import edgecron.engine.judging  # noqa: F401
+        from edgecron.runners.command import CommandRunner
+        from edgecron.supervisor.process import StartBy, start
+
+        by = None if self._is_lone else StartBy.EXEC
+        link = start(self._state_dir, clock=clock, by=by, cgroup=self._cgroup)
         return CommandRunner(
             link,
             clock=clock,
             output_cap_bytes=self._output_cap_bytes,
             environment_of=self._environment_of,
         )
+
+
+def _adopt(
+    folder: Path, supervisor_id: str, rows: Sequence[RunningRow], *, clock: Clock
+) -> Adoption | None:
+    from edgecron.engine.adoption import adopt_supervisor
+
+    return adopt_supervisor(folder, supervisor_id, rows, clock=clock)
 
 
 def _refuse_unusable(database: Path) -> None:

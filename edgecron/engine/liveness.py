@@ -4,19 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from edgecron.engine.strays import clear_strays
-from edgecron.model import Outcome, Reason
-from edgecron.runners.command import outcome_of
-from edgecron.store.contract import RunningRow
-from edgecron.supervisor.cgroups import end_left_cgroup
-from edgecron.supervisor.files import SCARCE, is_key, lock_is_held, lock_path, take_lock
-from edgecron.supervisor.groups import end_left_group
-from edgecron.supervisor.journal import JournalState, read_journal
-from edgecron.supervisor.looks import end_unrecorded
-from edgecron.supervisor.remains import find_dead, forget
-from edgecron.supervisor.verdicts import Exit, Interrupted, Verdict, judge
+from edgecron.model import Outcome
+from edgecron.paths import list_names
+from edgecron.supervisor.files import is_key, lock_is_held, lock_path, take_lock
+
+if TYPE_CHECKING:
+    from edgecron.store.contract import RunningRow
+    from edgecron.supervisor.verdicts import Exit, Interrupted, Verdict
 
 
 def engine_lock_path(state_dir: Path, key: str) -> Path:
@@ -53,7 +50,11 @@ class Liveness(Protocol):
 
 
 class KernelLiveness:
-    """Asks kernel locks and reads journals in a state folder."""
+    """Asks kernel locks and reads journals in a state folder.
+
+    What reads journals and ends what is left is loaded with the first supervisor: where only
+    functions are run there is none, and all that is a megabyte.
+    """
 
     def __init__(self, state_dir: Path, *, boot_id: str) -> None:
         self._state_dir = state_dir
@@ -66,39 +67,34 @@ class KernelLiveness:
         return is_key(supervisor_id) and lock_is_held(lock_path(self._state_dir, supervisor_id))
 
     def dead_supervisors(self) -> list[str]:
+        if not any(name.startswith("supervisor-") for name in list_names(self._state_dir)):
+            return []
+        from edgecron.supervisor.remains import find_dead
+
         return find_dead(self._state_dir)
 
     def judge(self, supervisor_id: str, tokens: Iterable[str]) -> dict[str, Verdict]:
-        try:
-            journal = read_journal(self._state_dir, supervisor_id)
-        except OSError as error:
-            if error.errno in SCARCE:
-                raise
-            journal = JournalState(is_intact=False)  # As one that is damaged: nothing is known.
-        return {token: judge(journal, token, boot_id=self._boot_id) for token in tokens}
+        from edgecron.engine.judging import judge_all
+
+        return judge_all(self._state_dir, supervisor_id, tokens, boot_id=self._boot_id)
 
     def outcome_of(self, verdict: Exit, row: RunningRow) -> Outcome:
-        return outcome_of(
-            verdict.record,
-            execution_id=row.execution_id,
-            token=row.lease_token,
-            ok_codes=row.ok_codes,
-            state_dir=self._state_dir,
-        )
+        from edgecron.engine.judging import outcome_of_row
+
+        return outcome_of_row(verdict, row, state_dir=self._state_dir)
 
     def end_what_is_left(self, verdict: Interrupted, token: str) -> None:
-        if verdict.pid is not None:
-            end_left_group(verdict.pid, verdict.start_time)
-        elif verdict.reason is Reason.LOST:
-            end_unrecorded(token)
-        if verdict.cgroup is not None:
-            end_left_cgroup(verdict.cgroup)
+        from edgecron.engine.judging import end_what_is_left
+
+        end_what_is_left(verdict, token)
 
     def forget_engine(self, key: str) -> None:
         (self._state_dir / f"engine-{key}.fifo").unlink(missing_ok=True)
         engine_lock_path(self._state_dir, key).unlink(missing_ok=True)
 
     def forget_supervisor(self, supervisor_id: str) -> None:
+        from edgecron.supervisor.remains import forget
+
         forget(self._state_dir, supervisor_id)
 
     def clear_strays(self, *, known: Collection[str], now_ms: int) -> None:

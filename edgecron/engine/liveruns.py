@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Sequence
 from typing import NamedTuple
 
 from edgecron.clock import Clock
-from edgecron.engine.adoption import Adoption
+from edgecron.engine.adopted import Adoption
 from edgecron.engine.handover import not_started
 from edgecron.model import COMMAND_QUEUE, Claim, JobKind, Outcome
 from edgecron.reporting import Reported

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
-from edgecron.engine.adoption import Adopt, Adoption
+from edgecron.engine.adopted import Adopt, Adoption
 from edgecron.engine.liveness import Liveness
 from edgecron.model import JobKind, Outcome, Reason, Status
 from edgecron.runners import THREADS
 from edgecron.store.contract import Decided, Ended, RunningRow, Store
-from edgecron.supervisor.verdicts import Exit, Interrupted, NeverStarted, Verdict
+
+if TYPE_CHECKING:
+    from edgecron.supervisor.verdicts import Verdict
 
 _MESSAGES = {
     Reason.LOST: "its supervisor died, and its end is not on record",
@@ -168,6 +171,8 @@ class _Pass:
         self._adopted.extend(row for row, ok in zip(rows, changed, strict=True) if ok)
 
     def _judge(self, supervisor_id: str, rows: Sequence[RunningRow]) -> None:
+        from edgecron.supervisor.verdicts import Exit, NeverStarted
+
         # Asked first: whatever a supervisor that is dead by now has written is then read.
         is_alive = self._liveness.supervisor_is_alive(supervisor_id)
         verdicts = self._liveness.judge(supervisor_id, [row.lease_token for row in rows])
@@ -194,6 +199,8 @@ class _Pass:
             )
 
     def _end(self, row: RunningRow, verdict: Verdict) -> Outcome:
+        from edgecron.supervisor.verdicts import Exit, Interrupted
+
         if isinstance(verdict, Exit):
             return self._liveness.outcome_of(verdict, row)
         assert isinstance(verdict, Interrupted)

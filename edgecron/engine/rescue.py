@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from edgecron.clock import Clock
-from edgecron.engine.adoption import Adopt, Adoption
+from edgecron.engine.adopted import Adopt, Adoption
 from edgecron.engine.events import EventKind
 from edgecron.engine.liveness import Liveness
 from edgecron.engine.liveruns import LiveRuns

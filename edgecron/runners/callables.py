@@ -21,7 +21,7 @@ from edgecron.runners.callends import Ended, Failure, failure_of, output_of, res
 from edgecron.runners.calls import Call, remember_nothing
 from edgecron.runners.reports import ProgressReports, ReadState
 from edgecron.runners.threads import Workers
-from edgecron.supervisor.records import Flag
+from edgecron.supervisor.flags import Flag
 
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop, Task, TimerHandle

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import json
-import traceback
 
-from edgecron.model import Output, OutputChunk, Reason, Status, Stream
+from edgecron.model import MOST_RESULT_BYTES, Output, OutputChunk, Reason, Status, Stream
 from edgecron.runners.calls import Call
-from edgecron.supervisor.records import Flag
-from edgecron.supervisor.results import MOST_BYTES
+from edgecron.supervisor.flags import Flag
 
 _MOST_TRACE_BYTES = 64 * 1024
 _MOST_LETTERS = 2_000  # of what a row says about an exception; its output has all of it
@@ -57,6 +55,8 @@ def verdict_of(call: Call, why: Failure | None, *, has_run: bool) -> tuple[Statu
 
 
 def failure_of(error: BaseException) -> Failure:
+    import traceback  # seldom needed, and heavy
+
     try:
         trace = "".join(traceback.format_exception(error))
         message = "".join(traceback.format_exception_only(error)).strip()
@@ -80,7 +80,7 @@ def result_of(returned: object) -> tuple[str | None, tuple[str, ...]]:
         size_bytes = len(text.encode())
     except Exception:  # noqa: BLE001  whatever it is that says what it holds
         return None, (Flag.RESULT_INVALID,)
-    return (None, (Flag.RESULT_TOO_BIG,)) if size_bytes > MOST_BYTES else (text, ())
+    return (None, (Flag.RESULT_TOO_BIG,)) if size_bytes > MOST_RESULT_BYTES else (text, ())
 
 
 def output_of(trace: str, now_ms: int) -> Output:

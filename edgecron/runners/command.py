@@ -22,9 +22,10 @@ from edgecron.runners.environment import (
     working_folder,
 )
 from edgecron.runners.results import split_result
+from edgecron.supervisor.flags import Flag
 from edgecron.supervisor.link import Event, Exited, NotStarted, SupervisorLink
 from edgecron.supervisor.output import load_output
-from edgecron.supervisor.records import EndCause, ExitRecord, Flag, Identity, StartRequest
+from edgecron.supervisor.records import EndCause, ExitRecord, Identity, StartRequest
 
 _ENDS: Mapping[EndCause, tuple[Status, Reason]] = {
     EndCause.EXIT: (Status.FAILED, Reason.EXIT),

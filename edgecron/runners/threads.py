@@ -10,9 +10,9 @@ thousand.
 from __future__ import annotations
 
 import threading
+from _queue import Empty, SimpleQueue  # `queue` has others besides, which nobody needs here
 from collections.abc import Callable
 from contextlib import suppress
-from queue import Empty, SimpleQueue
 from typing import Generic, TypeVar
 
 from edgecron.clock import Clock

@@ -12,6 +12,7 @@ import apsw
 
 from edgecron.errors import DatabaseUnusable
 from edgecron.store.connection import APPLICATION_ID, Database
+from edgecron.store.identity import new_uuid
 from edgecron.store.translating import too_new
 
 SCRIPTS = (
@@ -112,8 +113,6 @@ def _bring_up(database: Database, *, now_ms: int, seed: bytes | None) -> None:
 
 
 def _write_meta(database: Database, *, now_ms: int, seed: bytes) -> None:
-    import uuid
-
     import edgecron
 
     database.change(f"PRAGMA application_id = {APPLICATION_ID}")
@@ -121,7 +120,7 @@ def _write_meta(database: Database, *, now_ms: int, seed: bytes) -> None:
         """INSERT INTO meta (id, uuid, seed, created_at, created_by)
            VALUES (1, :uuid, :seed, :now, :version)""",
         {
-            "uuid": str(uuid.uuid4()),
+            "uuid": new_uuid(),
             "seed": seed,
             "now": now_ms,
             "version": edgecron.__version__,

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-import uuid
 
 from edgecron.model import Outcome, Reason, Status
 from edgecron.store.cancelling import withdraw
 from edgecron.store.connection import Database
 from edgecron.store.ending import find_running, finish
+from edgecron.store.identity import new_uuid
 
 _BECAME_UNKNOWN = "it was restored from a backup, and what became of it since is not known"
 
@@ -21,7 +21,7 @@ def renew_identity(database: Database, *, boot_id: str, now_ms: int) -> None:
     with database.transaction():
         database.change(
             "UPDATE meta SET uuid = :uuid, seed = :seed",
-            {"uuid": str(uuid.uuid4()), "seed": os.urandom(16)},
+            {"uuid": new_uuid(), "seed": os.urandom(16)},
         )
         database.change(
             "UPDATE engines SET stopped_at = :now WHERE stopped_at IS NULL", {"now": now_ms}

@@ -14,24 +14,64 @@ controls.py   its control socket            control.py    how others ask it
 addresses.py  sockets, whatever their path  members.py    what a run has started
 cgroups.py    a cgroup for each run         delegation.py where cgroups may be made
 looks.py      looks at all processes        holders.py    of locks whose files were deleted
+flags.py      what is noted of a run
+
+The names below are loaded when they are first used: an engine that has no command to run reads a
+lock now and then, and no more.
 """
 
-from edgecron.supervisor.cgroups import end_left_cgroup
-from edgecron.supervisor.files import lock_is_held, lock_path
-from edgecron.supervisor.groups import LeftGroup, end_left_group
-from edgecron.supervisor.journal import JournalState, Trace, read_journal
-from edgecron.supervisor.link import Event, Exited, NotStarted, Started, SupervisorLink
-from edgecron.supervisor.process import StartBy, start
-from edgecron.supervisor.records import EndCause, ExitRecord, Flag, Identity, StartRequest
-from edgecron.supervisor.remains import forget
-from edgecron.supervisor.verdicts import (
-    Exit,
-    Interrupted,
-    NeverStarted,
-    Verdict,
-    judge,
-    verdict,
-)
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from edgecron.supervisor.cgroups import end_left_cgroup
+    from edgecron.supervisor.files import lock_is_held, lock_path
+    from edgecron.supervisor.flags import Flag
+    from edgecron.supervisor.groups import LeftGroup, end_left_group
+    from edgecron.supervisor.journal import JournalState, Trace, read_journal
+    from edgecron.supervisor.link import Event, Exited, NotStarted, Started, SupervisorLink
+    from edgecron.supervisor.process import StartBy, start
+    from edgecron.supervisor.records import EndCause, ExitRecord, Identity, StartRequest
+    from edgecron.supervisor.remains import forget
+    from edgecron.supervisor.verdicts import (
+        Exit,
+        Interrupted,
+        NeverStarted,
+        Verdict,
+        judge,
+        verdict,
+    )
+
+_HOME = {
+    "EndCause": "records",
+    "Event": "link",
+    "Exit": "verdicts",
+    "ExitRecord": "records",
+    "Exited": "link",
+    "Flag": "flags",
+    "Identity": "records",
+    "Interrupted": "verdicts",
+    "JournalState": "journal",
+    "LeftGroup": "groups",
+    "NeverStarted": "verdicts",
+    "NotStarted": "link",
+    "StartBy": "process",
+    "StartRequest": "records",
+    "Started": "link",
+    "SupervisorLink": "link",
+    "Trace": "journal",
+    "Verdict": "verdicts",
+    "end_left_cgroup": "cgroups",
+    "end_left_group": "groups",
+    "forget": "remains",
+    "judge": "verdicts",
+    "lock_is_held": "files",
+    "lock_path": "files",
+    "read_journal": "journal",
+    "start": "process",
+    "verdict": "verdicts",
+}
 
 __all__ = [
     "EndCause",
@@ -62,3 +102,13 @@ __all__ = [
     "start",
     "verdict",
 ]
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOME:
+        raise AttributeError(f"module 'edgecron.supervisor' has no attribute {name!r}")
+    from importlib import import_module
+
+    value: object = getattr(import_module(f"edgecron.supervisor.{_HOME[name]}"), name)
+    globals()[name] = value
+    return value

@@ -11,6 +11,7 @@ import signal
 from collections.abc import Mapping
 
 from edgecron.supervisor.cgroups import RunCgroup
+from edgecron.supervisor.flags import Flag
 from edgecron.supervisor.groups import (
     group_has_members,
     sessions_of,
@@ -19,7 +20,6 @@ from edgecron.supervisor.groups import (
     signal_session,
 )
 from edgecron.supervisor.looks import Looks
-from edgecron.supervisor.records import Flag
 from edgecron.supervisor.results import VARIABLE
 
 _RUN_ID = "EDGECRON_RUN_ID"

@@ -23,21 +23,6 @@ class EndCause(StrEnum):
     SPAWN = "spawn"  # it could not be started
 
 
-class Flag(StrEnum):
-    PIPE_HELD = "pipe_held"  # another process kept stdout or stderr open when the main one ended
-    LEFT_BEHIND = "left_behind"  # its group or session had processes when the main one ended
-    # Of its processes some live on in sessions of their own, as daemons do. Without a cgroup of its
-    # own that is looked for at a bounded cost: in a storm of short runs some go unnoticed.
-    ESCAPED = "escaped"  # it left processes in sessions of their own when it ended
-    OUTPUT_LOST = "output_lost"  # part of the output could not be kept (no space), beyond the cap
-    SPAWN_RETRIED = "spawn_retried"  # the system had no process or descriptor left at first
-    NOT_STARTED = "not_started"  # surely never started: it may be queued again
-    KILLED = "killed"  # it did not end on TERM within its grace
-    RESULT_TOO_BIG = "result_too_big"  # it left a result of more than 64 KiB
-    RESULT_INVALID = "result_invalid"  # what it left as its result is no file of JSON
-    CORE_DUMPED = "core_dumped"  # the system wrote a core file
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Identity:
     """Who a command runs as, where that is not the supervisor's own user."""

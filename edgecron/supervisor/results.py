@@ -10,11 +10,12 @@ import os
 import stat
 from pathlib import Path
 
+from edgecron.model import MOST_RESULT_BYTES
 from edgecron.supervisor.files import result_name
-from edgecron.supervisor.records import Flag, Identity, StartRequest
+from edgecron.supervisor.flags import Flag
+from edgecron.supervisor.records import Identity, StartRequest
 
 VARIABLE = "EDGECRON_RESULT"
-MOST_BYTES = 64 * 1024
 # On a disk, where the file counts as its user's own, as what that user leaves in /var/tmp. In /run,
 # which lies in memory and is otherwise root's, one job could take all the room there is.
 _OF_OTHERS = Path("/var/cache" if Path("/var/cache").is_dir() else "/var/run") / "edgecron"
@@ -97,12 +98,12 @@ def _read(fd: int) -> tuple[str | None, Flag | None]:
     seen = os.fstat(fd)
     if not stat.S_ISREG(seen.st_mode):
         return None, Flag.RESULT_INVALID
-    if seen.st_size > MOST_BYTES:
+    if seen.st_size > MOST_RESULT_BYTES:
         return None, Flag.RESULT_TOO_BIG
     if seen.st_size == 0 and seen.st_uid != os.geteuid():
         return None, None  # as it was made for another user
-    content = os.read(fd, MOST_BYTES + 1)
-    if len(content) > MOST_BYTES:
+    content = os.read(fd, MOST_RESULT_BYTES + 1)
+    if len(content) > MOST_RESULT_BYTES:
         return None, Flag.RESULT_TOO_BIG
     try:
         text = content.decode("utf-8").strip()

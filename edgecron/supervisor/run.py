@@ -8,9 +8,10 @@ from pathlib import Path
 from edgecron.clock import Clock
 from edgecron.model import Stream
 from edgecron.supervisor.files import spool_name
+from edgecron.supervisor.flags import Flag
 from edgecron.supervisor.members import Members
 from edgecron.supervisor.output import OutputKeeper, Part
-from edgecron.supervisor.records import EndCause, ExitRecord, Flag, StartRequest
+from edgecron.supervisor.records import EndCause, ExitRecord, StartRequest
 from edgecron.supervisor.results import result_path, take_result
 from edgecron.supervisor.spawn import Spawned
 from edgecron.timetext import format_duration_ms

@@ -10,10 +10,11 @@ from pathlib import Path
 from edgecron.clock import Clock
 from edgecron.supervisor.cgroups import RunCgroup, RunCgroups
 from edgecron.supervisor.deadlines import Deadlines
+from edgecron.supervisor.flags import Flag
 from edgecron.supervisor.ledger import Ledger
 from edgecron.supervisor.looks import Looks
 from edgecron.supervisor.members import Members
-from edgecron.supervisor.records import EndCause, ExitRecord, Flag, StartRequest
+from edgecron.supervisor.records import EndCause, ExitRecord, StartRequest
 from edgecron.supervisor.results import forget_results, with_result_file
 from edgecron.supervisor.run import LiveRun
 from edgecron.supervisor.spawn import Spawner, SpawnFailed

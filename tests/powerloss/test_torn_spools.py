@@ -13,8 +13,9 @@ from edgecron.engine.liveness import KernelLiveness
 from edgecron.model import COMMAND_QUEUE, Execution, Status, Stream
 from edgecron.store.contract import RunningRow, Seat
 from edgecron.supervisor.files import spool_name
+from edgecron.supervisor.flags import Flag
 from edgecron.supervisor.output import OutputKeeper
-from edgecron.supervisor.records import EndCause, ExitRecord, Flag
+from edgecron.supervisor.records import EndCause, ExitRecord
 from edgecron.supervisor.verdicts import Exit
 from powerloss.disk import SECTOR_BYTES
 from support.clock import FakeClock

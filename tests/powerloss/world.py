@@ -16,7 +16,7 @@ from edgecron.model import Claim, Outcome, Reason, Status
 from edgecron.paths import state_dir
 from edgecron.store import SqliteStore
 from edgecron.supervisor.files import prepare_state_dir
-from edgecron.supervisor.records import Flag
+from edgecron.supervisor.flags import Flag
 from edgecron.supervisor.remains import forget
 from powerloss.faults import NO_FAULTS, Faults
 from powerloss.journals import KnownSupervisors, WrittenJournal, remember

@@ -11,7 +11,8 @@ from edgecron.model import Status
 from edgecron.reporting import MOST_STATE_KEYS, Progress, read_progress
 from edgecron.runners.command import outcome_of
 from edgecron.runners.results import Left, split_result
-from edgecron.supervisor.records import EndCause, ExitRecord, Flag
+from edgecron.supervisor.flags import Flag
+from edgecron.supervisor.records import EndCause, ExitRecord
 
 
 @pytest.mark.parametrize(

@@ -11,10 +11,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from edgecron.supervisor.deadlines import Deadlines
+from edgecron.supervisor.flags import Flag
 from edgecron.supervisor.ledger import WAKE_JOURNAL, Ledger
 from edgecron.supervisor.loop import _LAST_WAIT, Supervisor
 from edgecron.supervisor.protocol import PROTOCOL_VERSION, Kind
-from edgecron.supervisor.records import EndCause, ExitRecord, Flag, StartRequest
+from edgecron.supervisor.records import EndCause, ExitRecord, StartRequest
 from edgecron.supervisor.spawn import SpawnFailed
 from edgecron.supervisor.starting import WAKE_SPAWN, Starter
 from simulation.links import End, Socket

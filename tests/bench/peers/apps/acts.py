@@ -1,15 +1,24 @@
 """What each program is put through: the same acts, whichever scheduler is in it.
 
 Run as a script of its own, by the Python that has that scheduler: `edgecron_app.py ACT DATABASE
-COUNT`. Prints one line of JSON.
+COUNT`. Prints one line of JSON. It loads nothing that it can do without: what a program is at rest
+is to be that of its scheduler.
+
+Each has an `App(DATABASE)` with a scheduler in it, its store in that file:
+
+    add_s                how long one schedule takes to be made, at most
+    prepare(instants)    have `calls.note` called at each of these instants, once
+    start()              begin to work
+    enqueue(count)       have it called so often, as soon as can be, each time by a wish of its own
+    recorded() -> int    how many calls are done, and on record as far as it keeps such a record
+    register(count)      have so many functions called every hour
+    stop()               end all
 """
 
 import json
 import sys
 import threading
 import time
-from collections.abc import Callable, Sequence
-from typing import Protocol
 
 BOUND_S = 600.0
 LEAD_S = 3.0  # between the last of the preparations and the first instant
@@ -17,30 +26,6 @@ APART_S = 1.0
 _LOOK_S = 0.002
 # Parts of a second, so that no tick of a scheduler is met by all of them.
 _SPREAD = 0.618
-
-
-class App(Protocol):
-    """A scheduler in a program, with its store in a file."""
-
-    add_s: float  # how long one schedule takes to be made, at most: what is due is due later
-
-    def prepare(self, instants: Sequence[float]) -> None:
-        """Have `note` called at each of these instants, once."""
-
-    def start(self) -> None:
-        """Begin to work."""
-
-    def enqueue(self, count: int) -> None:
-        """Have `note` called so often, as soon as can be, each time by a wish of its own."""
-
-    def recorded(self) -> int:
-        """How many calls are done, and on record as far as it keeps such a record."""
-
-    def register(self, count: int) -> None:
-        """Have so many functions called every hour."""
-
-    def stop(self) -> None:
-        """End all."""
 
 
 class Calls:
@@ -67,7 +52,7 @@ class Calls:
 calls = Calls()
 
 
-def main(make: Callable[[str], App]) -> None:
+def main(make) -> None:
     act, database, count = sys.argv[1], sys.argv[2], int(sys.argv[3])
     app = make(database)
     calls.want(count)
@@ -77,7 +62,7 @@ def main(make: Callable[[str], App]) -> None:
     app.stop()
 
 
-def burst(app: App, count: int) -> dict[str, object]:
+def burst(app, count: int) -> dict:
     """So many due at one instant: until the last has begun, and the last end is on record."""
     due = time.time() + LEAD_S + count * app.add_s
     app.prepare([due] * count)
@@ -88,7 +73,7 @@ def burst(app: App, count: int) -> dict[str, object]:
     return {"started_s": max(calls.at) - due, "took_s": ended - due}
 
 
-def stream(app: App, count: int) -> dict[str, object]:
+def stream(app, count: int) -> dict:
     """So many asked for one after the other, while they are worked on."""
     app.start()
     time.sleep(LEAD_S)  # It is at rest.
@@ -100,7 +85,7 @@ def stream(app: App, count: int) -> dict[str, object]:
     return {"asked_s": asked - began, "took_s": ended - began}
 
 
-def latency(app: App, count: int) -> dict[str, object]:
+def latency(app, count: int) -> dict:
     """How late each of so many is called that are due one after the other."""
     first = time.time() + LEAD_S + count * app.add_s
     instants = [first + n * APART_S + (n * _SPREAD) % 1 * APART_S / 2 for n in range(count)]
@@ -111,7 +96,7 @@ def latency(app: App, count: int) -> dict[str, object]:
     return {"late_s": [at - due for at, due in zip(calls.at, instants, strict=True)]}
 
 
-def idle(app: App, count: int) -> dict[str, object]:
+def idle(app, count: int) -> dict:
     app.register(count)
     app.start()
     return {}
@@ -120,7 +105,7 @@ def idle(app: App, count: int) -> dict[str, object]:
 ACTS = {"burst": burst, "stream": stream, "latency": latency, "idle": idle}
 
 
-def _wait_recorded(app: App, count: int) -> float:
+def _wait_recorded(app, count: int) -> float:
     """When so many were on record."""
     until = time.monotonic() + BOUND_S
     while (found := app.recorded()) < count:

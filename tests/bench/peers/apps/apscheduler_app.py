@@ -1,7 +1,6 @@
 """A program with APScheduler 3 in it, its jobs in SQLite; see acts.py."""
 
 import datetime
-from collections.abc import Sequence
 
 import acts
 from apscheduler.schedulers.background import BackgroundScheduler
@@ -21,7 +20,7 @@ class ApschedulerApp:
         self._scheduler.add_jobstore("sqlalchemy", url=f"sqlite:///{database}")
         self._scheduler.start(paused=True)
 
-    def prepare(self, instants: Sequence[float]) -> None:
+    def prepare(self, instants: list[float]) -> None:
         for number, instant in enumerate(instants):
             due = datetime.datetime.fromtimestamp(instant, datetime.UTC)
             self._scheduler.add_job(

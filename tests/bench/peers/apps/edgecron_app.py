@@ -1,6 +1,5 @@
 """A program with edgecron in it; see acts.py."""
 
-from collections.abc import Sequence
 from datetime import UTC, datetime
 
 from acts import calls, main
@@ -17,9 +16,8 @@ class EdgecronApp:
 
     def __init__(self, database: str) -> None:
         self._scheduler = Scheduler(database)
-        self._asked = self._scheduler.job("@yearly", name="asked", overlap="allow")(call)
 
-    def prepare(self, instants: Sequence[float]) -> None:
+    def prepare(self, instants: list[float]) -> None:
         for number, instant in enumerate(instants):
             due = datetime.fromtimestamp(instant, UTC)
             self._scheduler.job(at(due), name=f"job-{number}")(call)
@@ -28,8 +26,9 @@ class EdgecronApp:
         self._scheduler.start()
 
     def enqueue(self, count: int) -> None:
+        asked = self._scheduler.job(every("1h"), name="asked", overlap="allow")(call)
         for _ in range(count):
-            self._asked.run_now()
+            asked.run_now()
 
     def recorded(self) -> int:
         with self._scheduler.client() as client:

@@ -2,7 +2,6 @@
 
 import datetime
 import sys
-from collections.abc import Sequence
 
 import acts
 from huey import SqliteHuey, crontab
@@ -22,7 +21,7 @@ class HueyApp:
     def __init__(self, database: str) -> None:
         self._consumer = huey.create_consumer(workers=WORKERS)
 
-    def prepare(self, instants: Sequence[float]) -> None:
+    def prepare(self, instants: list[float]) -> None:
         for instant in instants:
             eta = datetime.datetime.fromtimestamp(instant, datetime.UTC).replace(tzinfo=None)
             call.schedule(eta=eta)
