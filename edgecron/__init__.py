@@ -10,6 +10,7 @@ in this list, never from below; `tests/test_house.py` holds it.
     clock, paths          the only readers of clocks; where files live
     validity              checks that values go through at birth
     reporting             what a run says of itself: how far it is, what is to be remembered
+    queues                who runs what is in a queue: any engine, one program, or nobody
     hold                  what may not fire, where a clock can't be believed
     trust                 whether a clock can be believed, and what is held where it can't
     conditions            what a run needs before it starts: read, said in words, judged
@@ -47,10 +48,10 @@ in this list, never from below; `tests/test_house.py` holds it.
     wire                  what a Client is asked and answers, as JSON
     remote                RemoteClient: the database of another machine, seen in the same way
     testing               for the tests of such programs: a day in some milliseconds
+    words                 values in plain words, for people who ask, in whatever way
     checkup               what is wrong with a database and around it; the end of what stalls
     crontab               crontabs in and out
     metrics               what Prometheus reads, as text
-    words                 values in plain words, for the command line and the dashboard
     http                  the HTTP API, for programs in any language: an extra
     tui                   the dashboard: what will happen and what happened
     cli                   one module per verb

@@ -27,6 +27,7 @@ class SortBy(StrEnum):
 class ScheduleState(StrEnum):
     ACTIVE = "active"  # something is to come of it, be it after something else, or at boot
     PAUSED = "paused"  # without end, or until a time to come
+    VANISHED = "vanished"  # its program declares it no more: nobody runs it
     BROKEN = "broken"  # its triggers, or something else of it, can't be read
     DONE = "done"  # nothing is to come of it
 
@@ -75,6 +76,8 @@ class RunBounds(NamedTuple):
 def state_of(standing: Standing, *, now: datetime) -> ScheduleState:
     """Whether anything is to come of a schedule, in one word."""
     idle = find_idle(standing, now=now)
+    if idle is Idle.VANISHED:
+        return ScheduleState.VANISHED
     if idle is Idle.BROKEN:
         return ScheduleState.BROKEN
     if idle is Idle.PAUSED or (standing.paused_until is not None and standing.paused_until > now):

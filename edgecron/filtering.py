@@ -17,7 +17,7 @@ from typing import Protocol, TypeVar
 from edgecron.errors import InvalidInput
 from edgecron.model import Cause, Reason, Status
 
-STATES = ("active", "paused", "broken", "done")
+STATES = ("active", "paused", "broken", "vanished", "done")
 NO_REASON = "none"  # as a value of `reason`: a run that has none
 
 _NAME, _GROUP = "job", "group"

@@ -24,7 +24,6 @@ MAX_CATCH_UP = 100  # fires of one misfire that catch_up=all runs at most
 MOST_RESULT_BYTES = 64 * 1024  # of what a run leaves as its result
 OUTPUT_CAP_BYTES = 256 * 1024
 COMMAND_QUEUE = "command"
-VANISHED = ":vanished"  # ends the queue of callables that their program declares no more
 REPLACED_MARK = "replaced"  # among the flags of a run that is ended for a newer one
 GLOBAL_SCOPE = ("global", "")
 _MOST_S = MAX_DURATION_MS // 1000
@@ -91,6 +90,8 @@ class WaitsFor(StrEnum):
     RESUME = "resume"  # the end of its schedule's pause
     CONDITION = "condition"  # what its schedule needs
     ENGINE = "engine"  # one of its queue that is alive and at work
+    PROGRAM = "program"  # the same of a function: its program is not at work
+    NOBODY = "nobody"  # nothing that will come: its program declares it no more
     EARLIER_RUN = "earlier_run"  # the end of one of its schedule and scope
     REPLACED_RUN = "replaced_run"  # the end, which was asked for, of the one whose place it takes
     GROUP = "group"  # a place among the runs of its group

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from edgecron.admission import Admission, Occupancy, admit_fire
-from edgecron.model import Cause, Execution, Overlap, Schedule, Status, WaitsFor
+from edgecron.model import COMMAND_QUEUE, Cause, Execution, Overlap, Schedule, Status, WaitsFor
 from edgecron.planning import Missed
+from edgecron.queues import has_vanished
 from edgecron.standing import Idle
 from edgecron.upcoming import UpcomingFire
 
@@ -79,15 +80,19 @@ def judge_active(
     """What the active runs of a schedule wait for, given in the order in which they go on."""
     until = schedule.paused_until
     is_held = not schedule.enabled or (until is not None and until > now)
+    absent = _absent_of(schedule.spec.queue)
     judged: list[ActiveRun] = []
     first_of: dict[Scope, Execution] = {}
     backfills: dict[Scope, Execution] = {}
     for run in executions:
         scope = (run.scope_kind, run.scope_id)
         before = first_of.get(scope)
-        waits_for, behind_id = None, None
+        waits_for: WaitsFor | None = None
+        behind_id: int | None = None
         if run.status is Status.QUEUED:
-            if is_held and run.cause is not Cause.MANUAL:
+            if absent is WaitsFor.NOBODY:
+                waits_for = absent
+            elif is_held and run.cause is not Cause.MANUAL:
                 waits_for = WaitsFor.RESUME
             elif run.due_at > now:
                 waits_for = WaitsFor.TIME
@@ -100,7 +105,7 @@ def judge_active(
             elif _is_backfill(run) and scope in backfills:
                 waits_for, behind_id = WaitsFor.EARLIER_RUN, backfills[scope].id
             elif not has_engine:
-                waits_for = WaitsFor.ENGINE
+                waits_for = absent
             else:
                 waits_for = WaitsFor.GROUP if is_group_full else WaitsFor.PLACE
         first_of.setdefault(scope, run)
@@ -147,6 +152,13 @@ def judge_fire(
             )
         )
     return judged
+
+
+def _absent_of(queue: str) -> WaitsFor:
+    """Who is missing where no engine that is at work looks at a queue."""
+    if has_vanished(queue):
+        return WaitsFor.NOBODY
+    return WaitsFor.ENGINE if queue == COMMAND_QUEUE else WaitsFor.PROGRAM
 
 
 def _is_backfill(execution: Execution) -> bool:

@@ -10,13 +10,16 @@ from datetime import datetime
 from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple
 
+from edgecron.queues import has_vanished
+
 if TYPE_CHECKING:
     from edgecron.model import Schedule
 
 
 class Idle(StrEnum):
-    """Why a schedule has no next time."""
+    """Why nothing is to come of a schedule."""
 
+    VANISHED = "vanished"  # its program declares it no more: nobody runs it
     BROKEN = "broken"  # its trigger can't be read
     PAUSED = "paused"  # without end
     MAX_RUNS = "max_runs"  # it has had as many fires as it may have
@@ -45,6 +48,7 @@ class Standing(NamedTuple):
     planned_count: int
     max_runs: int | None
     until_at: datetime | None
+    queue: str
 
 
 def standing_of(schedule: Schedule) -> Standing:
@@ -63,11 +67,14 @@ def standing_of(schedule: Schedule) -> Standing:
         planned_count=schedule.planned_count,
         max_runs=spec.max_runs,
         until_at=spec.until_at,
+        queue=spec.queue,
     )
 
 
 def find_idle(standing: Standing, *, now: datetime) -> Idle | None:
     """Why nothing is to come of a schedule by its own; None where its next time is known."""
+    if has_vanished(standing.queue):
+        return Idle.VANISHED
     if standing.trigger_error is not None:
         return Idle.BROKEN
     if not standing.enabled:
@@ -99,6 +106,7 @@ def idle_words(standing: Standing, *, now: datetime) -> str | None:
     if idle is None:
         return None
     return {
+        Idle.VANISHED: "nobody runs it",
         Idle.BROKEN: f"broken: {standing.trigger_error}",
         Idle.PAUSED: "paused",
         Idle.MAX_RUNS: f"done: has had its {standing.max_runs} planned runs",

@@ -9,6 +9,7 @@ from heapq import heappop, heappush
 
 from edgecron.model import CatchUp, Schedule
 from edgecron.planning import Timing, next_fires
+from edgecron.queues import has_vanished
 from edgecron.timetext import from_ms, to_ms
 
 
@@ -31,11 +32,14 @@ _Stream = tuple[datetime, int, UpcomingFire, Iterator[UpcomingFire]]
 
 
 def fires_of(schedule: Schedule, timing: Callable[[], Timing]) -> Iterator[UpcomingFire]:
-    """The fires of a schedule from its next one on; none where it is paused or done.
+    """The fires of a schedule from its next one on; none where it is paused or done, or where
+    nobody runs it.
 
     `timing` is asked for only after the first, which is on record.
     """
     if schedule.next_plan_at is None or schedule.next_run_at is None:
+        return
+    if has_vanished(schedule.spec.queue):
         return
     if schedule.paused_until is not None and schedule.next_plan_at < schedule.paused_until:
         return  # Held by the pause, at whose end it is recorded; nothing follows.

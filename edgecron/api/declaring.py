@@ -41,7 +41,7 @@ class Declaring(Applying):
 
     def prune_declared(self, names: Collection[str], *, queue: str, origin: str) -> list[str]:
         """Remove what a program has made and does not declare any more; the names of those."""
-        from edgecron.model import VANISHED
+        from edgecron.queues import VANISHED
 
         gone = {
             name
@@ -59,7 +59,7 @@ class Declaring(Applying):
 
         from edgecron.documents.comparing import Action, compare_one
         from edgecron.documents.document import Wanted as Declared
-        from edgecron.model import VANISHED
+        from edgecron.queues import VANISHED
 
         steps: list[Step] = []
         for one in wanted:
@@ -80,7 +80,8 @@ class Declaring(Applying):
 
 def _refuse_other(schedule: Schedule, wanted: Wanted, *, queue: str) -> None:
     """Raise AlreadyExists where a schedule of this name is not this program's to change."""
-    from edgecron.model import COMMAND_QUEUE, VANISHED
+    from edgecron.model import COMMAND_QUEUE
+    from edgecron.queues import VANISHED
 
     own = (queue, queue + VANISHED) if wanted.spec.queue == queue else (COMMAND_QUEUE,)
     if schedule.spec.queue in own:

@@ -41,8 +41,8 @@ class Reading(Opened):
         """Every schedule, by name; or a page of them, those whose names come after one."""
         return self.store.find_schedules(after=after, limit=limit)
 
-    def count_schedules(self) -> tuple[int, int]:
-        """How many schedules there are, and how many of them are broken."""
+    def count_schedules(self) -> tuple[int, int, int]:
+        """How many schedules there are, how many of them are broken, and how many nobody runs."""
         return self.store.count_schedules()
 
     def state(self, name: str) -> dict[str, str]:

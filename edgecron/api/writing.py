@@ -255,6 +255,7 @@ class Writing(Reading):
         else:
             why = idle_words(standing, now=now) or ""
             hint = {
+                Idle.VANISHED: f"remove it: edgecron rm {name}",
                 Idle.BROKEN: f"mend it first: edgecron edit {name}",
                 Idle.PAUSED: f"first: edgecron resume {name}",
             }.get(idle, f"run it now, or give it another time: edgecron run {name}")

@@ -22,7 +22,7 @@ __all__ = ["CheckStatus", "Checkup", "Finding", "check_all"]
 
 _ORDER = (
     *("database", "integrity", "files", "clock", "engines", "runs", "schedules"),
-    *("others", "space", "supervisors"),
+    *("vanished", "others", "space", "supervisors"),
 )
 
 

@@ -14,10 +14,12 @@ from edgecron.engine.peers import EngineState
 from edgecron.errors import SupervisorUnavailable
 from edgecron.model import COMMAND_QUEUE, Status
 from edgecron.paths import state_dir
+from edgecron.queues import has_vanished
 from edgecron.runners import THREADS
 from edgecron.store.contract import RunningRow
 from edgecron.supervisor.control import Control
 from edgecron.supervisor.files import lock_path
+from edgecron.words.engines import absence_words, removal_words, runner_words
 
 Command = Callable[[str], str]
 _MOST_NAMED = 5
@@ -29,17 +31,24 @@ def check_engines(
 ) -> list[Finding]:
     """How each engine does, and whether there is one for what is to be run."""
     found = [_judge(state, states, command=command) for state in states]
-    waiting = Counter(
-        schedule.spec.queue
-        for schedule in client.store.find_each_schedule()[0]
-        if schedule.next_run_at is not None
-        or (schedule.enabled and "on boot" in schedule.spec.triggers)
-    )
+    waiting: Counter[str] = Counter()
+    vanished: dict[str, list[str]] = {}
+    for schedule in client.store.find_each_schedule()[0]:
+        queue = schedule.spec.queue
+        if has_vanished(queue):
+            vanished.setdefault(queue, []).append(schedule.name)
+        elif schedule.next_run_at is not None or (
+            schedule.enabled and "on boot" in schedule.spec.triggers
+        ):
+            waiting[queue] += 1
     for queue, count in sorted(waiting.items()):
         if not any(state.is_alive and queue in state.info.queues for state in states):
             is_any_alive = any(state.is_alive for state in states)
             found.append(_none_at_work(queue, count, is_any_alive=is_any_alive, command=command))
-    return found or [well("engines", "none alive, and nothing to run")]
+    found = found or [well("engines", "none alive, and nothing to run")]
+    return found + [
+        _vanished(queue, names, command=command) for queue, names in sorted(vanished.items())
+    ]
 
 
 def _judge(state: EngineState, states: Sequence[EngineState], *, command: Command) -> Finding:
@@ -69,8 +78,20 @@ def _none_at_work(queue: str, count: int, *, is_any_alive: bool, command: Comman
         return warning("engines", f"{none}, and {wait}", hint=f"start one: {command('daemon')}")
     return warning(
         "engines",
-        f"the program of queue {queue} is not alive, and {wait}",
+        f"{runner_words(queue)} is not at work, and {wait}",
         hint="start that program",
+    )
+
+
+def _vanished(queue: str, names: list[str], *, command: Command) -> Finding:
+    """What nobody runs of a program, and how it goes away."""
+    named = ", ".join(names[:_MOST_NAMED])
+    more = f", and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
+    is_one = len(names) == 1
+    return warning(
+        "vanished",
+        f"{named}{more}: {absence_words(queue, them='it' if is_one else 'them')}",
+        hint=removal_words(names[0] if is_one else "NAME", command=command),
     )
 
 

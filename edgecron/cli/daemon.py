@@ -316,7 +316,7 @@ def _say_start(cli: Session, database: Path, *, is_new: bool) -> None:
     from edgecron.cli.transitions import logfmt_pairs
 
     client = cli.client()
-    count, _ = client.count_schedules()
+    count, *_ = client.count_schedules()
     first = next(iter(client.next_fires()), None)
     if sys.stderr.isatty():
         _say_start_in_words(cli, database, is_new=is_new, count=count, first=first)

@@ -62,7 +62,7 @@ class LogFollower:
         if client.removed_at(name) is not None:
             return self._say_removed(name)
         queue = client.schedule(name).spec.queue
-        self._cli.warn_without_engine(client, queue=queue)
+        self._cli.warn_without_engine(client, queue=queue, name=name)
         while (execution := self._wait_next(later, name)) is not None:
             self._follow_next(execution)
         return self._say_removed(name)

@@ -34,11 +34,15 @@ def run(cli: Session, args: Namespace) -> int:
         schedules = [] if client is None else client.schedules()
         cli.put_json(schedule_object(schedule) for schedule in schedules)
         return 0
+    from edgecron.queues import has_vanished
+
     standings = [] if client is None else client.standings()
     if client is not None and standings:
         _put_table(cli, client, standings)
         if any(standing.trigger_error is not None for standing in standings):
             cli.say(f"what is broken, and how to mend it: {cli.command('doctor')}")
+        if any(has_vanished(standing.queue) for standing in standings):
+            cli.say(f"what nobody runs, and what to do: {cli.command('doctor')}")
     else:
         say_empty(cli)
     return 0
@@ -90,10 +94,13 @@ def _state(standing: Standing, now: datetime) -> tuple[str, str]:
     from edgecron.standing import Idle, find_idle
     from edgecron.words.letters import glyph
 
-    if standing.trigger_error is not None:
+    idle = find_idle(standing, now=now)
+    if idle is Idle.VANISHED:
+        return "?", "yellow"
+    if idle is Idle.BROKEN:
         return glyph("✗", "!"), "red"
     if not standing.enabled or (standing.paused_until is not None and standing.paused_until > now):
         return glyph("‖", "="), "yellow"
-    if find_idle(standing, now=now) in (Idle.MAX_RUNS, Idle.ENDED, Idle.DONE):
+    if idle in (Idle.MAX_RUNS, Idle.ENDED, Idle.DONE):
         return glyph("·", "."), "dim"
     return glyph("●", "*"), "green"

@@ -55,7 +55,12 @@ def put_changes(cli: Session, changes: Iterable[FieldChange]) -> None:
 
 
 def put_changed(cli: Session, schedule: Schedule, changes: Iterable[FieldChange]) -> None:
-    """A schedule that was changed, what of it, and its next run."""
+    """A schedule that was changed, what of it, and its next run; and where that does not last."""
+    from edgecron.words.engines import reverting_words
+
+    reverting = reverting_words(schedule.spec.queue)
+    if reverting is not None:
+        cli.say(f"edgecron: note: {reverting}")
     if cli.is_json:
         from edgecron.objects import schedule_object
 

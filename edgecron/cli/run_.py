@@ -69,10 +69,10 @@ def _run_and_wait(cli: Session, name: str, *, payload: str | None, result: bool)
     from edgecron.errors import EdgecronError
 
     queue = cli.client().schedule(name).spec.queue
-    refuse_absent_program(cli, queue)
+    refuse_absent_program(cli, queue, name=name)
     refuse_without_engine_elsewhere(cli, queue)
     printer = StreamPrinter(cli, is_silent=cli.is_json or result)
-    waiter = Waiter(cli, queue=queue, put=printer.put, end_line=printer.end)
+    waiter = Waiter(cli, name=name, queue=queue, put=printer.put, end_line=printer.end)
     executions = fire_now(cli, name, payload=payload)
     ended: list[Execution] = []
     codes: list[int] = []
@@ -111,8 +111,8 @@ def tell_fired(cli: Session, executions: list[Execution]) -> int:
         if execution.status is Status.SKIPPED and words is not None:
             cli.say(f"edgecron: run {execution.id} was skipped: {words}")
     if any(execution.status is Status.QUEUED for execution in executions):
-        queue = cli.client().schedule(executions[0].schedule).spec.queue
-        cli.warn_without_engine(cli.client(), queue=queue)
+        schedule = cli.client().schedule(executions[0].schedule)
+        cli.warn_without_engine(cli.client(), queue=schedule.spec.queue, name=schedule.name)
     return 1 if all(execution.status is Status.SKIPPED for execution in executions) else 0
 
 

@@ -293,12 +293,27 @@ class Session:
         except KeyError:
             return f"'#{uid}'"
 
-    def warn_without_engine(self, client: Face, *, queue: str = "command") -> None:
-        """Say that nothing will fire, and what to do, where no engine is alive and at work."""
-        from edgecron.words.engines import find_living, stalled_words
+    def warn_without_engine(
+        self, client: Face, *, queue: str = "command", name: str = "NAME"
+    ) -> None:
+        """Say that nothing will fire, and what to do, where no engine is alive and at work.
+
+        `name` is that of the schedule whose queue it is.
+        """
+        from edgecron.queues import has_vanished
+        from edgecron.words.engines import (
+            absence_words,
+            find_living,
+            removal_words,
+            stalled_words,
+        )
 
         states = find_living(client, queue)
-        if not states:
+        if not states and has_vanished(queue):
+            self.warn(f"{absence_words(queue)}; {removal_words(name, command=self.command)}")
+        elif not states and queue != "command":
+            self.warn(absence_words(queue))
+        elif not states:
             self.warn(
                 "no engine is running, so nothing will be run yet;"
                 f" start one: {self.command('daemon')}"

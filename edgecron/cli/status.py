@@ -94,9 +94,12 @@ def _put(cli: Session, client: Face) -> None:
             f" see {cli.command('doctor')}",
             "red",
         )
-    count, broken = client.count_schedules()
-    more = f", {broken} broken: see {cli.command('doctor')}" if broken else ""
-    line("schedules", count_words(count, "schedule") + more, "red" if broken else None)
+    count, broken, vanished = client.count_schedules()
+    wrong = [f"{broken} broken"] if broken else []
+    wrong += [f"{vanished} vanished, which nobody runs"] if vanished else []
+    more = f", {', '.join(wrong)}: see {cli.command('doctor')}" if wrong else ""
+    look = "red" if broken else "yellow" if vanished else None
+    line("schedules", count_words(count, "schedule") + more, look)
     counts = client.active_counts()
     running, queued = counts.get(Status.RUNNING, 0), counts.get(Status.QUEUED, 0)
     line("runs", f"{running} running, {queued} queued", "cyan" if running else None)
@@ -167,7 +170,7 @@ def _object(client: Face) -> dict[str, Any]:
 
     counts = client.active_counts()
     fire, failure = _next_fire(client), _last_failure(client)
-    count, broken = client.count_schedules()
+    count, broken, vanished = client.count_schedules()
     return {
         "database": client.place,
         "exists": True,
@@ -180,6 +183,7 @@ def _object(client: Face) -> dict[str, Any]:
         "clock_trusted": client.clock_state().is_trusted,
         "schedules": count,
         "broken": broken,
+        "vanished": vanished,
         "running": counts.get(Status.RUNNING, 0),
         "queued": counts.get(Status.QUEUED, 0),
         "runs": [execution_object(execution) for execution in _running(client)],
@@ -199,6 +203,7 @@ def _absent_object(path: Path) -> dict[str, Any]:
         "clock_trusted": None,
         "schedules": 0,
         "broken": 0,
+        "vanished": 0,
         "running": 0,
         "queued": 0,
         "runs": [],

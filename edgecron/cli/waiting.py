@@ -32,11 +32,12 @@ class Waiter:
     """
 
     def __init__(
-        self, cli: Session, *, queue: str, put: Put, end_line: Callable[[], object]
+        self, cli: Session, *, name: str, queue: str, put: Put, end_line: Callable[[], object]
     ) -> None:
         if cli.remote_url() is None:
             import edgecron.following  # noqa: F401 - before the run begins, which prints at once
         self._cli = cli
+        self._name = name
         self._queue = queue
         self._put = put
         self._end_line = end_line
@@ -143,7 +144,7 @@ class Waiter:
 
         if self._queue != COMMAND_QUEUE:
             # It was alive when the run was queued.
-            refuse_absent_program(self._cli, self._queue)
+            refuse_absent_program(self._cli, self._queue, name=self._name)
         try:
             refuse_without_engine_elsewhere(self._cli, self._queue)
             return self._drive_new_host(execution_id)
@@ -236,16 +237,21 @@ class Waiter:
         self._cli.say(f"edgecron: run {execution.id} {words}")
 
 
-def refuse_absent_program(cli: Session, queue: str) -> None:
+def refuse_absent_program(cli: Session, queue: str, *, name: str) -> None:
     """Raise NotSupported where only a program that does not run could run what is queued."""
     from edgecron.errors import NotSupported
     from edgecron.model import COMMAND_QUEUE
+    from edgecron.queues import has_vanished
+    from edgecron.words.engines import absence_words, removal_words, runner_words
 
-    if queue != COMMAND_QUEUE and not cli.client().has_engine(queue):
-        raise NotSupported(
-            f"it is run by the program of queue {queue!r}, which is not at work",
-            hint="start that program, or leave out --wait: then it is run when that starts",
-        )
+    if queue == COMMAND_QUEUE or cli.client().has_engine(queue):
+        return
+    if has_vanished(queue):
+        raise NotSupported(absence_words(queue), hint=removal_words(name, command=cli.command))
+    raise NotSupported(
+        f"it is run by {runner_words(queue)}, which is not at work",
+        hint="start that program, or leave out --wait: then it is run when that starts",
+    )
 
 
 def refuse_without_engine_elsewhere(cli: Session, queue: str) -> None:

@@ -72,6 +72,7 @@ def _read_time(cli: Session, text: str, *, now: datetime) -> datetime:
 
 def _why_now(cli: Session, client: Face, name: str) -> int:
     from edgecron.objects import execution_object, outlook_object
+    from edgecron.standing import Idle
     from edgecron.words.prospects import prospect_sentences
     from edgecron.words.reasons import run_sentence
 
@@ -81,7 +82,10 @@ def _why_now(cli: Session, client: Face, name: str) -> int:
     sentences = [run_sentence(run, zone=zone, now=now) for run in last]
     if not last:
         sentences = ["It has not run yet, and nothing of it was left out."]
-    sentences += prospect_sentences(cli, outlook, zone=zone, now=now)
+    ahead = prospect_sentences(cli, outlook, zone=zone, now=now)
+    # That nobody runs it says more than what became of it last.
+    first = 1 if outlook.idle is Idle.VANISHED else 0
+    sentences = ahead[:first] + sentences + ahead[first:]
     if cli.is_json:
         cli.put_json(
             [

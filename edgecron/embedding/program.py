@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from edgecron.clock import Clock, SystemClock
 from edgecron.errors import InvalidInput
+from edgecron.queues import PROGRAM
 
 if TYPE_CHECKING:
     from typing import Unpack
@@ -22,8 +23,6 @@ if TYPE_CHECKING:
     from edgecron.model import Schedule
     from edgecron.retention import Retention
     from edgecron.triggers import Trigger
-
-_QUEUE = "py:"  # begins the queue of the callables of a program; its name follows
 
 
 class Program:
@@ -49,7 +48,7 @@ class Program:
         self.pool = ClientPool(self._open_client)
         self.path = self._open_client().path
         self.name = _check_name(name, self.path)
-        self.queue = f"{_QUEUE}{self.name}"
+        self.queue = f"{PROGRAM}{self.name}"
         self.timezone = _check_timezone(timezone)
         self.waits = Waits(self.pool, clock=self._clock)
         self._registry = Registry()

@@ -49,8 +49,8 @@ class Reading(Asking):
             after = page[-1].name
         return found
 
-    def count_schedules(self) -> tuple[int, int]:
-        found: tuple[int, int] = self._ask("count_schedules")
+    def count_schedules(self) -> tuple[int, int, int]:
+        found: tuple[int, int, int] = self._ask("count_schedules")
         return found
 
     def state(self, name: str) -> dict[str, str]:

@@ -76,9 +76,24 @@ def update_schedule(
             _retime(database, schedule, compiled.spec, retiming, now_ms)
         _write_scopes(database, schedule.id, compiled.spec)
         _write_upstreams(database, schedule.id, compiled)
+        kind = schedule.spec.job.kind
+        if compiled.spec.queue != schedule.spec.queue and compiled.spec.job.kind is kind:
+            _move_queued(database, schedule.id, compiled.spec.queue)
         wake_schedule(database, schedule.id)
         write_revision(database, schedule.id, schedule.revision + 1, columns, origin, now_ms)
     return True
+
+
+def _move_queued(database: Database, schedule_id: int, queue: str) -> None:
+    """Have what waits of a schedule run by who runs its fires.
+
+    In a queue where nobody looks for it any more it would wait for ever, and keep each fire back.
+    """
+    database.change(
+        """UPDATE executions SET queue = :queue
+           WHERE schedule_id = :id AND status = 'queued'""",
+        {"id": schedule_id, "queue": queue},
+    )
 
 
 def pause_schedule(

@@ -179,7 +179,7 @@ class ForPeople(OpenStore):
     def find_names_in_queue(self, queue: str) -> list[str]:
         return schedules.find_names_in_queue(self._database, queue)
 
-    def count_schedules(self) -> tuple[int, int]:
+    def count_schedules(self) -> tuple[int, int, int]:
         """How many schedules there are, and how many of them are broken."""
         return standings.count_schedules(self._database)
 

@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 from edgecron.errors import SENSELESS
+from edgecron.queues import VANISHED_GLOB
 from edgecron.standing import Standing
 from edgecron.store.connection import Database
 from edgecron.store.sense import texts_of, unreadable
@@ -13,16 +14,20 @@ from edgecron.timetext import from_ms
 
 COLUMNS = (
     "name", "triggers", "enabled", "paused_until", "next_run_at", "trigger_error", "last_status",
-    "last_run_at", "run_count", "planned_count", "max_runs", "until_at",
+    "last_run_at", "run_count", "planned_count", "max_runs", "until_at", "queue",
 )  # fmt: skip
 
 
-def count_schedules(database: Database) -> tuple[int, int]:
-    """How many schedules there are, and how many of them have triggers that can't be read."""
-    [(count, broken)] = database.rows(
-        """SELECT count(*), count(trigger_error) FROM schedules WHERE deleted_at IS NULL"""
+def count_schedules(database: Database) -> tuple[int, int, int]:
+    """How many schedules there are; of how many the triggers can't be read; and how many nobody
+    runs, as their programs declare them no more."""
+    [counts] = database.rows(
+        """SELECT count(*), count(trigger_error), count(iif(queue GLOB :vanished, 1, NULL))
+           FROM schedules WHERE deleted_at IS NULL""",
+        {"vanished": VANISHED_GLOB},
     )
-    return count, broken
+    count, broken, vanished = counts
+    return count, broken, vanished
 
 
 def find_standings(database: Database) -> list[Standing]:
@@ -49,6 +54,7 @@ def standing_of(row: tuple[Any, ...]) -> Standing:
             planned_count=row[9],
             max_runs=row[10],
             until_at=None if row[11] is None else from_ms(row[11]),
+            queue=row[12],
         )
     except SENSELESS as error:
         raise unreadable("schedule", error, name=row[0]) from error

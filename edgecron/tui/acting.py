@@ -271,6 +271,7 @@ class ActingScreen(AskingScreen[ScreenResultType]):
 def report_words(report: Report, naming: Naming, *, engine_key: str) -> str:
     """What became of it, and what it still lacks."""
     from edgecron.model import COMMAND_QUEUE
+    from edgecron.words.engines import absence_words
 
     parts = []
     if report.done == 1 or report.is_summed:
@@ -285,7 +286,7 @@ def report_words(report: Report, naming: Naming, *, engine_key: str) -> str:
         parts.append(f"and {more:,} more")
     for queue in report.idle_queues:
         if queue != COMMAND_QUEUE:
-            parts.append(f"it waits for the program of queue {queue}, which is not running")
+            parts.append(absence_words(queue))
         elif engine_key:
             parts.append(f"no engine is alive: it waits; {engine_key} runs one from here")
         else:

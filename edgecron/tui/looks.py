@@ -61,6 +61,7 @@ STATE_GLYPHS: dict[str, tuple[str, str]] = {
     "running": ("▸", "busy"),
     "paused": ("‖", "warn"),
     "broken": ("✗", "bad"),
+    "vanished": ("?", "warn"),
     "done": ("·", "dim"),
 }
 

@@ -34,6 +34,7 @@ class Overview(NamedTuple):
     engines: Engines
     schedules: int
     broken: int
+    vanished: int
     running: int
     queued: int
     owed: int
@@ -68,13 +69,14 @@ def read_overview(client: Face) -> Overview:
     from edgecron.model import Status
 
     counts = client.active_counts()
-    schedules, broken = client.count_schedules()
+    schedules, broken, vanished = client.count_schedules()
     database_bytes, wal_bytes = client.database_sizes()
     return Overview(
         place=client.place,
         engines=read_engines(client),
         schedules=schedules,
         broken=broken,
+        vanished=vanished,
         running=counts.get(Status.RUNNING, 0),
         queued=counts.get(Status.QUEUED, 0),
         owed=len(client.waiting_runs(limit=_MOST_OWED)),
@@ -102,6 +104,8 @@ def overview_parts(
         parts.append(((f"{found.owed} owed", "warn"),))
     if found.broken:
         parts.append(((f"✗ {found.broken} broken", "bad"),))
+    if found.vanished:
+        parts.append(((f"? {found.vanished} vanished", "warn"),))
     if not found.engines.is_clock_trusted:
         parts.append((("! clock not trusted", "bad"),))
     failure = found.last_failure

@@ -29,6 +29,7 @@ _BESIDE = 40  # lines read beside those that are seen
 _NEAR = 12  # how near to what is seen a line must come to be read
 _MOST_KEPT = 1000
 _SPARKS = 20
+_NEVER_BUSY = (ScheduleState.BROKEN, ScheduleState.VANISHED)  # whatever is queued of it
 _BAR_LOOKS = {OK: "good", FAILED: "bad", OTHER: "dim"}
 
 COLUMNS = (
@@ -220,7 +221,7 @@ class ScheduleSource:
 def glyph_of(found: ScheduleLine, *, now: datetime) -> Span:
     """How a schedule stands, in one letter: what runs before all else that is well."""
     state = state_of(found.standing, now=now)
-    is_busy = found.active and state is not ScheduleState.BROKEN
+    is_busy = found.active and state not in _NEVER_BUSY
     return STATE_GLYPHS["running" if is_busy else state.value]
 
 
@@ -232,12 +233,13 @@ def next_spans(found: ScheduleLine, *, now: datetime, zone: tzinfo) -> tuple[Spa
         return ("broken", "bad"), ""
     if idle is not None:
         words = {
+            Idle.VANISHED: "vanished",
             Idle.PAUSED: "paused",
             Idle.OWN_END: "after end",
             Idle.UPSTREAM: "after run",
             Idle.BOOT: "at boot",
         }.get(idle, "done")
-        return (words, "warn" if idle is Idle.PAUSED else "dim"), ""
+        return (words, "warn" if idle in (Idle.PAUSED, Idle.VANISHED) else "dim"), ""
     if standing.next_run_at is None:
         return ("-", "dim"), ""
     at = near_time(standing.next_run_at, zone=zone, now=now)

@@ -6,7 +6,7 @@ Nothing here is cleaned or coloured: that is done where it is put.
     letters    text measured and cut in columns
     phrases    values in a few words
     acts       what was done, in a sentence each
-    engines    engines that are alive, and what keeps them from their work
+    engines    who runs what is in a queue, and that nobody does
     schedules  what a schedule is, how it behaves, and what is on record of it
     cautions   what was taken as it is, but may not be what was meant
     runs       a run: what it waits for, what becomes of it, how it ended

@@ -5,6 +5,8 @@ from __future__ import annotations
 from datetime import datetime, tzinfo
 from typing import TYPE_CHECKING
 
+from edgecron.queues import has_vanished
+from edgecron.words.engines import absence_advice, runner_words
 from edgecron.words.phrases import (
     count_words,
     due_words,
@@ -62,7 +64,9 @@ def present_lines(
 def prospect_sentences(
     front: FrontEnd, outlook: Outlook, *, zone: tzinfo, now: datetime
 ) -> list[str]:
-    """What is active and what comes next, as sentences."""
+    """What is active and what comes next, as sentences; first of all that nobody runs it."""
+    from edgecron.standing import Idle
+
     lines = _active_lines(outlook, zone=zone, now=now)
     if outlook.upcoming:
         fire = outlook.upcoming[0]
@@ -73,11 +77,13 @@ def prospect_sentences(
             moved = f", {moved_words(fire, zone=zone, now=now)}"
         lines.append(("next", f"{time} ({distance(fire.due_at, now)}){by}{moved}"))
         lines += [("note", text) for text in outlook.changes]
-    else:
+    elif outlook.idle is not Idle.VANISHED:
         lines += _next_lines(front, outlook, zone=zone, now=now)
     sentences = [f"{label}: {text}".removeprefix(": ") for label, text in lines]
+    if outlook.idle is Idle.VANISHED:
+        sentences.insert(0, absence_advice(front, outlook.schedule))
     if outlook.upcoming and not outlook.has_engine:
-        sentences.append(f"no engine is at work, and nothing runs: {front.command('daemon')}")
+        sentences.append(absence_advice(front, outlook.schedule))
     if not outlook.is_clock_trusted:
         sentences.append(f"this machine's clock can't be trusted; see {front.command('doctor')}")
     return [f"{line[:1].upper()}{line[1:].rstrip()}." for line in sentences]
@@ -139,6 +145,7 @@ def idle_sentence(front: FrontEnd, outlook: Outlook, *, zone: tzinfo, now: datet
         return "none that can be told: its triggers can't be read"
     ends = [text for text in spec.triggers if text.endswith(" after end")]
     return {
+        Idle.VANISHED: f"none: {absence_advice(front, schedule)}",
         Idle.BROKEN: f"none: broken: {schedule.trigger_error}",
         Idle.PAUSED: f"none: paused; let it fire again: {front.command(f'resume {name}')}",
         Idle.MAX_RUNS: (
@@ -239,6 +246,8 @@ def waits_words(run: ActiveRun, *, zone: tzinfo, now: datetime) -> str:
         WaitsFor.TIME: due_words(run.execution, zone=zone, now=now),
         WaitsFor.RESUME: "held by the pause",
         WaitsFor.ENGINE: "waits for an engine; none is at work",
+        WaitsFor.PROGRAM: "waits for its program, which is not at work",
+        WaitsFor.NOBODY: "nobody runs it: its program declares it no more",
         WaitsFor.EARLIER_RUN: f"waits for run {run.behind_id}",
         WaitsFor.REPLACED_RUN: f"takes the place of run {run.behind_id}, which is being ended",
         WaitsFor.GROUP: "waits for a place in its group",
@@ -261,12 +270,15 @@ def _becomes(outlook: Outlook, fire: FireNow) -> str:
 
     overlap = outlook.schedule.spec.policies.overlap
     run = f"run {fire.because_id}" if fire.because_id is not None else "what is active"
+    if has_vanished(outlook.schedule.spec.queue):
+        return "would be run by nobody"
     if fire.admission is Admission.RUN and outlook.unmet is not None:
         from edgecron.conditions import read_condition
 
         return f"would wait for {read_condition(outlook.unmet).words()}"
     if fire.admission is Admission.RUN:
-        return "would start at once" if outlook.has_engine else "would wait for an engine"
+        runner = runner_words(outlook.schedule.spec.queue)
+        return "would start at once" if outlook.has_engine else f"would wait for {runner}"
     if fire.admission is Admission.SKIP:
         return f"would be left out: {run} is active (overlap {overlap})"
     if fire.admission is Admission.REPLACE:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import datetime, tzinfo
 from typing import TYPE_CHECKING
 
+from edgecron.words.engines import absence_advice
 from edgecron.words.phrases import range_words, waiting_words
 from edgecron.words.times import full_time, near_time, short_duration
 
@@ -96,6 +97,7 @@ def verdict_sentences(
         Verdict.ENDED: f"{time} lies after --until, {shown(spec.until_at)}.",
         Verdict.USED_UP: f"--max-runs, {spec.max_runs}, {did} reached before {time}.",
         Verdict.HELD: f"{time} {did} left out: it is paused{end}.",
+        Verdict.VANISHED: f"It {did} not run at {time}: {absence_advice(front, schedule)}.",
         Verdict.COMING: f"It will run: {time} is one of its times{by}{moved}.",
         Verdict.DUE: f"{time} is one of its times{by}{moved}, has come, and was not decided yet.",
         Verdict.FORGOTTEN: f"What became of {time} was removed by retention.",
@@ -119,10 +121,14 @@ def _engine_words(front: FrontEnd, found: Explanation) -> list[str]:
     """What stands in the way of what is due, or will be."""
     client = front.client()
     if not client.has_engine(found.schedule.spec.queue):
-        return [f"No engine is at work, and nothing runs until one is: {front.command('daemon')}."]
+        return [_sentence(absence_advice(front, found.schedule))]
     if not client.clock_state().is_trusted:
         return [f"This machine's clock can't be trusted; see {front.command('doctor')}."]
     return []
+
+
+def _sentence(words: str) -> str:
+    return f"{words[:1].upper()}{words[1:]}."
 
 
 def _around(found: Explanation, *, zone: tzinfo) -> str:

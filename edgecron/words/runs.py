@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from datetime import datetime, tzinfo
 
     from edgecron.model import Execution
+    from edgecron.remote import Face
     from edgecron.words.frontend import FrontEnd
 
 
@@ -87,7 +88,7 @@ def queued_words(front: FrontEnd, execution: Execution, *, zone: tzinfo) -> str:
 def blocking_words(front: FrontEnd, execution: Execution) -> str | None:
     """Which earlier run of its schedule keeps a run from its start, and what to do; or None."""
     from edgecron.model import ACTIVE, COMMAND_QUEUE, Cause, Status
-    from edgecron.words.engines import find_living, stalled_words
+    from edgecron.words.engines import absence_words, find_living, stalled_words
 
     client = front.client()
     before = [
@@ -102,7 +103,10 @@ def blocking_words(front: FrontEnd, execution: Execution) -> str | None:
     if not before or (execution.status is Status.QUEUED and not running):
         return None  # What is queued before it keeps back what would be queued, and nothing else.
     words = f"run {running[-1].id} still runs" if running else f"run {before[-1].id} is queued"
-    states = find_living(client, COMMAND_QUEUE)
+    queue = _queue_of(client, execution.schedule)
+    states = find_living(client, queue)
+    if not states and queue != COMMAND_QUEUE:
+        return f"{words}, and {absence_words(queue)}"
     if not states:
         return f"{words}, and no engine is alive: start one with {front.command('daemon')}"
     if all(state.is_stalled for state in states):
@@ -114,3 +118,13 @@ def blocking_words(front: FrontEnd, execution: Execution) -> str | None:
         wait = front.command(f"edit {execution.schedule} --overlap queue")
         return f"{words}; to let one wait for it: {wait}"
     return words
+
+
+def _queue_of(client: Face, name: str) -> str:
+    from edgecron.errors import NotFound
+    from edgecron.model import COMMAND_QUEUE
+
+    try:
+        return client.schedule(name).spec.queue
+    except NotFound:
+        return COMMAND_QUEUE  # It was removed meanwhile.

@@ -106,6 +106,7 @@ def test_an_order_holds_what_matches(client: Client, sort: SortBy) -> None:
     for name in ("on", "off", "until", "broken", "had", "boot", "after", "gone"):
         trigger = {"boot": "on boot", "after": "after on"}.get(name, "@daily")
         client.add(make_spec(name, trigger, group="disk", max_runs=1 if name == "had" else None))
+    client.add(make_spec("ghost", "@daily", group="disk", queue="py:app:vanished"))
     client.pause("off")
     client.pause("until", until=NOW + timedelta(days=3))
     client.remove("gone")
@@ -135,6 +136,7 @@ def test_an_order_holds_what_matches(client: Client, sort: SortBy) -> None:
         **dict.fromkeys(("on", "boot", "after"), "active"),
         **dict.fromkeys(("off", "until"), "paused"),
         "broken": "broken",
+        "ghost": "vanished",
         "had": "done",
     }
     assert (seen["had"].last_status, seen["had"].group, seen["had"].id) == ("failed", "disk", 5)

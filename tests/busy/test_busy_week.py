@@ -192,6 +192,16 @@ def test_paused_ones_count_from_the_end_of_their_pause_on(client: Client) -> Non
     assert heat.schedules == 1
 
 
+def test_what_nobody_runs_does_not_count(client: Client) -> None:
+    client.add(make_spec("poll", "every 1h", queue="py:app"))
+    client.add(make_spec("sweep", "every 1h", queue="py:app:vanished"))
+
+    heat = heat_of(client)
+
+    assert heat == walked(client)
+    assert heat.schedules == 1
+
+
 @pytest.mark.parametrize("hours", [1, 30, 24 * 20])
 @pytest.mark.parametrize("trigger", ["0 */2 * * *", "0 5 * * *", "every 3h"])
 def test_a_moved_run_counts_where_it_was_moved_to(client: Client, trigger: str, hours: int) -> None:

@@ -86,7 +86,7 @@ def test_what_is_read_is_what_is_there(client: Client, remote: RemoteClient) -> 
     assert remote.schedules() == client.schedules()
     assert remote.standings() == client.standings()
     assert remote.schedule("backup") == backup
-    assert remote.count_schedules() == (2, 0)
+    assert remote.count_schedules() == (2, 0, 0)
     assert remote.history() == [run]
     assert remote.history("backup", statuses=(Status.QUEUED,), limit=1) == [run]
     assert remote.execution(run.id) == run

@@ -344,9 +344,36 @@ def test_what_is_run_by_a_program_that_is_not_there_waits_for_it(
     async def story(seen: Seen) -> None:
         await seen.press("r")
 
-        assert "it waits for the program of queue py:shop, which is not running" in seen.told()
+        assert "program 'shop' is not at work, and runs it when it starts" in seen.told()
 
     watch(story, client.path, clock)
+
+
+def test_what_its_program_declares_no_more_is_run_by_nobody(
+    client: Client, clock: FakeClock
+) -> None:
+    client.add(make_spec("app", "0 2 * * *", queue="py:shop:vanished"))
+
+    async def story(seen: Seen) -> None:
+        [line] = [line for line in seen.text().splitlines() if " app " in line]
+        assert "? app " in " ".join(line.split())
+        assert "vanished" in line
+        assert "? 1 vanished" in seen.text()
+
+        await seen.press("r")
+        assert "program 'shop' declares it no more: nobody runs it" in seen.told()
+
+        await seen.press("enter")
+        assert "none: the program 'shop' declares it no more: nobody runs it" in seen.text()
+        assert "would be run by nobody" in seen.text()
+
+        await seen.press("escape", "2")
+        [line] = [line for line in seen.text().splitlines() if "vanished   " in line]
+        assert "? app " in " ".join(line.split())  # although a run of it is queued
+        assert "03:00  backup" in seen.text()
+        assert "03:00  app" not in seen.text()
+
+    watch(story, client.path, clock, size=(160, 48))
 
 
 def test_from_upcoming_the_schedule_of_a_fire_is_run(client: Client, clock: FakeClock) -> None:

@@ -126,7 +126,11 @@ def test_two_terms_of_one_key_are_what_both_include() -> None:
         (":x", "'' is nothing", "known are status"),
         ("status:faild", "status is 'faild'", "did you mean failed?"),
         ("!status:can", "status is 'can'", "did you mean cancelled?"),
-        ("state:zzz", "state is 'zzz'", "state is one of active, paused, broken and done"),
+        (
+            "state:zzz",
+            "state is 'zzz'",
+            "state is one of active, paused, broken, vanished",
+        ),
         ("status:", "nothing follows 'status:'", "status is one of queued,"),
         ("job:,", "nothing follows 'job:'", "write a part of a name"),
         ("!", "nothing follows '!'", "write a part of a name"),

@@ -1,0 +1,164 @@
+"""Schedules of a program's functions, seen from the command line: who runs them, and who does not.
+
+Of the program `plant`, `poll` is declared and `sweep` is not any more.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from edgecron.api import Client
+from edgecron.model import Job, JobKind, ScheduleSpec
+from support.cli import Edgecron
+from support.embedded import QUEUE, program
+
+GONE = "the program 'plant' declares it no more: nobody runs it"
+REMEDY = "remove it: edgecron rm sweep, or the program's scheduler.prune()"
+ABSENT = "the program 'plant' is not at work, and runs it when it starts"
+
+
+def function(name: str, queue: str) -> ScheduleSpec:
+    job = Job(kind=JobKind.CALLABLE, argv=(name,))
+    return ScheduleSpec(name=name, triggers=("every 1h",), job=job, queue=queue)
+
+
+@pytest.fixture(autouse=True)
+def _plant(database: Path) -> None:
+    with Client(database) as client:
+        client.add(function("poll", QUEUE))
+        client.add(function("sweep", f"{QUEUE}:vanished"))
+
+
+def test_a_list_shows_what_nobody_runs(edgecron: Edgecron) -> None:
+    said = edgecron("list")
+
+    poll, sweep = said.out.splitlines()[1:]
+    assert "nobody" not in poll
+    assert sweep.split() == ["?", "sweep", "every", "1h", "nobody", "runs", "it", "-", "0"]
+    assert said.err == "what nobody runs, and what to do: edgecron doctor\n"
+
+
+def test_nothing_is_to_come_of_what_nobody_runs(edgecron: Edgecron) -> None:
+    names = {fire["schedule"] for fire in edgecron("next", "--json").json}
+    alone = edgecron("next", "sweep")
+
+    assert names == {"poll"}
+    assert (alone.out, alone.err) == ("", "sweep: next: nobody runs it\n")
+
+
+def test_why_says_first_that_nobody_runs_it(edgecron: Edgecron) -> None:
+    [told] = edgecron("why", "sweep", "--json").json
+
+    assert told["answer"].startswith(f"T{GONE[1:]}; {REMEDY}. ")
+    assert told["outlook"]["idle"] == "vanished"
+    assert told["outlook"]["next"] is None
+
+
+def test_of_a_time_to_come_why_says_that_nobody_runs_it(edgecron: Edgecron, database: Path) -> None:
+    with Client(database) as client:
+        coming = client.schedule("sweep").next_plan_at
+    assert coming is not None
+
+    [told] = edgecron("why", "sweep", coming.isoformat(), "--json").json
+
+    assert told["verdict"] == "vanished"
+    assert GONE in told["answer"]
+
+
+def test_why_names_the_program_that_is_not_at_work(edgecron: Edgecron) -> None:
+    [told] = edgecron("why", "poll", "--json").json
+
+    assert told["answer"].endswith(f"T{ABSENT[1:]}.")
+    assert "edgecron daemon" not in told["answer"]
+
+
+def test_show_says_who_would_run_it(edgecron: Edgecron) -> None:
+    poll, sweep = edgecron("show", "poll").out, edgecron("show", "sweep").out
+
+    assert "would wait for the program 'plant'" in poll
+    assert f"next         none: {GONE}; {REMEDY}\n" in sweep
+    assert "would be run by nobody" in sweep
+
+
+def test_status_counts_what_nobody_runs(edgecron: Edgecron) -> None:
+    [told] = edgecron("status", "--json").json
+
+    assert "2 schedules, 1 vanished, which nobody runs: see edgecron doctor" in (
+        edgecron("status").out
+    )
+    assert told["vanished"] == 1
+    assert told["next"]["schedule"] == "poll"
+
+
+def test_a_run_by_hand_is_queued_with_who_runs_it(edgecron: Edgecron) -> None:
+    poll, sweep = edgecron("run", "poll"), edgecron("run", "sweep")
+
+    assert (poll.code, sweep.code) == (0, 0)
+    assert poll.err == f"edgecron: warning: {ABSENT}\n"
+    assert sweep.err == f"edgecron: warning: {GONE}; {REMEDY}\n"
+    assert GONE in edgecron("run", "sweep").err  # skipped behind the first one
+    assert "nobody runs it: its program declares it no more" in edgecron("show", "sweep").out
+
+
+def test_nobody_waits_for_a_run_that_nobody_begins(edgecron: Edgecron) -> None:
+    poll, sweep = edgecron("run", "poll", "--wait"), edgecron("run", "sweep", "--wait")
+
+    assert (poll.code, sweep.code) == (125, 125)
+    assert "it is run by the program 'plant', which is not at work" in poll.err
+    assert sweep.err == f"edgecron: {GONE} ({REMEDY})\n"
+    assert edgecron("history", "--json").json == []
+
+
+def test_doctor_names_what_nobody_runs_and_says_what_to_do(edgecron: Edgecron) -> None:
+    found = edgecron("doctor", "--json").json
+
+    told = [(one["check"], one["message"], one["hint"]) for one in found if one["hint"]]
+    assert (
+        "engines",
+        "the program 'plant' is not at work, and 1 schedule waits",
+        "start that program",
+    ) in told
+    assert ("vanished", f"sweep: {GONE}", REMEDY) in told
+    assert sum("sweep" in str(one) for one in told) == 1
+
+
+def test_what_nobody_runs_has_no_next_time_to_move(edgecron: Edgecron) -> None:
+    said = edgecron("reschedule", "sweep", "in 20m")
+
+    assert said.code == 1
+    assert "no next time to move: nobody runs it (remove it: edgecron rm sweep)" in said.err
+
+
+def test_a_change_by_hand_says_that_the_code_takes_it_back(edgecron: Edgecron) -> None:
+    note = "edgecron: note: the program 'plant' brings this back to what its code says"
+
+    assert note in edgecron("edit", "poll", "--every", "10m").err
+    assert "note" not in edgecron("edit", "sweep", "--every", "10m").err
+
+
+def test_with_its_program_at_work_all_is_as_ever(edgecron: Edgecron, database: Path) -> None:
+    with program(database, {}) as host:
+        host.engine.step()
+        queued, why = edgecron("run", "poll"), edgecron("why", "poll")
+
+        assert queued.err == ""
+        assert "plant" not in why.out
+        assert "would start at once" not in edgecron("show", "sweep").out
+        assert GONE in edgecron("run", "sweep").err
+
+
+def test_what_waited_is_run_when_its_program_declares_it_again(
+    edgecron: Edgecron, database: Path
+) -> None:
+    edgecron("run", "sweep")
+    with Client(database) as client:
+        client.edit("sweep", lambda spec: replace(spec, queue=QUEUE), origin="plant")
+
+    with program(database, {"sweep": lambda call: None}) as host:
+        host.engine.step()
+
+    [run] = edgecron("history", "sweep", "--json").json
+    assert run["started_at"] is not None
