@@ -163,7 +163,10 @@ _PROBLEM: Shape = {
 ANSWERS: Mapping[str, Shape] = {
     "Document": DOCUMENT,
     "ListedSchedule": _record(_LISTED_SCHEDULE),
-    "Schedules": _record({"schedules": _several("ListedSchedule"), "next": _NEXT}),
+    "Schedules": _record(
+        {"schedules": _several("ListedSchedule"), "next": _NEXT, "unreadable": _TEXTS},
+        words="`unreadable` are the names of those whose rows make no sense.",
+    ),
     "Schedule": _record(_SCHEDULE, words="`document` is what PUT takes, and PATCH changes."),
     "Run": _record(_RUN, words="One attempt of one fire, or a range of fires that did not run."),
     "Runs": _record({"runs": _several("Run"), "next": _NEXT}),

@@ -23,12 +23,13 @@ _LIMIT = 100
 def list_runs(client: Client, ask: Ask) -> Answer:
     """A page of runs, newest first: of all schedules, or of one."""
     limit: int = ask.first("limit", _LIMIT)
-    found = client.history(
-        ask.words.get("name", ask.first("schedule")),
-        statuses=tuple(Status(text) for text in ask.query.get("status", ())),
-        before_id=ask.first("before"),
-        limit=limit + 1,
-    )
+    name = ask.words.get("name", ask.first("schedule"))
+    statuses = tuple(Status(text) for text in ask.query.get("status", ()))
+    before_id = ask.first("before")
+    if name is None:  # One that makes no sense is left out.
+        found = client.run_page(statuses=statuses, before_id=before_id, limit=limit + 1)
+    else:
+        found = client.history(name, statuses=statuses, before_id=before_id, limit=limit + 1)
     page = found[:limit]
     following = None
     if len(found) > limit:

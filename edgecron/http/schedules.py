@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlencode
@@ -27,14 +27,39 @@ _LIMIT = 100
 
 
 def list_schedules(client: Client, ask: Ask) -> Answer:
-    """A page of schedules, by name."""
+    """A page of schedules, by name. What can't be read is named, and hides no other."""
     limit: int = ask.first("limit", _LIMIT)
-    found = client.schedules(after=ask.first("after"), limit=limit + 1)
-    page = found[:limit]
-    following = None
-    if len(found) > limit:
-        following = next_page(ask, limit=limit, after=page[-1].name)
-    return paged("schedules", [listed_schedule(one) for one in page], following)
+    after: str = ask.first("after", "")
+    unreadable: list[str] = []
+    try:
+        found = client.schedules(after=after, limit=limit + 1)
+        names = [schedule.name for schedule in found]
+    except Unreadable:
+        names = sorted(name for name in client.store.find_names() if name > after)[: limit + 1]
+        found, unreadable = _read_each(client, names)
+    page, following = set(names[:limit]), None
+    if len(names) > limit:
+        following = next_page(ask, limit=limit, after=names[limit - 1])
+    return paged(
+        "schedules",
+        [listed_schedule(schedule) for schedule in found if schedule.name in page],
+        following,
+        unreadable=[name for name in unreadable if name in page],
+    )
+
+
+def _read_each(client: Client, names: Sequence[str]) -> tuple[list[Schedule], list[str]]:
+    """The schedules of these names, and the names of those that can't be read."""
+    found: list[Schedule] = []
+    unreadable: list[str] = []
+    for name in names:
+        try:
+            schedule = client.store.find_schedule(name)
+        except Unreadable:
+            unreadable.append(name)
+            continue
+        found += [] if schedule is None else [schedule]
+    return found, unreadable
 
 
 def get_schedule(client: Client, ask: Ask) -> Answer:
@@ -156,10 +181,12 @@ def merge(target: Any, patch: Any) -> Any:
     return merged
 
 
-def paged(kind: str, objects: list[dict[str, Any]], following: str | None) -> Answer:
+def paged(
+    kind: str, objects: list[dict[str, Any]], following: str | None, **more: object
+) -> Answer:
     """A page, with the path of the next one: in its body, and as a link."""
     headers = {} if following is None else {"link": f'<{following}>; rel="next"'}
-    return json_answer({kind: objects, "next": following}, headers=headers)
+    return json_answer({kind: objects, "next": following, **more}, headers=headers)
 
 
 def next_page(ask: Ask, **query: object) -> str:

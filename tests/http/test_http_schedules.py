@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import apsw
 import pytest
 
 from edgecron.api import Client
@@ -243,6 +244,26 @@ def test_schedules_come_page_by_page(api: Api, database: Path) -> None:
         path = page.json["next"]
 
     assert names == [["job-0", "job-1"], ["job-2", "job-3"], ["job-4"]]
+
+
+def test_a_row_that_makes_no_sense_hides_no_other(api: Api, database: Path) -> None:
+    with Client(database) as client:
+        client.add_all([make_spec(f"job-{number}") for number in range(4)])
+    connection = apsw.Connection(str(database))
+    connection.execute("PRAGMA ignore_check_constraints = ON")
+    connection.execute("UPDATE schedules SET kind = 'rocket' WHERE name = 'job-1'")
+    connection.close()
+
+    first = api.get(f"{ALL}?limit=2").json
+    second = api.get(first["next"]).json
+    one = api.get(f"{ALL}/job-1")
+    removed = api.ask("DELETE", f"{ALL}/job-1")
+
+    assert [one["name"] for one in first["schedules"]] == ["job-0"]
+    assert first["unreadable"] == ["job-1"]
+    assert [one["name"] for one in second["schedules"]] == ["job-2", "job-3"]
+    assert one.status == 503  # No fault of who asks.
+    assert removed.status == 204
 
 
 @pytest.mark.parametrize(
