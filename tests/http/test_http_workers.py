@@ -60,7 +60,7 @@ def test_a_database_that_failed_is_opened_anew(workers: Workers) -> None:
     with pytest.raises(DatabaseUnusable):
         workers.submit(fail).result(BOUND_S)
 
-    assert workers.submit(lambda client: client.count_schedules()).result(BOUND_S) == (1, 0)
+    assert workers.submit(lambda client: client.count_schedules()[0]).result(BOUND_S) == 1
 
 
 def test_only_so_much_waits(workers: Workers) -> None:
