@@ -102,6 +102,8 @@ def warn_of(cli: Session, args: Namespace, triggers: list[Trigger], job: Job) ->
             cli.warn(f"{trigger.text!r}: {warning}")
     for name in wantedjob.find_secrets(args):
         cli.warn(secret_words(name))
+    if cli.remote_url() is not None:
+        return  # What is on the machine that runs it can't be seen from here.
     for sentence in wantedjob.find_missing_paths(args):
         cli.warn(sentence)
     if args.argv is not None:

@@ -35,7 +35,10 @@ def find_url(config: Config) -> str | None:
 
 
 def lines_to(config: Config, url: str, *, warn: Callable[[str], None]) -> HttpLines:
-    """Lines to a server, with the token that belongs to it. Raises InvalidInput."""
+    """Lines to a server, with the token that belongs to it. Raises InvalidInput.
+
+    `warn` is told where the token travels in the open.
+    """
     from edgecron.remote.client import HttpLines
     from edgecron.remote.places import read_server
 

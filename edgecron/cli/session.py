@@ -110,7 +110,7 @@ class Session:
         if url is not None:
             from edgecron.cli.elsewhere import opener
 
-            opened = opener(self.config(), url, warn=self.warn)
+            opened = opener(self.config(), url, warn=self.caution)
             return lambda must_exist: opened()
         from edgecron.api import Client
         from edgecron.api.opening import BUSY_WAIT_S
@@ -230,6 +230,11 @@ class Session:
 
             line = wrapped(line)
         self.say(line)
+
+    def caution(self, text: str) -> None:
+        """A warning of what is done on purpose: for a person at the terminal, and no script."""
+        if self.is_advised():
+            self.warn(text)
 
     def show_error(self, error: EdgecronError) -> None:
         """One clear line on stderr, or the error as JSON."""

@@ -173,7 +173,7 @@ def _openers(cli: Session) -> tuple[Callable[[], Face], Callable[[bool], Face], 
         from edgecron.remote.client import RemoteClient
         from edgecron.remote.servertime import ServerTime
 
-        lines, theirs = lines_to(cli.config(), url, warn=cli.warn), ServerTime(own)
+        lines, theirs = lines_to(cli.config(), url, warn=cli.caution), ServerTime(own)
 
         def far() -> Face:
             return RemoteClient(lines, time=theirs)

@@ -8,11 +8,11 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from edgecron.errors import ServerUnavailable
-from edgecron.model import Execution, Status
 from edgecron.remote.asking import Asking, Waiting
 
 if TYPE_CHECKING:
     from edgecron.following import LaterTold, Piece
+    from edgecron.model import Execution, Status
     from edgecron.wire.pieces import Begun, Printed
 
 # For how long the server holds a question for what is new: what comes is told at once, and who
@@ -44,7 +44,7 @@ class RemoteFollower:
         self._waiting = waiting
         self.execution_id = execution_id
         self._position = position
-        self._status = Status.QUEUED  # as the run was seen last
+        self._status: Status | None = None  # as the run was seen last
         self._pieces: list[Piece] = []  # that have come, and were not read
         self.is_silent = False  # it was waited for in vain
 
@@ -93,13 +93,16 @@ class RemoteFollower:
     def wait(self, also: Sequence[int] = (), *, until_s: float = 0.0) -> set[int]:
         """Sleep until there may be something new of the run, or one of these descriptors is
         readable; which of them are."""
+        from edgecron.model import Status
+
         if not self._waiting.is_begun:
-            least_s = _HELD_QUEUED_S if self._status is Status.QUEUED else _HELD_S
+            status = self._status or Status.QUEUED
+            least_s = _HELD_QUEUED_S if status is Status.QUEUED else _HELD_S
             self._waiting.begin(
                 wait_s=min(max(least_s, until_s), _HELD_S),
                 execution_id=self.execution_id,
                 position=self._position,
-                status=self._status,
+                status=status,
             )
         ready, is_answered = _wait(self._waiting, also)
         self.is_silent = False

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import NamedTuple
 
+from edgecron.api import Client
 from edgecron.documents import values
 from edgecron.documents.comparing import Action, Step, compare_one, find_changes, need_unchanged
 from edgecron.documents.document import Problem, Wanted
@@ -111,7 +112,7 @@ def check_draft(client: Face, draft: Draft) -> FormChecked:
     job = None if wanted is None else wanted.spec.job
     return FormChecked(
         problems=problems,
-        cautions=_cautions(job, ahead),
+        cautions=_cautions(job, ahead, is_here=isinstance(client, Client)),
         times=ahead.lines,
         timezone=ahead.timezone,
         fires=ahead.fires,
@@ -304,7 +305,7 @@ def _name_of(draft: Draft) -> str:
     return draft.name
 
 
-def _cautions(job: Job | None, ahead: _Ahead) -> dict[str, str]:
+def _cautions(job: Job | None, ahead: _Ahead, *, is_here: bool) -> dict[str, str]:
     """What was taken as it is, but may not be what was meant."""
     cautions: dict[str, str] = {}
     warnings = [warning for trigger in ahead.triggers for warning in trigger.warnings]
@@ -315,6 +316,8 @@ def _cautions(job: Job | None, ahead: _Ahead) -> dict[str, str]:
     secrets = [name for name in job.env if values.is_secret_name(name)]
     if secrets:
         cautions["env"] = secret_words(secrets[0])
+    if not is_here:
+        return cautions  # What is on the machine that runs it can't be seen from here.
     missing = find_missing_command(job) if job.kind is JobKind.COMMAND else None
     if missing is not None:
         cautions["job"] = missing

@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 
 from edgecron.cli import run
+from edgecron.cli.elsewhere import lines_to
+from edgecron.config import Config
 from support.cli import Edgecron, Said
 from support.processes import Daemon
 
@@ -163,12 +165,33 @@ def test_hints_name_the_server_and_the_file_of_its_token(
     token.chmod(0o600)
 
     said = edgecron("--url", url, "--token-file", str(token), "pause", "no-such")
-    edgecron("rm", "seven", "long", "slow", "doc")
+    edgecron("rm", *(one["name"] for one in edgecron("list", "--json").json))
     empty = edgecron("--url", url, "--token-file", str(token), "list")
 
     assert said.code == 3
     assert f"edgecron --url {url} --token-file {token} add backup" in empty.err
     assert "nobody-guesses" not in empty.err + said.err
+
+
+def test_a_token_that_travels_in_the_open_is_told_of(tmp_path: Path) -> None:
+    token = tmp_path / "token"
+    token.write_text("a-word-that-nobody-guesses\n")
+    token.chmod(0o600)
+    warned: list[str] = []
+
+    for url in ("http://pi:8745", "https://pi", "http://127.0.0.1:8745"):
+        config = Config((), flags={"url": url, "token_file": str(token)}, environ={})
+        lines_to(config, url, warn=warned.append)
+
+    assert warned == [
+        "the token travels to http://pi:8745 in the open; https, or a tunnel, hides it"
+    ]
+
+
+def test_nobody_is_warned_of_what_is_missing_on_this_machine_alone(edgecron: Edgecron) -> None:
+    said = edgecron("add", "there", "--every", "1d", "--", "no-such-program-here")
+
+    assert (said.code, said.err) == (0, "")
 
 
 def test_nobody_there_is_an_unusable_database(edgecron: Edgecron) -> None:

@@ -21,6 +21,7 @@ class ToolSession(Session):
         self.is_json = True
         self.database, self.config_path = outer.database, outer.config_path
         self.url, self.token_file = outer.url, outer.token_file
+        self.url, self.token_file = outer.url, outer.token_file
         self.objects: list[Mapping[str, Any]] = []
         self.notes: list[str] = []
         self._outer = outer
