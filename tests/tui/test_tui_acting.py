@@ -368,7 +368,7 @@ def test_what_its_program_declares_no_more_is_run_by_nobody(
         assert "would be run by nobody" in seen.text()
 
         await seen.press("escape", "2")
-        [line] = [line for line in seen.text().splitlines() if "vanished   " in line]
+        [line] = [line for line in seen.text().splitlines() if "every day   vanished" in line]
         assert "? app " in " ".join(line.split())  # although a run of it is queued
         assert "03:00  backup" in seen.text()
         assert "03:00  app" not in seen.text()
