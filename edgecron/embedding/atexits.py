@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import sys
 from typing import Protocol
 from weakref import WeakSet
 
@@ -16,8 +17,12 @@ _RUNNING: WeakSet[Stopped] = WeakSet()
 
 
 def stop_at_exit(one: Stopped) -> None:
-    """Have it stopped where the program ends without doing so."""
+    """Have it stopped where the program, or a child of multiprocessing, ends without doing so."""
     _RUNNING.add(one)
+    # Such a child ends by os._exit, with no other word than this to what is within it.
+    multiprocessing_util = sys.modules.get("multiprocessing.util")
+    if multiprocessing_util is not None:
+        multiprocessing_util.Finalize(None, _stop_all, exitpriority=100)
 
 
 def _stop_all() -> None:

@@ -74,10 +74,12 @@ class Fires:
 class Plant:
     """A copy of a recipe in a folder of its own, its jobs' file, and the servers of it."""
 
-    def __init__(self, folder: Path, stack: ExitStack, *, recipe: str = "web") -> None:
+    def __init__(
+        self, folder: Path, stack: ExitStack, *, recipe: str = "web", database: str = "plant.db"
+    ) -> None:
         self.folder = folder / recipe
         shutil.copytree(RECIPES / recipe, self.folder, ignore=shutil.ignore_patterns("__pycache__"))
-        self.database = self.folder / "plant.db"
+        self.database = self.folder / database
         self._stack = stack
         self.fires = Fires(self.folder / "polled.txt")
         stack.callback(self.fires.close)
@@ -126,7 +128,7 @@ class Plant:
 
         by_status: dict[Status, set[tuple[str, str]]] = {}
         for run in self.runs():
-            if run.schedule != "report":
+            if run.schedule in ("poll", "brisk", "hold"):
                 row = (run.schedule, run.plan_at.isoformat())
                 by_status.setdefault(run.status, set()).add(row)
         ran = by_status.pop(Status.SUCCESS)

@@ -20,6 +20,6 @@ def make_report(plant: str) -> dict:
 @app.post("/hold")
 def hold_up() -> dict:
     """Answer when it is let go, and hold up the worker for as long."""
-    with open("gate") as gate:
-        gate.readline()
+    with open("gate", "rb", buffering=0) as gate:
+        gate.read(3)
     return {}

@@ -1,0 +1,15 @@
+"""The jobs are known to every process of the site, and none is started by that."""
+
+# README: orders/apps.py
+from django.apps import AppConfig
+from django.utils.module_loading import autodiscover_modules
+
+
+class OrdersConfig(AppConfig):
+    name = "orders"
+
+    def ready(self):
+        autodiscover_modules("jobs")  # Declares them. Every command comes here: start nothing.
+
+
+# README: end

@@ -1,0 +1,45 @@
+"""The jobs of the shop: see the README, "In a web server"."""
+
+# README: orders/jobs.py
+import os
+from functools import wraps
+
+from django.conf import settings
+from django.db import close_old_connections
+
+from edgecron import RunContext, Scheduler, every
+
+scheduler = Scheduler(settings.BASE_DIR / "schedules.db", timezone=settings.TIME_ZONE)
+
+
+def with_database(function):
+    """Around a job what Django does around a request: connections that work, and end."""
+
+    @wraps(function)
+    def call(*args, **kwargs):
+        close_old_connections()
+        try:
+            return function(*args, **kwargs)
+        finally:
+            close_old_connections()
+
+    return call
+
+
+@scheduler.job(every("15m"))
+@with_database
+def count_orders() -> int:
+    from orders.models import Order
+
+    return Order.objects.count()
+
+
+# README: end
+# What only tests need.
+
+
+@scheduler.job(every("100ms"), overlap="allow")
+def brisk(run: RunContext) -> None:
+    """So often that engines meet at each of its times."""
+    with open("polled.txt", "a") as file:
+        file.write(f"{run.schedule} {run.plan_at.isoformat()} {os.getpid()}\n")

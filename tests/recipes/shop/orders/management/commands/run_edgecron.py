@@ -1,0 +1,16 @@
+"""The engine of the site, in a process of its own."""
+
+# README: orders/management/commands/run_edgecron.py
+from django.core.management.base import BaseCommand
+
+from orders.jobs import scheduler
+
+
+class Command(BaseCommand):
+    help = "Run the jobs of this site, until it is told to end."
+
+    def handle(self, **options):
+        scheduler.run_forever()
+
+
+# README: end

@@ -1,0 +1,13 @@
+"""One page: it has a job run, and waits for it."""
+
+from django.http import HttpRequest, JsonResponse
+from django.urls import path
+from orders.jobs import count_orders
+
+
+def count_now(request: HttpRequest) -> JsonResponse:
+    run = count_orders.run_now().wait(timeout=20)
+    return JsonResponse({"status": run.status, "result": run.result})
+
+
+urlpatterns = [path("count", count_now)]
