@@ -2,13 +2,19 @@
 
 A server that forks workers (gunicorn, uwsgi, multiprocessing) may have used a Scheduler before it
 did. The child finds it as if it had just been made: not started, with nothing open.
+
+A fork waits until engines rest. A thread that is loading a module, or that holds any other lock of
+Python's, is not there to let go of it in the child, which would wait for ever.
 """
 
 from __future__ import annotations
 
 import os
+from _thread import RLock
 from typing import Protocol
 from weakref import WeakSet
+
+_PATIENCE_S = 5.0  # a fork waits so long for an engine to rest
 
 
 class Forked(Protocol):
@@ -16,12 +22,45 @@ class Forked(Protocol):
         """In the child: forget threads and connections, without a word to anybody."""
 
 
+class Resting(Protocol):
+    awake: RLock  # held by the thread of an engine but while it sleeps
+
+
 _KNOWN: WeakSet[Forked] = WeakSet()
+_RESTING: WeakSet[Resting] = WeakSet()
+_is_registered: list[bool] = []
+_held: list[RLock] = []  # as long as a fork goes on
 
 
 def begin_anew_in_children(one: Forked) -> None:
     """Have it begin anew in each child that is forked from now on."""
     _KNOWN.add(one)
+
+
+def wait_for_rest(one: Resting) -> None:
+    """Have each fork from now on wait until it rests."""
+    import logging  # noqa: F401  its locks are to be taken after ours: what is awake may log
+
+    if not _is_registered:
+        _is_registered.append(True)
+        os.register_at_fork(before=_hold, after_in_parent=_go_on, after_in_child=_forget)
+    _RESTING.add(one)
+
+
+def _hold() -> None:
+    for one in list(_RESTING):
+        if one.awake.acquire(timeout=_PATIENCE_S):
+            _held.append(one.awake)
+
+
+def _go_on() -> None:
+    while _held:
+        _held.pop().release()
+
+
+def _forget() -> None:
+    _go_on()
+    _RESTING.clear()
 
 
 def _begin_all() -> None:

@@ -9,6 +9,7 @@ import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from edgecron.embedding.forks import wait_for_rest
 from edgecron.errors import EdgecronError, SchemaTooNew
 
 if TYPE_CHECKING:
@@ -34,6 +35,7 @@ class Serving:
         self._opened = opened
         self._monotonic_ms = monotonic_ms
         self._failed = failed
+        self.awake = threading.RLock()  # held while its engine does anything
         self._stopping = threading.Event()
         self._has_begun = threading.Event()  # the first one runs, or could not be made
         self._first_error: BaseException | None = None
@@ -91,6 +93,7 @@ class Serving:
         return not thread.is_alive()
 
     def _serve(self) -> None:
+        wait_for_rest(self)
         self._ident = threading.get_ident()
         try:
             self._serve_on()
@@ -117,6 +120,10 @@ class Serving:
 
     def _serve_once(self) -> BaseException | None:
         """Run one engine to its end; what it died of, None where it was told to stop."""
+        with self.awake:
+            return self._serve_awake()
+
+    def _serve_awake(self) -> BaseException | None:
         try:
             host = self._opened()
         except Exception as error:  # noqa: BLE001  told, and tried again
@@ -128,6 +135,7 @@ class Serving:
                 if self._has_begun.is_set():
                     self._failed(None)
                 self._has_begun.set()
+                host.loop.hold_while_awake(self.awake)
                 host.loop.run()
                 if self._thread is not None:
                     # The program may go on for long, and so may a function that does not return.

@@ -9,7 +9,7 @@ from contextlib import suppress
 from edgecron.clock import Clock
 from edgecron.engine.core import Engine
 from edgecron.engine.events import Event, EventKind, Report
-from edgecron.engine.sleep import SAFETY_MS, Sleeper
+from edgecron.engine.sleep import SAFETY_MS, Lock, RestingSleeper, Sleeper
 from edgecron.engine.twins import Twin
 from edgecron.engine.wake import Doorbell
 from edgecron.engine.watch import PeerWatch
@@ -75,6 +75,10 @@ class Loop:
         self._linger_ms = 0
         self._is_lingering = False
         self._troubles = 0
+
+    def hold_while_awake(self, awake: Lock) -> None:
+        """Let go of a lock, which the thread that is to call `run` holds, whenever it sleeps."""
+        self._sleeper = RestingSleeper(self._sleeper, awake)
 
     def stop(self, *, linger_ms: int = 0) -> None:
         """End `run` after the step that is going on. Safe in a signal handler.

@@ -36,6 +36,14 @@ class Sleeper(Protocol):
     def close(self) -> None: ...
 
 
+class Lock(Protocol):
+    """What a thread holds while it is awake: a `threading.RLock`."""
+
+    def acquire(self) -> bool: ...
+
+    def release(self) -> None: ...
+
+
 class TimerSleeper:
     """Sleeps on a timerfd of the realtime clock (Linux)."""
 
@@ -61,6 +69,24 @@ class TimerSleeper:
 
     def close(self) -> None:
         os.close(self._timer)
+
+
+class RestingSleeper:
+    """Lets go of a lock while it waits, which its thread holds: who has it knows that it rests."""
+
+    def __init__(self, sleeper: Sleeper, awake: Lock) -> None:
+        self._sleeper = sleeper
+        self._awake = awake
+
+    def wait(self, fds: Iterable[int], *, until_ms: int | None) -> set[int]:
+        self._awake.release()
+        try:
+            return self._sleeper.wait(fds, until_ms=until_ms)
+        finally:
+            self._awake.acquire()
+
+    def close(self) -> None:
+        self._sleeper.close()
 
 
 class NapSleeper:
