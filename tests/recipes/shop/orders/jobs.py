@@ -1,13 +1,12 @@
 """The jobs of the shop: see the README, "In a web server"."""
 
 # README: orders/jobs.py
-import os
 from functools import wraps
 
 from django.conf import settings
 from django.db import close_old_connections
 
-from edgecron import RunContext, Scheduler, every
+from edgecron import Scheduler, every
 
 scheduler = Scheduler(settings.BASE_DIR / "schedules.db", timezone=settings.TIME_ZONE)
 
@@ -36,6 +35,10 @@ def count_orders() -> int:
 
 # README: end
 # What only tests need.
+
+import os  # noqa: E402
+
+from edgecron import RunContext  # noqa: E402
 
 
 @scheduler.job(every("100ms"), overlap="allow")
