@@ -80,13 +80,19 @@ def finish_and_fill(
 
 
 def find_running(database: Database) -> list[RunningRow]:
-    """Every running execution, with the lock names of who is said to run it."""
+    """Every running execution, with the lock names of who is said to run it.
+
+    Its kind is that of its revision: whatever its schedule is made meanwhile, the same has it.
+    """
     rows = database.rows(
         """SELECT e.id, e.lease_token, e.engine_id,
                iif(n.stopped_at IS NULL, n.key, NULL), n.boot_id, e.supervisor_id, s.name,
-               s.kind, s.ok_codes, s.kill_grace_s, e.started_at
+               iif(json_valid(r.snapshot), coalesce(r.snapshot ->> 'kind', s.kind), s.kind),
+               s.ok_codes, s.kill_grace_s, e.started_at
            FROM executions AS e INDEXED BY executions_active
            JOIN schedules AS s ON s.id = e.schedule_id
+           LEFT JOIN schedule_revisions AS r
+               ON r.schedule_id = e.schedule_id AND r.revision = e.revision
            LEFT JOIN engines AS n ON n.id = e.engine_id
            WHERE e.status = 'running' AND e.status IN ('queued', 'running')"""
     )

@@ -7,6 +7,7 @@ import select
 import subprocess
 import sys
 import threading
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,7 @@ from edgecron.checkup.engines import check_runs, check_supervisors
 from edgecron.clock import SystemClock
 from edgecron.engine.events import Event, EventKind
 from edgecron.engine.host import EngineHost
-from edgecron.model import Reason, Status
+from edgecron.model import Job, JobKind, Reason, Status
 from edgecron.paths import state_dir
 from edgecron.runners import THREADS
 from edgecron.runners.calls import Call
@@ -254,6 +255,28 @@ def test_an_engine_whose_functions_end_in_time_does_not_linger(tmp_path: Path) -
 
     assert not is_lingering
     assert left == []
+
+
+@pytest.mark.failure(17)
+def test_a_function_that_runs_is_one_whatever_its_schedule_is_made_meanwhile(
+    tmp_path: Path,
+) -> None:
+    database = tmp_path / "edge.db"
+    add_command(database, "log", "@yearly")
+    fire(database, "wait")
+    hung = Hung()
+
+    with program(database, {"wait": hung}) as host, Client(database) as client:
+        host.engine.step()
+        assert hung.entered.wait(BOUND_S)
+        command = Job(kind=JobKind.COMMAND, argv=("true",))
+        client.edit("wait", lambda spec: replace(spec, job=command))
+        [row] = client.store.find_running()
+        hung.opened.set()
+        step_until_ended(host)
+
+    # By its supervisor's journal it never started: taken for a command, it would start again.
+    assert (row.kind, row.supervisor_id == THREADS) == (JobKind.CALLABLE, False)
 
 
 HANGING = """
