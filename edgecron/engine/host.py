@@ -10,6 +10,7 @@ from edgecron.clock import Clock
 from edgecron.engine.adopted import Adoption
 from edgecron.engine.core import Engine
 from edgecron.engine.events import Report
+from edgecron.engine.leftover import Leftover
 from edgecron.engine.liveness import KernelLiveness
 from edgecron.engine.loop import CALL_GRACE_MS, Loop
 from edgecron.engine.place import EnginePlace
@@ -26,8 +27,6 @@ from edgecron.store.contract import RunningRow
 from edgecron.supervisor.files import prepare_state_dir
 from edgecron.triggers.zones import local_history
 from edgecron.trust import CLOCK_WAIT_MS
-
-_KEPT: list[EnginePlace] = []  # of engines that were closed while a function of theirs ran on
 
 
 def default_max_running() -> int:
@@ -67,6 +66,9 @@ class EngineHost:
         call_grace_ms: int = CALL_GRACE_MS,
         environment_of: Callable[[Claim], Mapping[str, str] | None] = lambda claim: None,
     ) -> None:
+        self._database = database
+        self._clock = clock
+        self._callables = callables
         self._environment_of = environment_of
         self._output_cap_bytes = output_cap_bytes or OUTPUT_CAP_BYTES
         self._cgroup = cgroup
@@ -136,17 +138,33 @@ class EngineHost:
         """Let go of everything; running commands go on under their supervisor.
 
         But where a function of the program runs on, whatever it was asked, the engine's lock is
-        kept until the process ends: until then nobody takes the function for dead.
+        kept until it has ended: until then nobody takes the function for dead.
         """
         if hasattr(self, "loop"):
             self.loop.close()
+        leftover = None
         if hasattr(self, "engine"):
             self.engine.close()
-            if self.engine.call_count:
-                self._closers.remove(self._place.close)
-                _KEPT.append(self._place)
+            leftover = self._leftover()
         while self._closers:
             self._closers.pop()()
+        if leftover is not None:
+            leftover.start()
+
+    def _leftover(self) -> Leftover | None:
+        """Who writes the ends of functions that run on; None where none does."""
+        engine_id = self.engine.engine_id
+        if self._callables is None or engine_id is None or not self.engine.call_count:
+            return None
+        self._closers.remove(self._place.close)
+        return Leftover(
+            self._callables,
+            database=self._database,
+            state_dir=self._state_dir,
+            place=self._place,
+            engine_id=engine_id,
+            clock=self._clock,
+        )
 
     def _start_runner(self, clock: Clock) -> Runner:
         # Loaded with the first supervisor, and all of it then: what an upgrade puts in its place

@@ -8,6 +8,8 @@ event loop of the program's, and are cancelled.
 from __future__ import annotations
 
 import os
+import select
+import threading
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
@@ -72,11 +74,14 @@ class CallableRunner:
         self._tasks: set[Task[None]] = set()
         self._workers: Workers[Call] = Workers(self._run, name="edgecron-call", clock=clock)
         self._read_fd, self._write_fd = os.pipe()
+        self._bell = threading.Lock()  # between who rings and the end of the pipe
+        self._is_open = True
         os.set_blocking(self._read_fd, False)
         os.set_blocking(self._write_fd, False)
         self._is_told = False  # there is a byte in the pipe
         self._pid = os.getpid()
         self._stopped_ms: int | None = None  # when all were asked to stop
+        self._is_closing = False  # the pipe goes with the last call
 
     @property
     def live_count(self) -> int:
@@ -103,15 +108,15 @@ class CallableRunner:
                 self._tell(self._outcome(call, why=why, flags=(Flag.NOT_STARTED,)))
 
     def collect(self) -> list[Outcome]:
-        with suppress(BlockingIOError):
-            os.read(self._read_fd, 64)
         # Before the outcomes are taken: who adds one after that tells us anew.
-        self._is_told = False
+        self._clear_bell()
         outcomes = []
         while self._outcomes:
             outcome = self._outcomes.popleft()
             del self._calls[outcome.lease_token]
             outcomes.append(outcome)
+        if self._is_closing and not self._calls:
+            self._close_pipe()
         return outcomes
 
     def take_progress(self) -> list[Reported]:
@@ -134,17 +139,36 @@ class CallableRunner:
     def close(self) -> None:
         """Ask all to stop, and wait a while for them.
 
-        Of what still runs then, no end will be on record: it was `interrupted`. In a child that
-        was forked meanwhile there is nobody to wait for.
+        What still runs then, or was not collected, may be collected later. In a child that was
+        forked meanwhile there is nobody to wait for.
         """
         if os.getpid() != self._pid:
             return
         self.stop()
         assert self._stopped_ms is not None
         left_ms = self._stopped_ms + self._close_ms - self._clock.monotonic_ms()
-        if not self._workers.close(wait_ms=max(left_ms, _LEAST_CLOSE_MS)):
-            os.close(self._read_fd)
-            os.close(self._write_fd)
+        until_ms = self._clock.monotonic_ms() + max(left_ms, _LEAST_CLOSE_MS)
+        self._workers.close(wait_ms=until_ms - self._clock.monotonic_ms())
+        self._wait_for_coroutines(until_ms)
+        self._is_closing = True
+        if not self._calls:
+            self._close_pipe()
+
+    def _wait_for_coroutines(self, until_ms: int) -> None:
+        poll = select.poll()
+        poll.register(self._read_fd, select.POLLIN)
+        while len(self._outcomes) < len(self._calls):
+            left_ms = until_ms - self._clock.monotonic_ms()
+            if left_ms <= 0 or not poll.poll(left_ms):
+                return
+            self._clear_bell()
+
+    def _close_pipe(self) -> None:
+        with self._bell:  # Who rings from here on would write into another's file.
+            if self._is_open:
+                self._is_open = False
+                os.close(self._read_fd)
+                os.close(self._write_fd)
 
     def _run(self, call: Call) -> None:
         """Call the function, on a thread of the workers."""
@@ -279,5 +303,12 @@ class CallableRunner:
     def _ring(self) -> None:
         if not self._is_told:
             self._is_told = True
-            with suppress(BlockingIOError):  # full of bytes that tell the same
-                os.write(self._write_fd, b"\0")
+            with self._bell, suppress(BlockingIOError):  # full of bytes that tell the same
+                if self._is_open:
+                    os.write(self._write_fd, b"\0")
+
+    def _clear_bell(self) -> None:
+        if self._is_open:
+            with suppress(BlockingIOError):
+                os.read(self._read_fd, 64)
+        self._is_told = False

@@ -333,6 +333,48 @@ def test_an_engine_that_dies_of_a_defect_is_told_of_and_started_anew(
     assert scheduler.failure is None
 
 
+@pytest.mark.failure(77)
+def test_what_runs_when_an_engine_dies_has_its_end_and_holds_up_nothing_after_it(
+    path: Path,
+) -> None:
+    clock = BreakingClock()
+    scheduler = Scheduler(path, clock=clock)
+    entered, opened = threading.Semaphore(0), threading.Event()
+
+    @scheduler.job("@daily")
+    def long() -> str:
+        entered.release()
+        assert opened.wait(BOUND_S)
+        return "whole"
+
+    @scheduler.job("@daily")
+    async def patient() -> str:
+        entered.release()
+        with suppress(asyncio.CancelledError):
+            await asyncio.sleep(BOUND_S)
+        return "late"
+
+    @scheduler.job("@daily")
+    def short() -> None: ...
+
+    with scheduler:
+        runs = [long.run_now(), patient.run_now()]
+        for _ in runs:
+            assert entered.acquire(timeout=BOUND_S)
+        clock.breaks.set()
+        short.run_now().wait(BOUND_S)  # by the next engine
+        opened.set()
+        ends = [run.wait(BOUND_S) for run in runs]
+        again = long.run_now().wait(BOUND_S)
+
+    assert clock.has_broken.is_set()
+    assert [(run.status, run.result) for run in ends] == [
+        ("success", "whole"),
+        ("success", "late"),
+    ]
+    assert again.status == "success"
+
+
 @pytest.mark.failure(56)
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 def test_a_child_that_is_forked_begins_anew_and_leaves_the_parent_alone(

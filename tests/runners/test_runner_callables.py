@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import json
 import math
+import os
 import select
 import threading
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -433,3 +435,35 @@ def test_a_coroutine_whose_loop_is_closed_was_not_started() -> None:
 
     assert collect_all(runner)[1].flags == ("not_started",)
     runner.close()
+
+
+@pytest.mark.failure(81)
+def test_a_coroutine_that_ends_after_its_runner_was_closed_writes_into_no_other_s_file() -> None:
+    loop = asyncio.new_event_loop()
+    opened = asyncio.Event()
+
+    async def hang(call: Call) -> int:
+        with suppress(asyncio.CancelledError):
+            await asyncio.sleep(BOUND_S)
+        await opened.wait()
+        return 7
+
+    runner = CallableRunner(
+        {}, coroutines={"hang": hang}, find_loop=lambda: loop, clock=SystemClock(), close_ms=0
+    )
+    runner.start([claim("hang")])
+    loop.run_until_complete(turns())
+
+    runner.close()
+    others = [os.pipe() for _ in range(4)]  # They may well have the descriptors that it had.
+    opened.set()
+    loop.run_until_complete(turns())
+    readable = select.select([one[0] for one in others], [], [], 0)[0]
+    outcomes = collect_all(runner)
+
+    assert readable == []
+    assert (outcomes[1].status, outcomes[1].result) == (Status.SUCCESS, "7")
+    for one in others:
+        os.close(one[0])
+        os.close(one[1])
+    loop.close()
