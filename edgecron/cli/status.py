@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 from argparse import ArgumentParser, Namespace
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -130,7 +131,23 @@ def _put(cli: Session, client: Face) -> None:
     for text in lines:
         cli.put(text)
     if not alive:
-        cli.say(f"start an engine: {cli.command('daemon')}")
+        cli.say(_start_words(cli, client, fire))
+
+
+def _start_words(cli: Session, client: Face, fire: UpcomingFire | None) -> str:
+    """What to start, as nobody is alive: an engine, and the program whose function comes next."""
+    from edgecron.errors import NotFound
+    from edgecron.model import COMMAND_QUEUE
+    from edgecron.words.engines import runner_words
+
+    daemon = cli.command("daemon")
+    queue = COMMAND_QUEUE
+    if fire is not None:
+        with suppress(NotFound):  # It was removed meanwhile.
+            queue = client.schedule(fire.schedule).spec.queue
+    if queue == COMMAND_QUEUE:
+        return f"start an engine: {daemon}"
+    return f"start {runner_words(queue)}, and for commands an engine: {daemon}"
 
 
 def _engine_words(cli: Session, state: EngineState, *, since: str) -> tuple[str, str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime, tzinfo
 
-from edgecron.browsing import Recent, ScheduleLine, state_of
+from edgecron.browsing import Recent, ScheduleLine, ScheduleState, state_of
 from edgecron.documents.keys import JOBS, KEYS, TRIGGERS, Table, default_of, schedule_table
 from edgecron.documents.values import POLICIES
 from edgecron.errors import NotFound
@@ -101,11 +101,13 @@ def standing_spans(found: ScheduleDetail, *, zone: tzinfo, now: datetime) -> lis
 
 def _state(found: ScheduleDetail, *, now: datetime) -> tuple[str, Span]:
     """What is active of it, else how it stands: a word, and a glyph with its look."""
+    state = state_of(standing_of(found.schedule), now=now)
     active = [run.execution.status for run in found.outlook.active]
+    if state is ScheduleState.VANISHED:
+        active = []  # What waits of it waits for nobody.
     for status in (Status.RUNNING, Status.QUEUED):
         if status in active:
             return status.value, STATUS_GLYPHS[status.value]
-    state = state_of(standing_of(found.schedule), now=now)
     return state.value, STATE_GLYPHS[state.value]
 
 

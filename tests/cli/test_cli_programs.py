@@ -89,6 +89,9 @@ def test_status_counts_what_nobody_runs(edgecron: Edgecron) -> None:
     assert "2 schedules, 1 vanished, which nobody runs: see edgecron doctor" in (
         edgecron("status").out
     )
+    assert edgecron("status").err == (
+        "start the program 'plant', and for commands an engine: edgecron daemon\n"
+    )
     assert told["vanished"] == 1
     assert told["next"]["schedule"] == "poll"
 

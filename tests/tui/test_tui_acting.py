@@ -366,6 +366,7 @@ def test_what_its_program_declares_no_more_is_run_by_nobody(
         await seen.press("enter")
         assert "none: the program 'shop' declares it no more: nobody runs it" in seen.text()
         assert "would be run by nobody" in seen.text()
+        assert "? vanished" in seen.text().splitlines()[0]
 
         await seen.press("escape", "2")
         [line] = [line for line in seen.text().splitlines() if "every day   vanished" in line]
