@@ -23,7 +23,7 @@ LIST_FIELDS = [
 ]  # fmt: skip
 SHOW_FIELDS = [
     "env", "env_file", "cwd", "user", "payload", "stdin", "counts", "last_success_at",
-    "last_error", "upcoming", "outlook",
+    "last_error", "upcoming", "state", "outlook",
 ]  # fmt: skip
 
 
