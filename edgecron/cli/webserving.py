@@ -18,7 +18,6 @@ def serve_in_browser(cli: Session, place: str, *, starts_engine: bool) -> int:
     from edgecron.tui.web import read_place, serve, session_command
 
     where = read_place(place)
-    # A page's own environment and folder are others: all that names the database is told.
     path = None if cli.remote_url() is not None else str(cli.database_path())
     command = session_command(cli.given(path), color=cli.color)
     os.environ.update(engine_environment())  # so that each page finds this very package

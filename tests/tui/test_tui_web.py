@@ -76,7 +76,7 @@ def test_pages_of_other_sites_may_ask_nothing(
 
 
 def test_no_word_of_the_session_s_command_is_read_by_the_shell() -> None:
-    line = session_command(Path("/tmp/$(touch x)/a b.db"), config_path="it's", color=None)
+    line = session_command(("--config", "it's", "--db", "/tmp/$(touch x)/a b.db"), color=None)
 
     assert "'/tmp/$(touch x)/a b.db'" in line
     assert line.startswith("exec ")
