@@ -208,8 +208,9 @@ class Scheduler(Program):
         import edgecron.engine.host
         import edgecron.runners.callables  # noqa: F401
         from edgecron.embedding.atexits import stop_at_exit
-        from edgecron.embedding.serving import Serving
+        from edgecron.embedding.serving import Serving, refuse_greenlets
 
+        refuse_greenlets()
         if is_child():
             raise Conflict(
                 "this is the process of one job, which starts no engine",

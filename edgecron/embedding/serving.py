@@ -5,18 +5,32 @@ It is started anew where it dies: of a defect, or of a database that was put in 
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from edgecron.embedding.forks import wait_for_rest
-from edgecron.errors import EdgecronError, SchemaTooNew
+from edgecron.errors import Conflict, EdgecronError, SchemaTooNew
 
 if TYPE_CHECKING:
     from edgecron.engine.host import EngineHost
 
 _PAUSES_S = (0.1, 1.0, 5.0, 15.0, 60.0)  # before it is started anew, while it dies again and again
 _CALM_MS = 60_000  # who lived for so long has not died again and again
+
+
+def refuse_greenlets() -> None:
+    """Raise Conflict where gevent has put greenlets in the place of threads.
+
+    The engine would sleep in the kernel, and with it all that the process does.
+    """
+    monkey = sys.modules.get("gevent.monkey")
+    if monkey is not None and monkey.is_module_patched("threading"):
+        raise Conflict(
+            "an engine can't run where gevent has patched threads",
+            hint="run it in a process of its own, by scheduler.run_forever(); run_now works here",
+        )
 
 
 class Serving:

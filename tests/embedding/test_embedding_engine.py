@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import os
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -309,6 +311,19 @@ class BreakingClock(SystemClock):
             self.has_broken.set()
             raise ZeroDivisionError("a defect")
         return super().now_ms()
+
+
+def test_where_gevent_has_patched_threads_no_engine_is_started(
+    scheduler: Scheduler, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It would hold up all greenlets of its process: a worker of gunicorn answered nothing more."""
+    patched = SimpleNamespace(is_module_patched=lambda name: name == "threading")
+    monkeypatch.setitem(sys.modules, "gevent.monkey", patched)
+
+    with pytest.raises(Conflict, match="gevent has patched threads"):
+        scheduler.start()
+
+    assert not scheduler.is_running
 
 
 @pytest.mark.failure(77)
