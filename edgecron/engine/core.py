@@ -219,6 +219,7 @@ class Engine:
         ended = self._ends.write()
         if self._supervision.drop_dead():
             self._rescue.suspect()
+        may_have_looked = self._rescue.is_due()
         looked = self._rescue.look(self._claiming.seat().engine_id)
         if looked.has_adopted:
             # What ended before it was adopted is there to be collected.
@@ -239,7 +240,8 @@ class Engine:
         batches = self._filled
         if not self._is_draining:
             # Only now: ends that were written in this pass may have queued a first command.
-            self._supervision.mind(self._claiming.seat().engine_id)
+            is_new = ended > 0 or may_have_looked or change_mark != self._change_mark
+            self._supervision.mind(self._claiming.seat().engine_id, is_new=is_new)
         if self._may_claim():
             has_filled = bool(batches) and not looked.has_queued
             batches += self._firing.claim_all(hold, has_filled=has_filled)

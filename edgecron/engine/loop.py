@@ -22,6 +22,7 @@ from edgecron.errors import (
 from edgecron.model import OnShutdown
 
 GROUP_MS = 50  # ends that come within it are written in one transaction
+_STREAM_MS = 5  # likewise of wishes that come one right after the other
 _LOOK_MS = 1_000  # how often it is looked what became of runs that are waited for
 _END_MS = 10_000  # so long after the last grace, what was ended is waited for
 CALL_GRACE_MS = 10_000  # so long functions of the program are waited for that were asked to stop
@@ -118,7 +119,7 @@ class Loop:
                 step = self._engine.step()
                 self._engine.prepare()
                 self._note_health()
-                self._sleep(step.wake_ms)
+                self._sleep(step.wake_ms, has_claimed=step.claimed > 0)
             except (DatabaseGone, SchemaTooNew) as error:
                 # To wait would be to wait for a file that nobody else writes to, or for an older
                 # edgecron: a newer one is to be started instead of this one.
@@ -129,8 +130,13 @@ class Loop:
                 self._wait_for_health(error)
         self._leave()
 
-    def _sleep(self, wake_ms: int | None) -> None:
+    def _sleep(self, wake_ms: int | None, *, has_claimed: bool) -> None:
         """Sleep until there is something to do."""
+        if self._doorbell.clear():
+            if has_claimed:
+                # Somebody asks for one thing after the other, and will go on asking.
+                self._let_more_come(wake_ms)
+            return
         while not self._stopping.is_set():
             if wake_ms is not None and wake_ms <= self._clock.now_ms():
                 return
@@ -153,6 +159,8 @@ class Loop:
                 self._gather(wake_ms)
                 return
             # A clock that was set ends the wait too: then the time of waking is looked at again.
+            if wake_ms is not None and wake_ms <= self._clock.now_ms():
+                return  # What is due does not wait for what else there may be.
             if self._engine.has_changed():
                 return
             if self._keep_state():
@@ -168,6 +176,14 @@ class Loop:
             if wake_ms is not None:
                 until_ms = min(until_ms, wake_ms)
             self._sleeper.wait([self._doorbell.fileno()], until_ms=until_ms)
+
+    def _let_more_come(self, wake_ms: int | None) -> None:
+        """Give those who ask for one thing after the other the time to ask for some more, which
+        then share one transaction. They wait for ours as we do for theirs.
+        """
+        if self._engine.live_count < self._engine.max_running:
+            until_ms = self._clock.now_ms() + _STREAM_MS
+            self._sleeper.wait([], until_ms=until_ms if wake_ms is None else min(until_ms, wake_ms))
 
     def _note_health(self) -> None:
         if self._troubles:

@@ -33,12 +33,12 @@ class Supervision:
             self._teller.tell(EventKind.SUPERVISOR_DIED, details={"runs": runs})
         return bool(dead)
 
-    def mind(self, engine_id: int) -> None:
-        """Have one where there is a command to run.
+    def mind(self, engine_id: int, *, is_new: bool) -> None:
+        """Have one where there is a command to run. `is_new`: there may be one since the last time.
 
         Raises SupervisorUnavailable where none can be started, and nothing runs without.
         """
-        if not self._live.is_wanting and self._store.is_used(COMMAND_QUEUE):
+        if is_new and not self._live.is_wanting and self._store.is_used(COMMAND_QUEUE):
             self._live.want_supervisor()
         if self._live.is_start_due():
             self._start()

@@ -19,7 +19,7 @@ from edgecron.engine.loop import Loop
 from edgecron.engine.sleep import NapSleeper, TimerSleeper
 from edgecron.engine.wake import Doorbell, ring_engines
 from edgecron.errors import DatabaseUnusable, SupervisorUnavailable
-from edgecron.model import Job, JobKind, OnShutdown, ScheduleSpec
+from edgecron.model import Job, JobKind, OnShutdown, ScheduleSpec, Status
 from edgecron.paths import state_dir
 from edgecron.runners import Runner
 from edgecron.store import SqliteStore
@@ -98,6 +98,30 @@ def test_an_idle_engine_sleeps_on_without_a_step(sleepy: Sleepy) -> None:
 def test_the_sleep_lasts_until_the_next_due_time_of_its_own_queues(sleepy: Sleepy) -> None:
     sleepy.add("mine", "every 90m")
     sleepy.add("theirs", "every 5s", queue="py:other")
+
+    sleeper = sleepy.run()
+
+    assert sleeper.waits == [START_MS + 90 * 60_000]
+
+
+def test_who_asks_for_one_run_after_the_other_has_some_of_them_begin_together(
+    sleepy: Sleepy,
+) -> None:
+    sleepy.add("mine", "every 90m", lasts_s=5)
+    sleepy.add("other", "every 90m", lasts_s=5)
+    sleepy.client.run_now("mine")
+    sleepy.doorbell.ring()  # As whoever asks while the engine is at work.
+
+    sleeper = sleepy.run(lambda: set(sleepy.client.run_now("other")[:0]))
+
+    assert sleeper.waits[0] is not None
+    assert 0 < sleeper.waits[0] - START_MS < 50
+    assert [run.status for run in sleepy.client.history()] == [Status.RUNNING] * 2
+
+
+def test_a_wake_up_does_not_wait_for_more_where_nothing_was_claimed(sleepy: Sleepy) -> None:
+    sleepy.add("mine", "every 90m")
+    sleepy.doorbell.ring()
 
     sleeper = sleepy.run()
 
