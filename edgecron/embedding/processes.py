@@ -65,8 +65,10 @@ class Processes:
         """
         if self.commands.get(claim.schedule) != claim.job.argv:
             return None
+        found: list[object] = [*sys.path]
         told = {
-            "path": sys.path,
+            # Anything else there, such as a Path, is nothing to an import either.
+            "path": [one for one in found if isinstance(one, str)],
             "database": os.fspath(self._database),
             "run": {
                 "schedule_id": claim.schedule_id,

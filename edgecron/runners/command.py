@@ -120,7 +120,7 @@ class CommandRunner:
             own = self._environment_of(claim)
             base = base_environment(self._environ, account) if own is None else own
             environment = run_environment(claim, base, home=account.home)
-            cwd = working_folder(job.cwd, home=account.home) if own is None else os.getcwd()
+            cwd = working_folder(job.cwd, home=account.home) if own is None else _our_folder()
         except NotRunnable as why:
             refused = (why.code, why.message)
         timeout_s = claim.timeout_s
@@ -207,6 +207,14 @@ def outcome_of(
         progress=None if left is None else left.progress,
         output=output if record.started_ms is not None else None,
     )
+
+
+def _our_folder() -> str:
+    try:
+        return os.getcwd()
+    except OSError as error:
+        message = f"the folder that this program runs in is gone: {error.strerror}"
+        raise NotRunnable("ENOENT", message) from None
 
 
 def _lease(claim: Claim) -> Lease:

@@ -100,7 +100,7 @@ def test_how_far_a_run_is_shows_while_it_runs(scheduler: Scheduler) -> None:
 
 
 PROGRAM = """
-    import os, signal, sys, threading
+    import os, pathlib, signal, sys, threading
     from edgecron import RunContext, Scheduler
 
     scheduler = Scheduler(sys.argv[1] if __name__ == "__main__" else os.environ["DATABASE"])
@@ -131,6 +131,7 @@ PROGRAM = """
     if __name__ == "__main__":
         import json
         os.environ["DATABASE"] = sys.argv[1]
+        sys.path.append(pathlib.Path("lib"))  # what no import looks at, and JSON does not hold
         with scheduler:
             runs = [crunch.run_now(3).wait(20), crunch.run_now(fails=True).wait(20)]
             runs += [crunch.run_now().wait(20)]

@@ -241,6 +241,24 @@ def test_a_command_finds_nothing_that_was_not_meant_for_it(
     assert {name for name in names - allowed if not name.startswith(("LC_", "EDGECRON_"))} == set()
 
 
+@pytest.mark.failure(41)
+def test_a_part_of_a_program_whose_folder_is_gone_is_not_started_and_says_so(
+    link: SupervisorLink, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runner = CommandRunner(link, clock=SystemClock(), environment_of=lambda claim: os.environ)
+    folder = tmp_path / "release"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    folder.rmdir()
+
+    outcome = run(runner, claim("true"))
+
+    assert (outcome.status, outcome.reason) == (Status.FAILED, Reason.SPAWN)
+    assert outcome.error_msg == (
+        "the folder that this program runs in is gone: No such file or directory"
+    )
+
+
 def test_a_result_is_part_of_the_outcome(runner: CommandRunner) -> None:
     outcome = run(runner, shell("""echo '{"rows": 3}' >"$EDGECRON_RESULT" """))
 
