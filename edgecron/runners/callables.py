@@ -226,6 +226,8 @@ class CallableRunner:
         if call.left_ms is not None:
             timer = loop.call_later(call.left_ms / 1000, expire)
         call.on_stop = end
+        if call.stop_reason is not None:
+            end()  # It was asked to between our look and that: nobody asks twice.
         try:
             ended = Ended(*result_of(await function(call)))
         except CancelledError as error:

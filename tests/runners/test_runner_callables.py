@@ -8,7 +8,7 @@ import math
 import os
 import select
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from typing import Any
 
@@ -420,6 +420,40 @@ def test_a_call_that_has_not_begun_when_all_is_stopped_is_for_another_engine() -
     assert outcomes[1].flags == ("not_started",)
     assert (outcomes[2].status, outcomes[2].reason) == (Status.CANCELLED, Reason.REQUEST)
     assert outcomes[2].flags == ()
+    runner.close()
+    loop.close()
+
+
+class InstantClock(SystemClock):
+    """Has something happen when a call is just beginning."""
+
+    def __init__(self) -> None:
+        self.happening: Callable[[], object] | None = None
+
+    def now_ms(self) -> int:
+        happening, self.happening = self.happening, None
+        if happening is not None:
+            happening()
+        return super().now_ms()
+
+
+def test_a_coroutine_that_is_asked_to_stop_while_it_begins_is_cancelled() -> None:
+    loop = asyncio.new_event_loop()
+    clock = InstantClock()
+
+    async def sleep(call: Call) -> None:
+        await asyncio.sleep(BOUND_S)
+
+    runner = CallableRunner(
+        {}, coroutines={"sleep": sleep}, find_loop=lambda: loop, clock=clock, close_ms=0
+    )
+    runner.start([claim("sleep")])
+
+    clock.happening = lambda: runner.cancel("lease-1")
+    loop.run_until_complete(turns())
+    outcomes = runner.collect()
+
+    assert [(one.status, one.reason) for one in outcomes] == [(Status.CANCELLED, Reason.REQUEST)]
     runner.close()
     loop.close()
 
