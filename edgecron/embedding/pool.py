@@ -26,7 +26,8 @@ class ClientPool:
     def client(self) -> Iterator[Client]:
         """A Client of this thread's own, for as long as the block lasts."""
         with self._lock:
-            client = self._idle.pop() if self._idle else None
+            lent_by = self._idle
+            client = lent_by.pop() if lent_by else None
         client = client or self._opened()
         try:
             yield client
@@ -35,7 +36,8 @@ class ClientPool:
             client.close()
             raise
         with self._lock:
-            is_kept = len(self._idle) < _KEPT
+            # Not where all were closed, or left to our parent, meanwhile.
+            is_kept = lent_by is self._idle and len(lent_by) < _KEPT
             if is_kept:
                 self._idle.append(client)
         if not is_kept:
