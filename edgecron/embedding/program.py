@@ -122,10 +122,14 @@ class Program:
         wanted = read_options(name, when, keys, options, timezone=self.timezone)
         arguments = Arguments(function, job=name, has_context=wants_context(function))
         arguments.check(wanted.spec.job.payload)
-        self._registry.add(Declared(wanted=wanted, where=where))
-        if process:
-            self._processes.commands[name] = wanted.spec.job.argv
-        register(self._registry.apart if process else self._registry, name, function, arguments)
+
+        def prepare() -> None:
+            if process:
+                self._processes.commands[name] = wanted.spec.job.argv
+            functions = self._registry.apart if process else self._registry
+            register(functions, name, function, arguments)
+
+        self._registry.add(Declared(wanted=wanted, where=where), prepare=prepare)
         if self.is_running:
             self.keep_declared()
         return Job(function, name=name, arguments=arguments, ready=self, is_process=process)

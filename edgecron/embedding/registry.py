@@ -49,8 +49,15 @@ class Registry(Functions):
     def names(self) -> frozenset[str]:
         return frozenset(self._declared)
 
-    def add(self, one: Declared) -> None:
-        """Take up a declaration. Raises AlreadyExists where its name is taken."""
+    def begin_anew(self) -> None:
+        """In a forked child: whoever was at it is not here."""
+        self._lock = threading.Lock()
+
+    def add(self, one: Declared, *, prepare: Callable[[], object] = lambda: None) -> None:
+        """Take up a declaration. Raises AlreadyExists where its name is taken.
+
+        `prepare` makes ready what its runs need, before anybody can keep it.
+        """
         name = one.wanted.spec.name
         with self._lock:
             other = self._declared.get(name)
@@ -60,6 +67,7 @@ class Registry(Functions):
                     f" {one.where}",
                     hint="give one of them another name: @scheduler.job(..., name='other')",
                 )
+            prepare()
             self._declared[name] = self._unkept[name] = one
 
     def unkept(self) -> list[Declared]:

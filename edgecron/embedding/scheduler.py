@@ -15,6 +15,8 @@ from edgecron.errors import Conflict, InvalidInput
 from edgecron.model import COMMAND_QUEUE, OnShutdown
 
 if TYPE_CHECKING:
+    from asyncio import AbstractEventLoop
+
     from edgecron.embedding.events import RunEvent, Wanted
     from edgecron.embedding.job import Entry
     from edgecron.embedding.serving import Serving
@@ -98,10 +100,14 @@ class Scheduler(Program):
         What was declared is kept first; callables that are not declared any more are shown as
         having nobody to run them. Raises Conflict where it runs already, DatabaseUnusable.
         """
-        serving = self._begin()
+        self._start(None)
+
+    def _start(self, loop: AbstractEventLoop | None) -> None:
+        serving = self._begin(loop)
         try:
             serving.start()
         except BaseException:
+            serving.stop(wait_s=0)  # An interrupt came while we waited: its thread may run.
             self._forget(serving)
             raise
 
@@ -130,7 +136,7 @@ class Scheduler(Program):
         """
         from edgecron.embedding.signals import stopping_on_signals
 
-        serving = self._begin()
+        serving = self._begin(None)
         try:
             with stopping_on_signals(serving.ask_to_stop):
                 serving.run()
@@ -147,8 +153,16 @@ class Scheduler(Program):
     async def __aenter__(self) -> Self:
         import asyncio
 
-        self._loops.use(asyncio.get_running_loop())
-        await asyncio.to_thread(self.start)
+        loop = asyncio.get_running_loop()
+        starting = loop.run_in_executor(None, self._start, loop)
+        try:
+            await asyncio.shield(starting)
+        except asyncio.CancelledError:
+            # The thread goes on, and would leave an engine that nobody stops.
+            await asyncio.wait([starting])
+            if starting.exception() is None:
+                await asyncio.to_thread(self.stop)
+            raise
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -156,7 +170,6 @@ class Scheduler(Program):
 
         # Not on the loop itself: the coroutines that are waited for run there.
         await asyncio.to_thread(self.stop)
-        self._loops.use(None)
 
     def subscribe(
         self,
@@ -198,11 +211,13 @@ class Scheduler(Program):
         self._lock = threading.RLock()
         self._serving = self._failure = None
         self.pool.forget()
+        self._registry.begin_anew()
         self.waits.begin_anew()
         self._subscribers.begin_anew()
         self._loops.begin_anew()
 
-    def _begin(self) -> Serving:
+    def _begin(self, loop: AbstractEventLoop | None) -> Serving:
+        """Take the place of the engine, whose coroutines run on `loop`; None is one of our own."""
         # Its engine's modules are loaded on this thread: on another one they would take memory of
         # their own from the system, beside what is free here.
         import edgecron.engine.host
@@ -226,6 +241,7 @@ class Scheduler(Program):
                 self._open_host, monotonic_ms=self._clock.monotonic_ms, failed=self._note_failure
             )
             self._serving = serving
+            self._loops.use(loop)
         try:
             self._declare_all()
         except BaseException:

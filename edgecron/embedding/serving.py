@@ -53,7 +53,8 @@ class Serving:
         self._stopping = threading.Event()
         self._has_begun = threading.Event()  # the first one runs, or could not be made
         self._first_error: BaseException | None = None
-        self._lock = threading.Lock()  # between who stops a host from another thread, and its end
+        # Between who stops a host from another thread, or a signal handler, and its end.
+        self._lock = threading.RLock()
         self._host: EngineHost | None = None
         self._thread: threading.Thread | None = None  # None in the foreground
         self._ident: int | None = None  # of the thread that it runs on
@@ -64,8 +65,8 @@ class Serving:
         # Daemon: a function that hangs must not keep the interpreter from its end. `stop` joins.
         thread = threading.Thread(target=self._serve, name="edgecron-engine", daemon=True)
         with self._lock:
-            self._thread = thread
             thread.start()
+            self._thread = thread
         self._has_begun.wait()
         if self._first_error is not None:
             thread.join()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 from edgecron.model import ACTIVE
@@ -89,7 +89,8 @@ class Waits:
             woken = asyncio.Event()
 
             def wake(woken: asyncio.Event = woken) -> None:
-                loop.call_soon_threadsafe(woken.set)
+                with suppress(RuntimeError):  # It was closed: nobody waits there any more.
+                    loop.call_soon_threadsafe(woken.set)
 
             with self._waiting(execution.id, wake):
                 known_id = execution.id

@@ -13,7 +13,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from edgecron import RunContext, Scheduler
+from edgecron import Run, RunContext, Scheduler
 from edgecron.api import Client
 from edgecron.clock import SystemClock
 from edgecron.errors import Cancelled, Conflict, DatabaseUnusable
@@ -159,6 +159,80 @@ def test_coroutines_have_a_loop_of_their_own_where_the_program_has_none(
         assert name.run_now().wait(BOUND_S).result == "edgecron-asyncio"
 
     assert threads() == set()
+
+
+def test_who_starts_it_in_vain_does_not_take_the_loop_away(scheduler: Scheduler) -> None:
+    @scheduler.job("@daily")
+    async def where() -> int:
+        return id(asyncio.get_running_loop())
+
+    async def start_too() -> None:
+        with pytest.raises(Conflict):
+            await scheduler.__aenter__()
+
+    async def main() -> None:
+        async with scheduler:
+            await asyncio.to_thread(asyncio.run, start_too())
+            run = await asyncio.to_thread(where.run_now().wait, BOUND_S)
+            assert run.result == id(asyncio.get_running_loop())
+
+    asyncio.run(main())
+
+
+def test_an_engine_whose_start_is_cancelled_is_stopped(scheduler: Scheduler) -> None:
+    async def main() -> None:
+        starting = asyncio.create_task(scheduler.__aenter__())
+        await asyncio.sleep(0)
+        starting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await starting
+
+    asyncio.run(main())
+
+    assert not scheduler.is_running
+    assert threads() == set()
+
+
+def test_who_waited_on_a_loop_that_was_closed_does_not_end_the_engine(
+    scheduler: Scheduler, caplog: pytest.LogCaptureFixture
+) -> None:
+    entered, opened = threading.Event(), threading.Event()
+
+    @scheduler.job("@daily")
+    def hold() -> None:
+        entered.set()
+        assert opened.wait(BOUND_S)
+
+    async def wait_for(run: Run[None]) -> None:
+        await run
+
+    loop = asyncio.new_event_loop()
+    with scheduler:
+        run = hold.run_now()
+        task = loop.create_task(wait_for(run))
+        assert entered.wait(BOUND_S)
+        while not scheduler.waits._wakers:
+            loop.run_until_complete(asyncio.sleep(0))
+        loop.run_until_complete(loop.shutdown_default_executor())
+        loop.close()
+        opened.set()
+        run.wait(BOUND_S)
+
+    assert run.status == "success"
+    assert not task.done()
+    assert "the engine has died" not in caplog.text
+
+
+def test_a_connection_that_was_lent_when_all_were_closed_is_closed_too(
+    scheduler: Scheduler,
+) -> None:
+    with scheduler.client() as lent:
+        assert lent.schedules() == []
+        scheduler.pool.close()
+    with scheduler.client() as next_one:
+        pass
+
+    assert next_one is not lent
 
 
 def test_a_coroutine_is_ended_at_its_timeout_and_on_request(scheduler: Scheduler) -> None:
