@@ -5,8 +5,10 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
-from edgecron.api import Client
+if TYPE_CHECKING:
+    from edgecron.api import Client
 
 _KEPT = 4  # so many wait for their next use
 

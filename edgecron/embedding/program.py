@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from edgecron.clock import Clock, SystemClock
 from edgecron.errors import InvalidInput
+from edgecron.paths import database_path
 from edgecron.queues import PROGRAM
 
 if TYPE_CHECKING:
@@ -46,7 +47,8 @@ class Program:
         self._database = database
         self._retention = retention
         self.pool = ClientPool(self._open_client)
-        self.path = self._open_client().path
+        # A Client knows it as well, and takes as long to load as all of this.
+        self.path = self._open_client().path if database is None else database_path(str(database))
         self.name = _check_name(name, self.path)
         self.queue = f"{PROGRAM}{self.name}"
         self.timezone = _check_timezone(timezone)

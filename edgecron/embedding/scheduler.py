@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from edgecron.embedding.events import RunEvent, Wanted
     from edgecron.embedding.job import Entry
     from edgecron.embedding.serving import Serving
-    from edgecron.embedding.subscribing import EventStream, Subscription
+    from edgecron.embedding.subscribing import EventStream, Subscribers, Subscription
     from edgecron.engine.events import Event
     from edgecron.engine.host import EngineHost
     from edgecron.retention import Retention
@@ -65,7 +65,6 @@ class Scheduler(Program):
         clock: Clock | None = None,
     ) -> None:
         from edgecron.embedding.loops import Loops
-        from edgecron.embedding.subscribing import Subscribers
 
         super().__init__(database, name=name, timezone=timezone, retention=retention, clock=clock)
         self._queues = (self.queue, COMMAND_QUEUE) if commands else (self.queue,)
@@ -75,9 +74,7 @@ class Scheduler(Program):
         self._serving: Serving | None = None
         self._loops = Loops()
         self._failure: BaseException | None = None
-        self._subscribers = Subscribers(
-            lambda run_id: self.run(run_id).execution, clock=self._clock
-        )
+        self._told: Subscribers | None = None  # None before somebody wants to be
         begin_anew_in_children(self)
 
     def __repr__(self) -> str:
@@ -123,7 +120,8 @@ class Scheduler(Program):
             return True
         wait_s = self._shutdown_timeout_s + _GRACE_MS / 1000 + _MARGIN_S if wait is None else wait
         has_ended = serving.stop(wait_s=wait_s)
-        self._subscribers.stop()
+        if self._told is not None:
+            self._told.stop()
         if has_ended:
             self._loops.close(wait_s=1.0)
         self.pool.close()
@@ -206,6 +204,18 @@ class Scheduler(Program):
 
         return EventStream(wants_of(kinds, _name_of(job)), self._subscribers)
 
+    @property
+    def _subscribers(self) -> Subscribers:
+        """Those who are told of runs; loaded when there are some."""
+        from edgecron.embedding.subscribing import Subscribers
+
+        with self._lock:
+            if self._told is None:
+                self._told = Subscribers(
+                    lambda run_id: self.run(run_id).execution, clock=self._clock
+                )
+            return self._told
+
     def begin_anew(self) -> None:
         """In a forked child: threads, connections and the engine are the parent's."""
         self._lock = threading.RLock()
@@ -213,7 +223,8 @@ class Scheduler(Program):
         self.pool.forget()
         self._registry.begin_anew()
         self.waits.begin_anew()
-        self._subscribers.begin_anew()
+        if self._told is not None:
+            self._told.begin_anew()
         self._loops.begin_anew()
 
     def _begin(self, loop: AbstractEventLoop | None) -> Serving:
@@ -291,7 +302,8 @@ class Scheduler(Program):
 
     def _report(self, event: Event) -> None:
         self.waits.note(event)
-        self._subscribers.note(event)
+        if self._told is not None:
+            self._told.note(event)
 
     def _note_failure(self, error: BaseException | None) -> None:
         self._failure = error

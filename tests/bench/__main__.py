@@ -52,6 +52,7 @@ BENCHES: dict[str, tuple[Measure, str]] = {
     "idle": (idle.rows, "an engine with nothing to do, and its memory"),
     "live": (idle.live_rows, "the memory of each run that lives"),
     "startup": (startup.rows, "`edgecron --version` and `edgecron list`"),
+    "import": (startup.import_rows, "`import edgecron`"),
     "history": (history.rows, "`history` and `next` over ten million runs"),
     "dashboard": (dashboard.rows, "the dashboard: first paint, keys, idle, memory"),
     "written": (written.rows, "what is written for a lone run"),

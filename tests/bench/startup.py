@@ -40,6 +40,28 @@ def rows(setting: Setting) -> Iterator[Row]:
             yield from _rows_of(setting, [str(python)], script, database, installed)
 
 
+def import_rows(setting: Setting) -> Iterator[Row]:
+    python, environment = Path(sys.executable), child_environment()
+    with setting.place() as folder:
+        pairs = interleave(
+            setting.pick(40, 8),
+            lambda: imports_s(python, "import edgecron", environment, folder=folder),
+            lambda: imports_s(python, "import apsw", environment, folder=folder),
+        )
+    yield Row(
+        bench="import",
+        what="import edgecron",
+        measured=f"{pairs.our_median * 1000:.2f} ms",
+        reference=f"import apsw {pairs.their_median * 1000:.2f} ms",
+        ratio=pairs.ratio,
+        low=pairs.middle[0],
+        high=pairs.middle[1],
+        reach=at_most(3),
+        figures=pairs.figures(),
+        note="what a program uses of it is loaded when it first does",
+    )
+
+
 def _rows_of(
     setting: Setting,
     python: list[str],
