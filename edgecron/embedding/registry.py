@@ -46,6 +46,12 @@ class Registry(Functions):
         self._unkept: dict[str, Declared] = {}  # the database may say something else
 
     @property
+    def callables(self) -> frozenset[str]:
+        """The names of the functions that an engine of the program calls, in whatever way."""
+        functions = (self.functions, self.coroutines, self.apart.functions, self.apart.coroutines)
+        return frozenset(name for some in functions for name in some)
+
+    @property
     def names(self) -> frozenset[str]:
         return frozenset(self._declared)
 

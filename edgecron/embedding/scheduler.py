@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
+from weakref import WeakSet
 
 from edgecron.clock import Clock
 from edgecron.embedding.children import is_child
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from edgecron.retention import Retention
 
 _GRACE_MS = 2_000  # so long functions are waited for that were asked to stop
+_begun: WeakSet[Scheduler] = WeakSet()  # those of this process that were ever started
 _MARGIN_S = 3.0  # what an engine takes at most to end, after those that it waits for
 
 
@@ -251,6 +253,7 @@ class Scheduler(Program):
             serving = Serving(
                 self._open_host, monotonic_ms=self._clock.monotonic_ms, failed=self._note_failure
             )
+            self._refuse_twins()
             self._serving = serving
             self._loops.use(loop)
         try:
@@ -260,6 +263,23 @@ class Scheduler(Program):
             raise
         stop_at_exit(self)
         return serving
+
+    def _refuse_twins(self) -> None:
+        """Raise Conflict where another Scheduler of our name runs here, and has other functions:
+        each would say of the other's that there is nobody to run them, or be given them in vain."""
+        for other in list(_begun):
+            if other is self or not other.is_running:
+                continue
+            if (other.path, other.queue) != (self.path, self.queue):
+                continue
+            apart = sorted(other._registry.callables ^ self._registry.callables)
+            if apart:
+                raise Conflict(
+                    f"another Scheduler {self.name!r} of {self.path} runs in this process, and"
+                    f" they do not declare the same: {', '.join(apart[:3])}",
+                    hint="use one Scheduler, or give them names: Scheduler(path, name='other')",
+                )
+        _begun.add(self)
 
     def _forget(self, serving: Serving) -> None:
         with self._lock:

@@ -351,6 +351,28 @@ def test_threads_may_start_and_stop_it_at_the_same_time(scheduler: Scheduler) ->
     assert not any(one.is_alive() for one in restless)
 
 
+def test_a_second_scheduler_of_one_name_with_other_functions_is_refused(
+    scheduler: Scheduler, path: Path
+) -> None:
+    other, named, same = Scheduler(path), Scheduler(path, name="other"), Scheduler(path)
+
+    def poll() -> int:
+        return 1
+
+    for one in (scheduler, same):
+        one.job("@daily")(poll)
+    for one in (other, named):
+        one.job("@daily", name="log")(poll)
+
+    with scheduler:
+        with pytest.raises(Conflict, match=r"another Scheduler 'app' of .*: log, poll"):
+            other.start()
+        with named, same:
+            run = scheduler.get("poll").fire()[0].wait(BOUND_S)
+
+    assert (run.status, other.is_running) == ("success", False)
+
+
 def test_a_job_may_stop_the_engine_that_runs_it(scheduler: Scheduler) -> None:
     @scheduler.job("@daily")
     def leave() -> bool:
