@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -12,7 +13,7 @@ from edgecron.clock import Clock
 from edgecron.embedding.children import is_child
 from edgecron.embedding.forks import begin_anew_in_children
 from edgecron.embedding.program import Program
-from edgecron.errors import Conflict, InvalidInput
+from edgecron.errors import Conflict, EdgecronError, InvalidInput
 from edgecron.model import COMMAND_QUEUE, OnShutdown
 
 if TYPE_CHECKING:
@@ -297,6 +298,7 @@ class Scheduler(Program):
             read_state=self._read_state,
             clock=self._clock,
             close_ms=_GRACE_MS,
+            others_may=self._others_may,
         )
         try:
             return EngineHost(
@@ -315,6 +317,15 @@ class Scheduler(Program):
         except BaseException:
             callables.close()
             raise
+
+    def _others_may(self) -> bool:
+        """Whether another process has an engine of this program: of newer code, it may be."""
+        try:
+            with self.pool.client() as client:
+                engines = client.store.find_engines()
+        except EdgecronError:
+            return False
+        return any(self.queue in one.queues and one.pid != os.getpid() for one in engines)
 
     def _read_state(self, schedule_id: int) -> Mapping[str, str]:
         with self.pool.client() as client:
