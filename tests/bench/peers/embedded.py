@@ -209,9 +209,12 @@ def _beside(
     reach: Reach,
     note: str = "",
 ) -> Row:
-    """A row with the medians of all, and the ratio of ours to the best of the others'."""
+    """A row with the medians of all, and the ratio of ours to the best of the others'.
+
+    Who is below nothing, as one that calls too early, is no measure of anybody.
+    """
     medians = {name: statistics.median(values) for name, values in found.items()}
-    others = [value for name, value in medians.items() if name != OURS]
+    others = [value for name, value in medians.items() if name != OURS and value > 0]
     is_more_better = reach.bound.value == ">="
     best = None if not others else max(others) if is_more_better else min(others)
     return Row(
