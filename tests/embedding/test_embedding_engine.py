@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -193,6 +194,17 @@ def test_an_engine_whose_start_is_cancelled_is_stopped(scheduler: Scheduler) -> 
     assert threads() == set()
 
 
+class ClosingLoop(asyncio.SelectorEventLoop):
+    """Is closed for other threads, and can be cleared away all the same."""
+
+    is_shut = False
+
+    def call_soon_threadsafe(self, *args: Any, **kwargs: Any) -> asyncio.Handle:
+        if self.is_shut:
+            raise RuntimeError("Event loop is closed")
+        return super().call_soon_threadsafe(*args, **kwargs)
+
+
 def test_who_waited_on_a_loop_that_was_closed_does_not_end_the_engine(
     scheduler: Scheduler, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -206,20 +218,24 @@ def test_who_waited_on_a_loop_that_was_closed_does_not_end_the_engine(
     async def wait_for(run: Run[None]) -> None:
         await run
 
-    loop = asyncio.new_event_loop()
+    loop = ClosingLoop()
     with scheduler:
         run = hold.run_now()
         task = loop.create_task(wait_for(run))
         assert entered.wait(BOUND_S)
         while not scheduler.waits._wakers:
             loop.run_until_complete(asyncio.sleep(0))
-        loop.run_until_complete(loop.shutdown_default_executor())
-        loop.close()
+        loop.is_shut = True
         opened.set()
         run.wait(BOUND_S)
+        loop.is_shut = False
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            loop.run_until_complete(task)
+        loop.run_until_complete(loop.shutdown_default_executor())
+        loop.close()
 
     assert run.status == "success"
-    assert not task.done()
     assert "the engine has died" not in caplog.text
 
 
