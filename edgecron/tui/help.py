@@ -34,7 +34,7 @@ _PLACES: dict[str, tuple[str, ...]] = {
 _FILTERS = (
     ("backup", "what has these letters in its name, in their order"),
     ("status:failed", "by status, of schedules the last one; commas: any"),
-    ("job: group: state:", "name, group; active, paused, broken, vanished or done"),
+    ("job: group: state:", "name, group; active, paused, broken, vanished, done"),
     ("cause: reason:", "why a run was started, and why it did not succeed"),
     ("!status:success", "what is not so; of several terms all must hold"),
 )

@@ -379,7 +379,7 @@ def test_a_callable_of_a_program_that_is_not_here_is_not_queued(place: Place) ->
     code, _, err = end_of(program(place, "run", "x", "--wait"))
 
     assert code == 125
-    assert "it is run by the program of queue 'py:shop', which is not at work" in err
+    assert "it is run by the program 'shop', which is not at work" in err
     assert place.runs("x") == []
 
 

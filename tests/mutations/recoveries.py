@@ -16,9 +16,9 @@ ALL: tuple[Mutation, ...] = (
         edits=(
             Edit(
                 file="store/ending.py",
-                old="s.kind, s.ok_codes, s.kill_grace_s, e.started_at\n"
+                old="s.ok_codes, s.kill_grace_s, e.started_at\n"
                 "           FROM executions AS e INDEXED",
-                new="s.kind, s.ok_codes, s.kill_grace_s, e.heartbeat_at\n"
+                new="s.ok_codes, s.kill_grace_s, e.heartbeat_at\n"
                 "           FROM executions AS e INDEXED",
             ),
             Edit(
