@@ -59,9 +59,10 @@ class LogFollower:
             self._follow_next(first)
         # What there was is shown: of the runs that come, all is new.
         self._lines = None
-        if client.removed_at(name) is not None:
+        try:
+            queue = client.schedule(name).spec.queue
+        except NotFound:
             return self._say_removed(name)
-        queue = client.schedule(name).spec.queue
         self._cli.warn_without_engine(client, queue=queue, name=name)
         while (execution := self._wait_next(later, name)) is not None:
             self._follow_next(execution)
