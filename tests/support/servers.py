@@ -150,7 +150,12 @@ class Server:
             self.process = subprocess.Popen(
                 [sys.executable, *words],
                 cwd=folder,
-                env=os.environ | {"PYTHONPATH": str(ROOT), _MARK: self._mark.partition("=")[2]},
+                env=os.environ
+                | {
+                    "PYTHONPATH": str(ROOT),
+                    "PYTHONUNBUFFERED": "1",  # what is said shows at once
+                    _MARK: self._mark.partition("=")[2],
+                },
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
