@@ -20,6 +20,8 @@ class EdgecronError(Exception):
         super().__init__(message)
         self.message = message
         self.hint = hint
+        if hint is not None:
+            self.add_note(hint)  # below a traceback, too
 
     @property
     def details(self) -> Mapping[str, Any]:

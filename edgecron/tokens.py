@@ -35,15 +35,16 @@ def read_token(given: str) -> str:
             f"token file '{path}' is open to others (mode {stat.S_IMODE(seen.st_mode):o})",
             hint="let its owner alone read it, chmod 600, and make a new token",
         )
-    return _checked(content, where=f"token file '{path}'")
+    return check_token(content, what=f"token file '{path}'")
 
 
-def _checked(content: bytes, *, where: str) -> str:
+def check_token(content: bytes, *, what: str) -> str:
+    """A token without the space around it. Raises InvalidInput for what is none."""
     token = content.decode("ascii", "replace").strip()
     is_word = token.isascii() and token.isprintable() and " " not in token
     if len(content) > _MOST_BYTES or len(token) < _LEAST or not is_word:
         raise InvalidInput(
-            f"{where} holds no token, expected {_LEAST} letters or more in one word",
+            f"{what} holds no token, expected {_LEAST} letters or more in one word",
             hint=f"make one: {MAKE}",
         )
     return token

@@ -43,9 +43,14 @@ def run(cli: Session, args: Namespace) -> int:
         cli.put_json(schedule_object(schedule) for schedule in removed)
         return 0
 
+    from edgecron.words.engines import reverting_words
+
     for schedule in removed:
         history = cli.command(f"history {schedule.name}")
         cli.put(f"removed {schedule.name}; its history stays: {history}")
+        reverting = reverting_words(schedule.spec.queue)
+        if reverting is not None:
+            cli.say(f"edgecron: {reverting}")
     _advise_of_return(cli, removed)
     return 0
 

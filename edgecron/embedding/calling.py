@@ -119,9 +119,7 @@ def _claim(run: Mapping[str, Any]) -> Claim:
         lease_token="",
         schedule_id=run["schedule_id"],
         schedule=variable("EDGECRON_SCHEDULE"),
-        job=Job(
-            kind=JobKind.COMMAND, argv=tuple(sys.argv), payload=os.environ.get("EDGECRON_PAYLOAD")
-        ),
+        job=Job(kind=JobKind.COMMAND, argv=("child",), payload=os.environ.get("EDGECRON_PAYLOAD")),
         plan_ms=run["plan_ms"],
         due_ms=run["due_ms"],
         fire_key=run["fire_key"],

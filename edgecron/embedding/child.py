@@ -21,7 +21,8 @@ def main() -> int:
     sys.path[:] = told["path"]
     from edgecron.embedding.calling import call_here
 
-    return call_here(sys.argv[1], told)
+    target, sys.argv[:] = sys.argv[1], told["argv"]
+    return call_here(target, told)
 
 
 if __name__ == "__main__":

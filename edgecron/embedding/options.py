@@ -63,6 +63,16 @@ _DURATIONS = frozenset(
 _KEYS = {"from_at": "from", "until_at": "until", "scopes": "scope"}  # as documents have them
 
 
+def check_when(when: Sequence[object]) -> None:
+    """Raise InvalidInput for what is no trigger, such as the function itself."""
+    for one in when:
+        if not isinstance(one, str) and not hasattr(one, "next_after"):
+            raise InvalidInput(
+                f"{one!r:.60} is no time to run at, expected a trigger or its text",
+                hint='such as @scheduler.job("@daily"), or every("5m")',
+            )
+
+
 def read_options(
     name: str,
     triggers: Sequence[Trigger | str],
@@ -79,6 +89,7 @@ def read_options(
 
     from edgecron.documents.tables import read_table
 
+    check_when(triggers)
     zone = _timezone(name, triggers, options, timezone)
     table = _triggers(name, triggers, zone) | dict(job) | {"timezone": zone or "UTC"}
     for key, value in options.items():

@@ -69,6 +69,7 @@ class Processes:
         told = {
             # Anything else there, such as a Path, is nothing to an import either.
             "path": [one for one in found if isinstance(one, str)],
+            "argv": sys.argv,
             "database": os.fspath(self._database),
             "run": {
                 "schedule_id": claim.schedule_id,

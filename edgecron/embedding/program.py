@@ -56,6 +56,7 @@ class Program:
         self._registry = Registry()
         self._processes = Processes(self.path)
         self._lock = threading.RLock()
+        self._must_exist = False  # while an engine of ours is at work: it makes no other database
 
     @property
     def is_running(self) -> bool:
@@ -80,9 +81,11 @@ class Program:
         when the job is first used. Raises InvalidInput for what is wrong, AlreadyExists where the
         program declares that name twice.
         """
+        from edgecron.embedding.options import check_when
         from edgecron.embedding.registry import place_of
 
         where = place_of(1)
+        check_when(when)
 
         def decorate(function: Callable[..., Any]) -> Any:
             return self._declare_job(
@@ -226,7 +229,12 @@ class Program:
     def _open_client(self) -> Client:
         from edgecron.api import Client
 
-        return Client(self._database, clock=self._clock, retention=self._retention)
+        return Client(
+            self._database,
+            clock=self._clock,
+            retention=self._retention,
+            must_exist=self._must_exist,
+        )
 
     def _declare_all(self) -> None:
         declared = self._registry.declared()

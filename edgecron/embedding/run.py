@@ -128,7 +128,8 @@ class Run(Generic[T]):
         """Wait until it has ended, its retries too, for so many seconds at most; itself.
 
         Raises TimeoutError where that was not enough: it goes on. Where no engine is alive that
-        could run it, this waits for one.
+        could run it, this waits for one. In a coroutine, await the run instead: this would hold
+        up its event loop, and with it what is waited for.
         """
         self._execution = self._waits.wait(self._execution, timeout_s=timeout)
         return self

@@ -13,7 +13,7 @@ from edgecron.clock import Clock
 from edgecron.embedding.children import is_child
 from edgecron.embedding.forks import begin_anew_in_children
 from edgecron.embedding.program import Program
-from edgecron.errors import Conflict, EdgecronError, InvalidInput
+from edgecron.errors import Conflict, DatabaseGone, EdgecronError, InvalidInput
 from edgecron.model import COMMAND_QUEUE, OnShutdown
 
 if TYPE_CHECKING:
@@ -119,6 +119,7 @@ class Scheduler(Program):
         """
         with self._lock:
             serving, self._serving = self._serving, None
+            self._must_exist = False
         if serving is None:
             return True
         wait_s = self._shutdown_timeout_s + _GRACE_MS / 1000 + _MARGIN_S if wait is None else wait
@@ -137,6 +138,11 @@ class Scheduler(Program):
         """
         from edgecron.embedding.signals import stopping_on_signals
 
+        if threading.current_thread() is not threading.main_thread():
+            raise Conflict(
+                "run_forever minds signals, and so is for the main thread",
+                hint="use start(), which has a thread of its own",
+            )
         serving = self._begin(None)
         try:
             with stopping_on_signals(serving.ask_to_stop):
@@ -223,6 +229,7 @@ class Scheduler(Program):
         """In a forked child: threads, connections and the engine are the parent's."""
         self._lock = threading.RLock()
         self._serving = self._failure = None
+        self._must_exist = False
         self.pool.forget()
         self._registry.begin_anew()
         self.waits.begin_anew()
@@ -262,6 +269,7 @@ class Scheduler(Program):
         except BaseException:
             self._forget(serving)
             raise
+        self._must_exist = True
         stop_at_exit(self)
         return serving
 
@@ -286,11 +294,19 @@ class Scheduler(Program):
         with self._lock:
             if self._serving is serving:
                 self._serving = None
+                self._must_exist = False
 
     def _open_host(self) -> EngineHost:
         from edgecron.engine.host import EngineHost
+        from edgecron.paths import is_there
         from edgecron.runners.callables import CallableRunner
 
+        if not is_there(self.path):
+            raise DatabaseGone(
+                f"database {self.path} is gone, and nothing is run",
+                hint="put it back, or stop and start to begin with a new one",
+            )
+        self.keep_declared()
         callables = CallableRunner(
             self._registry.functions,
             coroutines=self._registry.coroutines,
@@ -313,6 +329,7 @@ class Scheduler(Program):
                 call_wait_ms=round(self._shutdown_timeout_s * 1000),
                 call_grace_ms=_GRACE_MS,
                 environment_of=self._processes.environment_of,
+                runs_commands=bool(self._processes.commands),
             )
         except BaseException:
             callables.close()
@@ -338,6 +355,10 @@ class Scheduler(Program):
 
     def _note_failure(self, error: BaseException | None) -> None:
         self._failure = error
+        if isinstance(error, DatabaseGone):
+            # Another one may take its place, which knows nothing of what was declared.
+            self._registry.forget_kept()
+            self.pool.close()
 
 
 def _name_of(job: Entry[Any] | str | None) -> str | None:

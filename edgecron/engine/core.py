@@ -305,6 +305,10 @@ class Engine:
         """Have all that runs ended, by TERM, its grace, KILL; the next steps write the ends."""
         self._live.stop()
 
+    def want_supervisor(self) -> None:
+        """Have a supervisor from the next step on, whatever there is to run."""
+        self._live.want_supervisor()
+
     def stop_calls(self) -> None:
         """Ask the functions of the program to stop; the next steps write the ends."""
         self._live.stop_calls()

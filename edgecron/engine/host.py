@@ -42,7 +42,8 @@ class EngineHost:
     `callables` runs the functions of this program, and is closed with the rest. Such a program may
     have threads, and much in its memory: its supervisor is no fork of it, and there is none before
     there is a command to run. `environment_of` is asked for what parts of the program find that
-    run as commands: None for all others.
+    run as commands: None for all others; with `runs_commands` there are such, and the first of
+    them does not wait for a supervisor to be started.
     """
 
     def __init__(
@@ -65,6 +66,7 @@ class EngineHost:
         call_wait_ms: int = 0,
         call_grace_ms: int = CALL_GRACE_MS,
         environment_of: Callable[[Claim], Mapping[str, str] | None] = lambda claim: None,
+        runs_commands: bool = False,
     ) -> None:
         self._database = database
         self._clock = clock
@@ -119,6 +121,8 @@ class EngineHost:
                 runner.close()
             self.close()
             raise
+        if runs_commands:
+            self.engine.want_supervisor()
         self.loop = Loop(
             self.engine,
             clock=clock,

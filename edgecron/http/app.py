@@ -32,6 +32,7 @@ from edgecron.http.sending import EventsResponse
 from edgecron.http.streams import END, EVENTS, Streams
 from edgecron.http.watching import ChangeWatch
 from edgecron.http.workers import Opened, Workers
+from edgecron.tokens import check_token
 
 BUSY_WAIT_S = 2.0  # for another's lock, before a request is told to come again
 
@@ -58,6 +59,8 @@ def application(
         def opened() -> Client:
             return Client(path, must_exist=True, busy_wait_s=BUSY_WAIT_S)
 
+    if token is not None:
+        token = check_token(token.encode(), what="token")
     guard = Guard(token=token, hosts=None if token is not None else hosts)
     return Application(opened, guard=guard, limits=limits or Limits())
 

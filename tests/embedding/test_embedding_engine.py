@@ -17,7 +17,9 @@ import pytest
 from edgecron import Run, RunContext, Scheduler
 from edgecron.api import Client
 from edgecron.clock import SystemClock
-from edgecron.errors import Cancelled, Conflict, DatabaseUnusable
+from edgecron.engine.wake import ring_engines
+from edgecron.errors import Cancelled, Conflict, DatabaseUnusable, EdgecronError
+from edgecron.paths import state_dir
 
 BOUND_S = 20.0
 
@@ -585,3 +587,30 @@ def test_each_scope_of_a_job_has_a_run_of_its_own(scheduler: Scheduler) -> None:
     assert [run.scope for run in runs] == [("device", "plc1"), ("device", "plc2")]
     assert [run.result for run in runs] == ["plc1:1502", "plc2:1502"]
     assert len({run.id for run in runs}) == 2
+
+
+@pytest.mark.failure(31)
+def test_a_program_whose_database_is_gone_runs_nothing_and_makes_no_other(
+    scheduler: Scheduler, path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    @scheduler.job("@daily")
+    def one() -> int:
+        return 1
+
+    with scheduler:
+        assert one.run_now().wait(BOUND_S).result == 1
+        for name in ("app.db", "app.db-wal", "app.db-shm"):
+            path.with_name(name).unlink()
+        with pytest.raises(EdgecronError):
+            one.run_now()
+        ring_engines(state_dir(path))
+        while scheduler.failure is None:
+            threading.Event().wait(0.01)
+        with pytest.raises(EdgecronError):
+            one.run_now()
+        is_made = path.exists()
+    with scheduler:
+        assert one.run_now().wait(BOUND_S).result == 1
+
+    assert not is_made
+    assert "the engine has died" in caplog.text

@@ -159,7 +159,7 @@ def test_the_http_api_is_served_under_a_path_of_the_program_s(plant: Plant) -> N
     plant.wait_engines(1)
 
     refused, _ = server.ask("GET", "/jobs/api/v1/schedules")
-    token = {"Authorization": "Bearer a secret of your own"}
+    token = {"Authorization": "Bearer a-secret-word-of-your-own"}
     status, answer = server.ask("GET", "/jobs/api/v1/schedules", headers=token)
     server.stop()
 

@@ -8,7 +8,7 @@ from jobs import report, scheduler
 
 from edgecron.http import application
 
-api = application(scheduler.path, token="a secret of your own")
+api = application(scheduler.path, token="a-secret-word-of-your-own")
 
 
 @asynccontextmanager
