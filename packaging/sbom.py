@@ -1,0 +1,175 @@
+"""The bill of materials of a release, as CycloneDX 1.6 JSON: what is in it, by version and licence.
+
+    python3 packaging/sbom.py packaging/locks/binary.txt --name edgecron --version 1.2.3 > sbom.json
+
+Run by a Python that has what the lock file names, for licences stand in the metadata of what is
+installed. The same lock file gives the same text; SOURCE_DATE_EPOCH is its time. With `--licences
+FOLDER` the licence texts are written there as well, one file a library.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import sys
+import sysconfig
+import uuid
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+from email.message import Message
+from importlib import import_module, metadata
+from pathlib import Path
+
+# `name==version ; marker \`, then lines of hashes.
+_PINNED = re.compile(r"^(?P<name>[\w.-]+)==(?P<version>[^\s;]+)", re.MULTILINE)
+_NAMESPACE = uuid.uuid5(uuid.NAMESPACE_DNS, "edgecron.sbom")
+_LICENCE_FILE = re.compile(r"(licen[cs]e|copying|notice|authors)[^/]*$", re.IGNORECASE)
+
+
+def bill_of(
+    installed: Sequence[metadata.Distribution], *, name: str, version: str
+) -> dict[str, object]:
+    """The whole document; its serial number and time follow from what is in it."""
+    components = [*map(_component, installed), *_embedded(installed), _python()]
+    built_at = datetime.fromtimestamp(int(os.environ["SOURCE_DATE_EPOCH"]), UTC)
+    body: dict[str, object] = {
+        "metadata": {
+            "timestamp": built_at.strftime("%Y-%m-%dT%H:%M:%SZ"),
+            "component": {
+                "type": "application",
+                "bom-ref": "edgecron",
+                "name": name,
+                "version": version,
+                "purl": f"pkg:pypi/edgecron@{version}",
+                "licenses": [{"license": {"id": "MIT"}}],
+            },
+        },
+        "components": components,
+        "dependencies": [
+            {"ref": "edgecron", "dependsOn": [part["bom-ref"] for part in components]}
+        ],
+    }
+    serial = uuid.uuid5(_NAMESPACE, json.dumps(body, sort_keys=True))
+    head = {"bomFormat": "CycloneDX", "specVersion": "1.6", "serialNumber": f"urn:uuid:{serial}"}
+    return head | {"version": 1} | body
+
+
+def _component(part: metadata.Distribution) -> dict[str, object]:
+    purl = f"pkg:pypi/{_canonical(part.name)}@{part.version}"
+    component: dict[str, object] = {
+        "type": "library",
+        "bom-ref": purl,
+        "name": _canonical(part.name),
+        "version": part.version,
+        "purl": purl,
+    }
+    licence = _licence(part.metadata)
+    return component | ({"licenses": [licence]} if licence else {})
+
+
+def _embedded(installed: Sequence[metadata.Distribution]) -> Iterator[dict[str, object]]:
+    """SQLite, which no metadata tell of: it is compiled into apsw."""
+    if any(part.name == "apsw" for part in installed):
+        version = str(import_module("apsw").sqlite_lib_version())
+        yield _generic("sqlite", version, kind="library", licence="blessing")
+
+
+def _python() -> dict[str, object]:
+    version = ".".join(map(str, sys.version_info[:3]))
+    return _generic("python", version, kind="platform", licence="PSF-2.0")
+
+
+def _generic(name: str, version: str, *, kind: str, licence: str) -> dict[str, object]:
+    purl = f"pkg:generic/{name}@{version}"
+    return {
+        "type": kind,
+        "bom-ref": purl,
+        "name": name,
+        "version": version,
+        "purl": purl,
+        "licenses": [{"license": {"id": licence}}],
+    }
+
+
+def _licence(said: metadata.PackageMetadata) -> dict[str, object] | None:
+    """What a library says of its licence: an expression, else words, else a classifier."""
+    headers: Message = said  # type: ignore[assignment]
+    expression = headers["License-Expression"]
+    if expression:
+        return {"expression": expression}
+    words = (headers["License"] or "").strip()
+    if words and "\n" not in words:
+        return {"license": {"name": words}}
+    classes = [
+        line.split(" :: ")[-1]
+        for line in headers.get_all("Classifier", [])
+        if line.startswith("License :: ")
+    ]
+    return {"license": {"name": classes[0]}} if classes else None
+
+
+def _canonical(name: str) -> str:
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def installed_of(lock: str) -> list[metadata.Distribution]:
+    """What a lock file names and this Python has; its markers leave the rest to other systems.
+
+    Raises SystemExit where a version differs: the bill would be of something else.
+    """
+    found = []
+    for pin in _PINNED.finditer(lock):
+        try:
+            part = metadata.distribution(pin["name"])
+        except metadata.PackageNotFoundError:
+            continue
+        if part.version != pin["version"]:
+            sys.exit(f"{pin['name']} is {part.version} here, {pin['version']} in the lock file")
+        found.append(part)
+    if not found:
+        sys.exit("nothing that the lock file names is installed here")
+    return found
+
+
+def licence_texts(part: metadata.Distribution) -> Iterator[tuple[str, str]]:
+    """(name, text) of the files in which a library keeps its licence."""
+    for path in part.files or ():
+        if _LICENCE_FILE.search(path.name) and ".dist-info" in str(path):
+            yield path.name, Path(str(path.locate())).read_text(encoding="utf-8", errors="replace")
+
+
+def write_licences(installed: Sequence[metadata.Distribution], folder: Path) -> None:
+    """A file for each library that brings its licence, and one for Python where it has its own."""
+    folder.mkdir(parents=True, exist_ok=True)
+    texts = {
+        _canonical(part.name): "\n\n".join(text for _, text in sorted(licence_texts(part)))
+        for part in installed
+    }
+    stdlib = Path(sysconfig.get_path("stdlib")) / "LICENSE.txt"
+    if stdlib.is_file():
+        texts["python"] = stdlib.read_text(encoding="utf-8")
+    for name, text in texts.items():
+        if text:
+            (folder / name).write_text(text, encoding="utf-8")
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Print the bill."""
+    parser = argparse.ArgumentParser(description="Print the bill of materials of a release.")
+    parser.add_argument("locks", nargs="+", type=Path, metavar="LOCK")
+    parser.add_argument("--name", required=True)
+    parser.add_argument("--version", required=True)
+    parser.add_argument("--licences", type=Path, metavar="FOLDER")
+    chosen = parser.parse_args(arguments)
+    lock = "".join(path.read_text(encoding="utf-8") for path in chosen.locks)
+    installed = installed_of(lock)
+    if chosen.licences:
+        write_licences(installed, chosen.licences)
+    bill = bill_of(installed, name=chosen.name, version=chosen.version)
+    print(json.dumps(bill, indent=2))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
