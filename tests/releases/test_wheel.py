@@ -1,0 +1,102 @@
+"""The wheel and the source archive hold what they should, and nothing else."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tarfile
+import zipfile
+from email.parser import Parser
+from pathlib import Path
+
+import pytest
+
+import edgecron
+from support.releasing import ROOT, build, tracked
+
+NAME = f"edgecron-{edgecron.__version__}"
+# Beside modules and migrations, these; whatever else gets in is to be thought about.
+DATA = {"edgecron/py.typed", "edgecron/tui/dashboard.tcss"}
+ABOUT = {"METADATA", "WHEEL", "RECORD", "entry_points.txt", "licenses/LICENSE"}
+# No part of a program or of its tests, and larger than both.
+LEFT_OUT = "packaging/pictures/"
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return build("wheel", source=ROOT, into=tmp_path_factory.mktemp("wheel"))
+
+
+@pytest.fixture(scope="module")
+def archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return build("sdist", source=ROOT, into=tmp_path_factory.mktemp("sdist"))
+
+
+def test_the_wheel_holds_the_package_and_nothing_else(wheel: Path) -> None:
+    held = set(zipfile.ZipFile(wheel).namelist())
+
+    package = {name for name in held if name.startswith("edgecron/")}
+    assert held - package == {f"{NAME}.dist-info/{name}" for name in ABOUT}
+    assert package == tracked("edgecron")
+    others = {name for name in package if not name.endswith(".py")}
+    migrations = {name for name in others if name.startswith("edgecron/store/migrations/000")}
+    assert len(migrations) >= 6
+    assert others - migrations == DATA
+
+
+def test_the_wheel_says_what_it_needs_and_under_which_licence(wheel: Path) -> None:
+    text = zipfile.ZipFile(wheel).read(f"{NAME}.dist-info/METADATA").decode()
+    said = Parser().parsestr(text)
+
+    assert said["Version"] == edgecron.__version__
+    assert said["Requires-Python"] == ">=3.11"
+    assert (said["License-Expression"], said["License-File"]) == ("MIT", "LICENSE")
+    assert {"http", "mcp", "metrics", "web"} <= set(said.get_all("Provides-Extra", []))
+    needed = {
+        need.partition(">")[0] for need in said.get_all("Requires-Dist", []) if ";" not in need
+    }
+    assert needed == {"apsw", "croniter", "platformdirs", "textual", "tzdata"}
+
+
+def test_the_source_archive_holds_what_builds_and_tests_it(archive: Path) -> None:
+    with tarfile.open(archive) as opened:
+        held = {name.partition("/")[2] for name in opened.getnames()}
+
+    whole = {"PKG-INFO", "README.md", "CHANGELOG.md", "LICENSE", "pyproject.toml", ".gitignore"}
+    wanted = tracked("edgecron") | tracked("tests") | tracked("packaging")
+    assert held == whole | {name for name in wanted if not name.startswith(LEFT_OUT)}
+
+
+def test_the_source_archive_builds_the_same_wheel_to_the_byte(
+    archive: Path, wheel: Path, tmp_path: Path
+) -> None:
+    # Not by tarfile: how it is told to be careful differs between versions of Python.
+    subprocess.run(["tar", "-xzf", archive, "-C", tmp_path], check=True)
+
+    again = build("wheel", source=tmp_path / NAME, into=tmp_path / "out", umask=0o077)
+
+    assert again.name == wheel.name
+    assert again.read_bytes() == wheel.read_bytes()
+
+
+def test_the_source_archive_is_the_same_to_the_byte(archive: Path, tmp_path: Path) -> None:
+    again = build("sdist", source=ROOT, into=tmp_path / "out", umask=0o077)
+
+    assert again.read_bytes() == archive.read_bytes()
+
+
+def test_what_the_wheel_holds_runs_a_schedule(wheel: Path, tmp_path: Path) -> None:
+    zipfile.ZipFile(wheel).extractall(tmp_path / "site")
+    start = "import sys; sys.path.insert(0, sys.argv.pop(1)); from edgecron.__main__ import main; "
+    program = [sys.executable, "-P", "-c", f"{start}main()", str(tmp_path / "site")]
+    database = ["--db", str(tmp_path / "e.db")]
+
+    shown = subprocess.run(
+        [*program, *database, "add", "hello", "--every", "1h", "--", "true"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+
+    assert "added hello" in shown.stderr + shown.stdout
