@@ -38,6 +38,7 @@ in this list, never from below; `tests/test_house.py` holds it.
     supervisor            the process that starts and watches commands, and its journal
     runners               take a claim, give an outcome; never see the database
     engine                step(): one pass; run(): sleeping and waking
+    notify                telling a service manager that an engine is ready and at work
     following             what a run prints, while it prints it
     documents             schedules as TOML text, and the texts of their options
     copies                backups, and a backup in the place of the database

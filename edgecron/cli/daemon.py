@@ -21,6 +21,9 @@ is then caught up like any other misfire.
 With --until-eof it also ends, as by TERM, where its stdin does: with the program that started it
 and holds the other end, however that ends.
 
+Under systemd (Type=notify) it says when it is ready, what runs and what comes next, and feeds the
+watchdog as long as its engine gets on: `edgecron service install` sets that up.
+
 With --http the HTTP API is served from here, to this machine alone unless told: see README. Where
 others can reach it, --token-file names the file of the token that each request must carry.
 
@@ -49,6 +52,7 @@ if TYPE_CHECKING:
     from edgecron.engine.events import Event, Report
     from edgecron.engine.host import EngineHost
     from edgecron.engine.loop import Loop
+    from edgecron.engine.pulse import Pulse
     from edgecron.model import OnShutdown
     from edgecron.retention import Retention
     from edgecron.upcoming import UpcomingFire
@@ -124,6 +128,7 @@ def run(cli: Session, args: Namespace) -> int:
         if not (is_terminal and _has_said_stopping(cli, event)):
             tell(line(event))
 
+    feed = _feed_of_service_manager(cli)
     # Before the database is opened here: the host's supervisor must be forked first.
     host = open_host(
         database,
@@ -134,6 +139,7 @@ def run(cli: Session, args: Namespace) -> int:
         shutdown_timeout_ms=timeout_ms,
         clock_wait_ms=clock_wait_ms,
         retention=_retention(cli),
+        pulse=feed,
         **run_limits(cli),
     )
     tell = _teller(cli, host.loop)
@@ -148,6 +154,18 @@ def run(cli: Session, args: Namespace) -> int:
         host.close()
         _let_go_of_log()
     return 0
+
+
+def _feed_of_service_manager(cli: Session) -> Pulse | None:
+    """What tells a service manager that the engine is ready and at work, where one listens."""
+    from edgecron.notify import SOCKET
+
+    if SOCKET not in os.environ:
+        return None
+    from edgecron.clock import SystemClock
+    from edgecron.notify.opening import take_feed
+
+    return take_feed(clock=SystemClock(), warn=cli.warn)
 
 
 def _ending_with_stdin(loop: Loop, *, is_asked: bool) -> AbstractContextManager[None]:
@@ -207,6 +225,7 @@ def open_host(
     only: int | None = None,
     output_cap_bytes: int | None = None,
     cgroup: str | None = None,
+    pulse: Pulse | None = None,
 ) -> EngineHost:
     """An engine that is ready to run. Raises DatabaseUnusable where its place is not usable.
 
@@ -233,6 +252,7 @@ def open_host(
             only=only,
             output_cap_bytes=output_cap_bytes,
             cgroup=cgroup,
+            pulse=pulse,
         )
     except (OSError, SupervisorUnavailable) as error:
         raise DatabaseUnusable(

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from edgecron.embedding.subscribing import EventStream, Subscribers, Subscription
     from edgecron.engine.events import Event
     from edgecron.engine.host import EngineHost
+    from edgecron.engine.pulse import Pulse
     from edgecron.retention import Retention
 
 _GRACE_MS = 2_000  # so long functions are waited for that were asked to stop
@@ -78,6 +79,7 @@ class Scheduler(Program):
         self._loops = Loops()
         self._failure: BaseException | None = None
         self._told: Subscribers | None = None  # None before somebody wants to be
+        self._pulse: Pulse | None = None  # of a service manager that wants to know
         begin_anew_in_children(self)
 
     def __repr__(self) -> str:
@@ -134,7 +136,8 @@ class Scheduler(Program):
     def run_forever(self) -> None:
         """Run the engine here until TERM, INT or HUP. For the main thread.
 
-        A second signal ends the process at once. Raises what `start` does.
+        A second signal ends the process at once. Under systemd (Type=notify) it says when it is
+        ready, and feeds the watchdog. Raises what `start` does.
         """
         from edgecron.embedding.signals import stopping_on_signals
 
@@ -144,11 +147,24 @@ class Scheduler(Program):
                 hint="use start(), which has a thread of its own",
             )
         serving = self._begin(None)
+        self._pulse = self._find_pulse()
         try:
             with stopping_on_signals(serving.ask_to_stop):
                 serving.run()
         finally:
             self.stop()
+            self._pulse = None
+
+    def _find_pulse(self) -> Pulse | None:
+        from edgecron.notify import SOCKET
+
+        if SOCKET not in os.environ:
+            return None
+        from logging import getLogger
+
+        from edgecron.notify.opening import find_feed
+
+        return find_feed(clock=self._clock, warn=getLogger("edgecron").warning)
 
     def __enter__(self) -> Self:
         self.start()
@@ -228,7 +244,7 @@ class Scheduler(Program):
     def begin_anew(self) -> None:
         """In a forked child: threads, connections and the engine are the parent's."""
         self._lock = threading.RLock()
-        self._serving = self._failure = None
+        self._serving = self._failure = self._pulse = None
         self._must_exist = False
         self.pool.forget()
         self._registry.begin_anew()
@@ -330,6 +346,7 @@ class Scheduler(Program):
                 call_grace_ms=_GRACE_MS,
                 environment_of=self._processes.environment_of,
                 runs_commands=bool(self._processes.commands),
+                pulse=self._pulse,
             )
         except BaseException:
             callables.close()

@@ -14,6 +14,7 @@ from edgecron.engine.leftover import Leftover
 from edgecron.engine.liveness import KernelLiveness
 from edgecron.engine.loop import CALL_GRACE_MS, Loop
 from edgecron.engine.place import EnginePlace
+from edgecron.engine.pulse import Pulse
 from edgecron.engine.sleep import system_sleeper
 from edgecron.engine.twins import Announcement, find_twins
 from edgecron.engine.wake import ring_engines
@@ -43,7 +44,7 @@ class EngineHost:
     have threads, and much in its memory: its supervisor is no fork of it, and there is none before
     there is a command to run. `environment_of` is asked for what parts of the program find that
     run as commands: None for all others; with `runs_commands` there are such, and the first of
-    them does not wait for a supervisor to be started.
+    them does not wait for a supervisor to be started. `pulse` is told that the engine is at work.
     """
 
     def __init__(
@@ -67,6 +68,7 @@ class EngineHost:
         call_grace_ms: int = CALL_GRACE_MS,
         environment_of: Callable[[Claim], Mapping[str, str] | None] = lambda claim: None,
         runs_commands: bool = False,
+        pulse: Pulse | None = None,
     ) -> None:
         self._database = database
         self._clock = clock
@@ -136,6 +138,8 @@ class EngineHost:
             keep_state=self._place.keep,
             mend_store=store.mend,
             find_twins=lambda: find_twins(database, uuid=store.uuid),
+            pulse=pulse,
+            find_next=lambda: store.find_next(queues),
         )
 
     def close(self) -> None:

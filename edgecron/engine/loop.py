@@ -9,6 +9,7 @@ from contextlib import suppress
 from edgecron.clock import Clock
 from edgecron.engine.core import Engine
 from edgecron.engine.events import Event, EventKind, Report
+from edgecron.engine.pulse import FindNext, Pulse, Unheard
 from edgecron.engine.sleep import SAFETY_MS, Lock, RestingSleeper, Sleeper
 from edgecron.engine.twins import Twin
 from edgecron.engine.wake import Doorbell
@@ -39,7 +40,8 @@ class Loop:
     waited for up to `call_wait_ms`, then asked to stop, and waited for up to `call_grace_ms` more;
     see `linger`. `keep_state` makes the state folder anew where it
     was deleted, and says whether it was. `mend_store` puts right, after trouble, what became of
-    the open database. `find_twins` says who runs a copy of it.
+    the open database. `find_twins` says who runs a copy of it. `pulse` is told of each look, with
+    what `find_next` finds.
     """
 
     def __init__(
@@ -57,6 +59,8 @@ class Loop:
         keep_state: Callable[[], bool] = lambda: False,
         mend_store: Callable[[], object] = lambda: None,
         find_twins: Callable[[], Sequence[Twin]] = lambda: (),
+        pulse: Pulse | None = None,
+        find_next: FindNext = lambda: None,
     ) -> None:
         self._engine = engine
         self._clock = clock
@@ -70,6 +74,8 @@ class Loop:
         self._keep_state = keep_state
         self._mend_store = mend_store
         self._find_twins = find_twins
+        self._pulse: Pulse = pulse or Unheard()
+        self._find_next = find_next
         self._watch = PeerWatch()
         self._stopping = threading.Event()
         self._must_stop_runs = threading.Event()
@@ -119,6 +125,7 @@ class Loop:
                 step = self._engine.step()
                 self._engine.prepare()
                 self._note_health()
+                self._tell_pulse()
                 self._sleep(step.wake_ms, has_claimed=step.claimed > 0)
             except (DatabaseGone, SchemaTooNew) as error:
                 # To wait would be to wait for a file that nobody else writes to, or for an older
@@ -146,7 +153,7 @@ class Loop:
             if self._watch.take_missed():
                 self._engine.suspect()
                 return
-            ready = self._sleeper.wait([bell, *runners, *peers], until_ms=wake_ms)
+            ready = self._sleeper.wait([bell, *runners, *peers], until_ms=self._look_ms(wake_ms))
             for dead in ready.intersection(peers):
                 self._watch.forget(dead)
                 self._engine.suspect()
@@ -155,6 +162,7 @@ class Loop:
                 return
             if ready.intersection(runners):
                 if not self._engine.has_ends():
+                    self._tell_pulse()
                     continue  # Something has only started.
                 self._gather(wake_ms)
                 return
@@ -165,6 +173,17 @@ class Loop:
                 return
             if self._keep_state():
                 self._tell(EventKind.STATE_RESTORED)
+            self._tell_pulse()
+
+    def _tell_pulse(self) -> None:
+        self._pulse.looked(running=self._engine.unended_count, find_next=self._find_next)
+
+    def _look_ms(self, wake_ms: int | None) -> int | None:
+        """When to look again at the latest, where somebody wants to know that we still do."""
+        if self._pulse.every_ms is None:
+            return wake_ms
+        look_ms = self._clock.now_ms() + self._pulse.every_ms
+        return look_ms if wake_ms is None else min(wake_ms, look_ms)
 
     def _gather(self, wake_ms: int | None) -> None:
         """Give other runs that are about to end the time to share one transaction.
@@ -195,6 +214,7 @@ class Loop:
             self._tell(EventKind.DATABASE_TROUBLE, {"error": str(error)})
         pause_ms = _TROUBLE_MS[min(self._troubles, len(_TROUBLE_MS) - 1)]
         self._troubles += 1
+        self._pulse.troubled(error)
         self._sleeper.wait([self._doorbell.fileno()], until_ms=self._clock.now_ms() + pause_ms)
         self._doorbell.clear()
 
@@ -222,6 +242,7 @@ class Loop:
                 self._engine.retire()
 
     def _leave(self) -> None:
+        self._pulse.stopping(running=self._engine.unended_count)
         self._engine.drain()
         try:
             self._shut_down()
@@ -292,6 +313,7 @@ class Loop:
         fds = [self._doorbell.fileno(), *self._engine.filenos()]
         self._sleeper.wait(fds, until_ms=self._clock.now_ms() + left_ms)
         self._doorbell.clear()
+        self._pulse.stopping(running=self._engine.unended_count)
         try:
             if self._troubles:  # Also for others, who wait for a lost log to be let go of.
                 self._mend_store()

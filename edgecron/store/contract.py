@@ -248,6 +248,9 @@ class Store(Protocol):
     def upcoming(self, queues: tuple[str, ...], *, limit: int) -> list[tuple[int, int]]:
         """(id, revision) of the schedules that fire next, so that they can be compiled early."""
 
+    def find_next(self, queues: tuple[str, ...]) -> tuple[str, int] | None:
+        """The name of the schedule that fires next, and when; None where nothing is to come."""
+
     def claim_due(self, decisions: Sequence[Decision], *, seat: Seat, now_ms: int) -> ClaimBatch:
         """Carry out plans for schedules that are still as the plans expect; the others are left."""
 

@@ -97,6 +97,9 @@ class ForEngines(OpenStore):
     def upcoming(self, queues: tuple[str, ...], *, limit: int) -> list[tuple[int, int]]:
         return looking.upcoming(self._database, queues, limit=limit)
 
+    def find_next(self, queues: tuple[str, ...]) -> tuple[str, int] | None:
+        return looking.find_next(self._database, queues)
+
     def load_schedules(self, wanted: Sequence[tuple[int, int]]) -> list[StoredSchedule]:
         return revisions.load_schedules(self._database, wanted)
 

@@ -136,6 +136,24 @@ def _queued_due_ms(database: Database, queue: str, now_ms: int) -> Iterator[int]
             yield row[0]
 
 
+def find_next(database: Database, queues: tuple[str, ...]) -> tuple[str, int] | None:
+    """The name of the schedule that fires next, and when; None where nothing is to come."""
+    found = [
+        (at_ms, name)
+        for queue in queues
+        for name, at_ms in database.rows(
+            """SELECT name, next_run_at FROM schedules
+               WHERE queue = :queue AND next_run_at IS NOT NULL
+               ORDER BY next_run_at LIMIT 1""",
+            {"queue": queue},
+        )
+    ]
+    if not found:
+        return None
+    at_ms, name = min(found)
+    return name, at_ms
+
+
 def upcoming(database: Database, queues: tuple[str, ...], *, limit: int) -> list[tuple[int, int]]:
     """(id, revision) of the schedules that fire next; where more than `limit` of a queue are due
     at one instant, of all of these, up to MOST_UPCOMING."""

@@ -16,6 +16,7 @@ from edgecron.api import Client
 from edgecron.clock import SystemClock
 from edgecron.engine.events import EventKind
 from edgecron.engine.loop import Loop
+from edgecron.engine.pulse import FindNext, Pulse
 from edgecron.engine.sleep import NapSleeper, TimerSleeper
 from edgecron.engine.wake import Doorbell, ring_engines
 from edgecron.errors import DatabaseUnusable, SupervisorUnavailable
@@ -57,14 +58,22 @@ class Sleepy:
         job = Job(kind=JobKind.COMMAND, argv=("job", str(lasts_s), "0"))
         self.client.add(ScheduleSpec(name=name, triggers=(trigger,), job=job, queue=queue))
 
-    def run(self, *happenings: Callable[[], set[int]]) -> ScriptedSleeper:
+    def run(
+        self, *happenings: Callable[[], set[int]], pulse: Pulse | None = None
+    ) -> ScriptedSleeper:
         """Run the loop through a story, whose end stops it."""
         sleeper = ScriptedSleeper(*happenings, lambda: loop.stop() or set())  # type: ignore[func-returns-value]
-        loop = self.loop(sleeper)
+        loop = self.loop(sleeper, pulse=pulse)
         loop.run()
         return sleeper
 
-    def loop(self, sleeper: ScriptedSleeper, *, on_shutdown: OnShutdown = OnShutdown.LEAVE) -> Loop:
+    def loop(
+        self,
+        sleeper: ScriptedSleeper,
+        *,
+        on_shutdown: OnShutdown = OnShutdown.LEAVE,
+        pulse: Pulse | None = None,
+    ) -> Loop:
         return Loop(
             self.engine,
             clock=self.world.clock,
@@ -72,7 +81,25 @@ class Sleepy:
             doorbell=self.doorbell,
             report=self.world.events.append,
             on_shutdown=on_shutdown,
+            pulse=pulse,
         )
+
+
+class Heard:
+    """A pulse that notes what it is told."""
+
+    def __init__(self, every_ms: int | None = None) -> None:
+        self.every_ms = every_ms
+        self.told: list[str] = []
+
+    def looked(self, *, running: int, find_next: FindNext) -> None:
+        self.told.append("looked")
+
+    def troubled(self, error: Exception) -> None:
+        self.told.append("troubled")
+
+    def stopping(self, *, running: int) -> None:
+        self.told.append("stopping")
 
 
 @pytest.fixture
@@ -93,6 +120,39 @@ def test_an_idle_engine_sleeps_on_without_a_step(sleepy: Sleepy) -> None:
     assert sleeper.waits == [None] * 21
     # One step of the loop, then for each look no more than the change mark.
     assert sleepy.world.calls - calls < 15
+
+
+def test_who_watches_is_told_at_looks_that_there_are_anyway(sleepy: Sleepy) -> None:
+    heard = Heard()
+
+    sleeper = sleepy.run(nothing, nothing, pulse=heard)
+
+    assert sleeper.waits == [None] * 3
+    assert heard.told == ["looked"] * 4 + ["stopping"]
+
+
+def test_who_watches_closely_has_the_engine_look_as_often(sleepy: Sleepy) -> None:
+    sleepy.add("mine", "every 10s")
+
+    sleeper = sleepy.run(nothing, pulse=Heard(every_ms=15_000))
+    assert sleeper.waits == [START_MS + 10_000] * 2
+
+    sleeper = sleepy.run(nothing, pulse=Heard(every_ms=4_000))
+    assert sleeper.waits == [START_MS + 4_000] * 2
+
+
+@pytest.mark.failure(24)
+def test_who_watches_is_told_of_trouble_which_is_no_hang(sleepy: Sleepy) -> None:
+    heard = Heard()
+    sleepy.world.fault_chance = 1.0
+
+    def heal() -> set[int]:
+        sleepy.world.fault_chance = 0.0
+        return set()
+
+    sleepy.run(nothing, nothing, heal, pulse=heard)
+
+    assert heard.told == ["troubled"] * 3 + ["looked"] * 2 + ["stopping"]
 
 
 def test_the_sleep_lasts_until_the_next_due_time_of_its_own_queues(sleepy: Sleepy) -> None:

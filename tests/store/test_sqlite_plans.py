@@ -37,6 +37,7 @@ HOT: dict[str, Callable[[SqliteStore, Bench], object]] = {
     "next_due_ms": lambda store, bench: store.next_due_ms(QUEUES, now_ms=bench.now),
     "is_used": lambda store, bench: [store.is_used(queue) for queue in QUEUES],
     "upcoming": lambda store, bench: store.upcoming(QUEUES, limit=10),
+    "find_next": lambda store, bench: store.find_next(QUEUES),
     "load_schedules": lambda store, bench: store.load_schedules([(1, 1), (2, 1)]),
     "claim_due": lambda store, bench: bench.fire(),
     "claim_queued": lambda store, bench: store.claim_queued(seat=SEAT, now_ms=bench.now),
