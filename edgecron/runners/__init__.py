@@ -3,7 +3,8 @@
 callables.py     functions of the program itself, on worker threads (threads.py) or a loop
 calls.py         what they are called with, and callends.py how that ended
 command.py       commands and shell lines, by the supervisor
-environment.py   what a command finds in its environment, and who it runs as
+accounts.py      who it runs as, and limitsconf.py what that one is limited to
+environment.py   what a command finds in its environment
 reports.py       what functions report while they run: their progress, changes of state
 results.py       what a command has left as its result, and what may come with it
 """

@@ -5,19 +5,26 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from edgecron.clock import Clock
 from edgecron.model import OUTPUT_CAP_BYTES, Claim, JobKind, Outcome, Reason, Status
+from edgecron.ownership import find_weakness
 from edgecron.reporting import Reported
 from edgecron.runners import Lease
-from edgecron.runners.environment import (
-    SHELL,
+from edgecron.runners.accounts import (
     Account,
     NotRunnable,
-    base_environment,
     find_account,
+    identity_of,
     own_account,
+)
+from edgecron.runners.environment import (
+    SHELL,
+    base_environment,
+    own_variables,
+    resolve_path,
     run_environment,
     working_folder,
 )
@@ -25,7 +32,7 @@ from edgecron.runners.results import split_result
 from edgecron.supervisor.flags import Flag
 from edgecron.supervisor.link import Event, Exited, NotStarted, SupervisorLink
 from edgecron.supervisor.output import load_output
-from edgecron.supervisor.records import EndCause, ExitRecord, Identity, StartRequest
+from edgecron.supervisor.records import EndCause, ExitRecord, StartRequest
 
 _ENDS: Mapping[EndCause, tuple[Status, Reason]] = {
     EndCause.EXIT: (Status.FAILED, Reason.EXIT),
@@ -106,35 +113,39 @@ class CommandRunner:
         self._link.close()
 
     def _request(self, claim: Claim) -> StartRequest:
-        job = claim.job
-        refused: tuple[str, str] | None = None
-        account = self._own
-        environment: dict[str, str] = {}
-        cwd = "/"
-        try:
-            if job.kind not in self.kinds:
-                message = f"'{job.argv[0]}' is a {job.kind}, which no command runner can start"
-                raise NotRunnable("EINVAL", message)
-            if job.user is not None:
-                account = find_account(job.user, own=self._own)
-            own = self._environment_of(claim)
-            base = base_environment(self._environ, account) if own is None else own
-            environment = run_environment(claim, base, home=account.home)
-            cwd = working_folder(job.cwd, home=account.home) if own is None else _our_folder()
-        except NotRunnable as why:
-            refused = (why.code, why.message)
         timeout_s = claim.timeout_s
-        return StartRequest(
+        request = StartRequest(
             token=claim.lease_token,
             argv=_argv(claim),
-            env=environment,
-            cwd=cwd,
-            stdin=job.stdin,
+            env={},
+            cwd="/",
+            stdin=claim.job.stdin,
             timeout_ms=None if timeout_s is None else max(1, round(timeout_s * 1000)),
             kill_grace_ms=round(claim.kill_grace_s * 1000),
             output_cap_bytes=self._output_cap_bytes,
-            identity=_identity(account),
-            refused=refused,
+        )
+        try:
+            return self._within_its_own(request, claim)
+        except NotRunnable as why:
+            return replace(request, refused=(why.code, why.message))
+
+    def _within_its_own(self, request: StartRequest, claim: Claim) -> StartRequest:
+        """The request with who it runs as, where, and what it finds. Raises NotRunnable."""
+        job = claim.job
+        if job.kind not in self.kinds:
+            message = f"'{job.argv[0]}' is a {job.kind}, which no command runner can start"
+            raise NotRunnable("EINVAL", message)
+        account = self._own
+        if job.user is not None:
+            account = find_account(job.user, own=self._own, now_ms=self._clock.now_ms())
+        if not account.is_own:
+            return _as_another(request, claim, account, base_environment(self._environ, account))
+        own = self._environment_of(claim)
+        base = base_environment(self._environ, account) if own is None else own
+        return replace(
+            request,
+            env=run_environment(claim, base, home=account.home),
+            cwd=working_folder(job.cwd, home=account.home) if own is None else _our_folder(),
         )
 
     def _outcome(self, event: Event) -> Outcome | None:
@@ -209,6 +220,29 @@ def outcome_of(
     )
 
 
+def _as_another(
+    request: StartRequest, claim: Claim, account: Account, base: Mapping[str, str]
+) -> StartRequest:
+    """The request of another user: what that one may reach is looked at by the supervisor.
+
+    But a file of variables that is root's alone, all the way down to it, is for us to read: a
+    secret may be in it that only this job is to have.
+    """
+    job = claim.job
+    cwd = account.home if job.cwd is None else resolve_path(job.cwd, home=account.home)
+    request = replace(
+        request,
+        cwd=cwd or "/",
+        is_home=job.cwd is None,
+        identity=identity_of(account),
+    )
+    file = None if job.env_file is None else resolve_path(job.env_file, home=account.home)
+    if file is None or find_weakness(Path(file)) is None:
+        return replace(request, env=run_environment(claim, base, home=account.home))
+    above = {**job.env, **own_variables(claim, payload=job.payload)}
+    return replace(request, env=above, base_env=base, env_file=file)
+
+
 def _our_folder() -> str:
     try:
         return os.getcwd()
@@ -230,12 +264,6 @@ def _argv(claim: Claim) -> tuple[str, ...]:
         return claim.job.argv
     shell = claim.job.env.get("SHELL", "")
     return (shell if shell.startswith("/") else SHELL, "-c", claim.job.argv[0])
-
-
-def _identity(account: Account) -> Identity | None:
-    if account.groups is None:
-        return None
-    return Identity(name=account.name, uid=account.uid, gid=account.gid, groups=account.groups)
 
 
 def _end_in_words(record: ExitRecord) -> str | None:

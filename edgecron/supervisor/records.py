@@ -25,12 +25,29 @@ class EndCause(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Identity:
-    """Who a command runs as, where that is not the supervisor's own user."""
+    """Who a command runs as, where that is not the supervisor's own user.
+
+    `limits`: number of RLIMIT_*, soft and hard, None as it is. So is `nice`.
+    """
 
     name: str
     uid: int
     gid: int
     groups: tuple[int, ...]
+    limits: tuple[tuple[int, int | None, int | None], ...] = ()
+    nice: int | None = None
+    no_new_privs: bool = False
+
+    def to_json(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in self.__slots__}
+
+    @classmethod
+    def from_json(cls, body: Mapping[str, Any]) -> Identity:
+        lists = {
+            "groups": tuple(body["groups"]),
+            "limits": tuple((number, soft, hard) for number, soft, hard in body["limits"]),
+        }
+        return cls(**{**body, **lists})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,6 +56,10 @@ class StartRequest:
 
     `refused` is (error_code, message) where it was found that it can't be started: it is then
     recorded like any other end, and nothing is run. `timeout_ms` None means no limit.
+
+    What belongs to another user is looked at with that user's rights, by who has become it: `cwd`,
+    for which `/` will do where `is_home` and it is missing, and `env_file`, whose variables come
+    over `base_env` and below `env`.
     """
 
     token: str
@@ -51,6 +72,9 @@ class StartRequest:
     output_cap_bytes: int
     identity: Identity | None = None
     refused: tuple[str, str] | None = None
+    is_home: bool = False
+    env_file: str | None = None
+    base_env: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if TOKEN.fullmatch(self.token) is None:
@@ -65,13 +89,14 @@ class StartRequest:
             "kill_grace_ms": self.kill_grace_ms,
             "output_cap_bytes": self.output_cap_bytes,
         }
-        for name in ("stdin", "timeout_ms", "refused"):
+        for name in ("stdin", "timeout_ms", "refused", "env_file"):
             value = getattr(self, name)
             if value is not None:
                 body[name] = value
         if self.identity is not None:
-            who = self.identity
-            body["identity"] = [who.name, who.uid, who.gid, who.groups]
+            body["identity"] = self.identity.to_json()
+            body["is_home"] = self.is_home
+            body["base_env"] = dict(self.base_env)
         return body
 
     @classmethod
@@ -87,12 +112,11 @@ class StartRequest:
             timeout_ms=body.get("timeout_ms"),
             kill_grace_ms=body["kill_grace_ms"],
             output_cap_bytes=body["output_cap_bytes"],
-            identity=None
-            if identity is None
-            else Identity(
-                name=identity[0], uid=identity[1], gid=identity[2], groups=tuple(identity[3])
-            ),
+            identity=None if identity is None else Identity.from_json(identity),
             refused=None if refused is None else (refused[0], refused[1]),
+            is_home=body.get("is_home", False),
+            env_file=body.get("env_file"),
+            base_env=body.get("base_env", {}),
         )
 
 

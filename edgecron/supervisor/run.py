@@ -38,7 +38,7 @@ class LiveRun:
         state_dir: Path,
     ) -> None:
         self.token = request.token
-        self.pid = spawned.process.pid
+        self.pid = spawned.pid
         self.started_ms = started_ms
         self.timeout_ms = request.timeout_ms
         self.kill_grace_ms = request.kill_grace_ms
@@ -126,7 +126,8 @@ class LiveRun:
         if pid == 0:
             return None
         record = self._record(status)
-        self._process.returncode = record.exit_code
+        if self._process is not None:
+            self._process.returncode = record.exit_code
         return record
 
     def _note_end(self) -> tuple[int, int]:

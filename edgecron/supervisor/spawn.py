@@ -1,4 +1,7 @@
-"""Starting a command: vfork by `subprocess`, its own session, nothing inherited but 0, 1 and 2."""
+"""Starting a command: vfork by `subprocess`, its own session, nothing inherited but 0, 1 and 2.
+
+One of another user is started by becoming.py instead.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,9 @@ import subprocess
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from edgecron.supervisor.records import StartRequest
+from edgecron.supervisor.becoming import NotBecome, start_as
+from edgecron.supervisor.records import Identity, StartRequest
+from edgecron.supervisor.sparing import Sparing
 
 # More descriptors than this are of no use to us, and some systems say "no limit".
 _MOST_DESCRIPTORS = 65_536
@@ -35,9 +40,13 @@ class SpawnFailed(Exception):
 
 @dataclass(slots=True)
 class Spawned:
-    """A command that runs, and our ends of its pipes, all non-blocking."""
+    """A command that runs, and our ends of its pipes, all non-blocking.
 
-    process: subprocess.Popen[bytes]
+    `process` is what `subprocess` knows of it, and None where that did not start it.
+    """
+
+    pid: int
+    process: subprocess.Popen[bytes] | None
     stdout_fd: int
     stderr_fd: int
     stdin_fd: int | None
@@ -48,6 +57,7 @@ class Spawner:
 
     def __init__(self) -> None:
         self._null_fd = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
+        self._sparing = Sparing()
         self._command_limit: tuple[int, int] | None = None
         self._reserve: list[int] = []
         soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -70,7 +80,12 @@ class Spawner:
             stdin_fd, feed_fd = self._stdin(request, opened)
             stdout_fd, stdout_child = _pipe(opened)
             stderr_fd, stderr_child = _pipe(opened)
-            process = self._popen(request, (stdin_fd, stdout_child, stderr_child), env=env)
+            stdio = (stdin_fd, stdout_child, stderr_child)
+            with self._sparing.set_aside():
+                process, pid = self._start(request, stdio, env=env)
+        except NotBecome as refused:
+            _close_all(opened)
+            raise _explain_refused(refused, request) from refused
         except OSError as error:
             _close_all(opened)
             raise _explain(error, request) from error
@@ -82,15 +97,22 @@ class Spawner:
         for fd in ours - {None}:
             assert fd is not None
             os.set_blocking(fd, False)
-        return Spawned(process, stdout_fd, stderr_fd, feed_fd)
+        return Spawned(pid, process, stdout_fd, stderr_fd, feed_fd)
 
     def _stdin(self, request: StartRequest, opened: list[int]) -> tuple[int, int | None]:
         return _pipe(opened) if request.stdin else (self._null_fd, None)
 
+    def _start(
+        self, request: StartRequest, stdio: tuple[int, int, int], *, env: Mapping[str, str]
+    ) -> tuple[subprocess.Popen[bytes] | None, int]:
+        if request.identity is None:
+            process = self._popen(request, stdio, env=env)
+            return process, process.pid
+        return None, self._start_as(request.identity, request, stdio, env=env)
+
     def _popen(
         self, request: StartRequest, stdio: tuple[int, int, int], *, env: Mapping[str, str]
     ) -> subprocess.Popen[bytes]:
-        who = request.identity
         with self._limit_of_commands():
             return subprocess.Popen(
                 request.argv,
@@ -103,10 +125,19 @@ class Spawner:
                 # them anew for each command costs as much as all else when many are live.
                 close_fds=False,
                 start_new_session=True,
-                user=None if who is None else who.uid,
-                group=None if who is None else who.gid,
-                extra_groups=None if who is None else who.groups,
             )
+
+    def _start_as(
+        self,
+        who: Identity,
+        request: StartRequest,
+        stdio: tuple[int, int, int],
+        *,
+        env: Mapping[str, str],
+    ) -> int:
+        for fd in set(stdio) - {self._null_fd}:
+            os.fchown(fd, who.uid, who.gid)  # Or it could not open /dev/stdout, as `tee` does.
+        return start_as(who, request, stdio=stdio, env=env, descriptors=self._command_limit)
 
     @contextlib.contextmanager
     def _limit_of_commands(self) -> Iterator[None]:
@@ -155,15 +186,36 @@ def _explain(error: OSError, request: StartRequest) -> SpawnFailed:
     if number == errno.ENOEXEC:
         message = f"command '{command}' is no program; a script starts with #! and a program's path"
         return SpawnFailed(code, message)
-    if number == errno.EPERM and request.identity is not None:
-        who = request.identity.name
-        return SpawnFailed(code, f"command '{command}' can't run as user '{who}': not permitted")
     return SpawnFailed(code, f"command '{command}' can't be started: {error.strerror}")
+
+
+def _explain_refused(refused: NotBecome, request: StartRequest) -> SpawnFailed:
+    """Why the command did not run as another user; the same words where the reason is the same."""
+    who = "" if request.identity is None else request.identity.name
+    number = refused.number
+    code = errno.errorcode.get(number, "EIO")
+    if refused.step == "env_file":
+        return SpawnFailed(code, f"{refused.words}, as user '{who}' reads it")
+    if refused.step == "user" and number == errno.ETIMEDOUT:
+        return SpawnFailed(code, refused.words)
+    if refused.step == "user" and number not in _TEMPORARY:
+        command = request.argv[0]
+        message = f"command '{command}' can't run as user '{who}': {refused.words}"
+        return SpawnFailed(code, message)
+    if number == errno.EAGAIN:
+        message = f"user '{who}' has no process left ({refused.words})"
+        return SpawnFailed(code, message, is_temporary=True)
+    error = OSError(number, refused.words, request.cwd if refused.step == "folder" else None)
+    failure = _explain(error, request)
+    if number == errno.EACCES:
+        failure.message += f", as user '{who}'"
+    return failure
 
 
 def _what_is_missing(command: str, request: StartRequest) -> str:
     if "/" not in command:
-        return f"command '{command}' is not in PATH ({request.env.get('PATH', 'not set')})"
+        path = {**request.base_env, **request.env}.get("PATH", "not set")
+        return f"command '{command}' is not in PATH ({path})"
     if os.path.exists(os.path.join(request.cwd, command)):
         return f"command '{command}' names an interpreter in its first line that is missing"
     return f"command '{command}' is missing"

@@ -150,7 +150,7 @@ class Starter:
                 cgroup.let_go()
             raise
         members = Members(
-            spawned.process.pid,
+            spawned.pid,
             environment=environment,
             looks=self._looks,
             cgroup=cgroup,

@@ -175,12 +175,8 @@ def _run(claim: Claim) -> Done:
     """Start a command, and wait for its end, which takes no time of the journey."""
     import subprocess
 
-    from edgecron.runners.environment import (
-        base_environment,
-        own_account,
-        run_environment,
-        working_folder,
-    )
+    from edgecron.runners.accounts import own_account
+    from edgecron.runners.environment import base_environment, run_environment, working_folder
 
     account = own_account(os.environ)
     job = claim.job

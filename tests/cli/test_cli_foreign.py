@@ -16,10 +16,11 @@ from edgecron.paths import state_dir
 from edgecron.store.contract import Seat
 from edgecron.supervisor.groups import read_start_time
 from edgecron.supervisor.journal import Journal
+from support.accounts import NEEDS_ROOT
 from support.cli import Edgecron
 from support.stuck import SLEEPS, StuckEngine
 
-pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root can be another user")
+pytestmark = [pytest.mark.root, NEEDS_ROOT]
 SUPERVISOR = "deadbeef"
 NOBODY = 65534
 

@@ -20,6 +20,7 @@ from edgecron.errors import EdgecronError
 from edgecron.paths import state_dir
 from edgecron.store.contract import Seat
 from edgecron.supervisor.journal import Journal
+from support.accounts import as_root
 from support.cli import Edgecron
 from support.engines import Place
 from support.processes import BOUND_S, Daemon
@@ -323,7 +324,7 @@ def test_a_system_that_can_not_name_a_process_for_good_is_refused(
     resume(daemon.process)
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can be another user")
+@as_root
 def test_the_process_of_another_user_is_refused(stack: ExitStack) -> None:
     folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="edgecron-test-")))
     client = stack.enter_context(Client(folder / "edge.db"))

@@ -28,6 +28,7 @@ from edgecron.supervisor import (
     start,
     verdict,
 )
+from support.accounts import as_root
 
 BOUND_MS = 20_000
 NUMBERS = itertools.count(1)
@@ -220,7 +221,7 @@ def test_home_is_the_folder_unless_told(link: SupervisorLink, tmp_path: Path) ->
     assert printed(below).decode().strip() == str(home / "sub")
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="needs root to change the user")
+@as_root
 def test_a_command_of_another_user_finds_itself_there(runner: CommandRunner) -> None:
     outcome = run(runner, shell("id -un; echo $USER $LOGNAME $HOME", job={"user": "nobody"}))
 

@@ -3,26 +3,21 @@
 from __future__ import annotations
 
 import os
-import pwd
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from edgecron.model import Cause, Claim, Job, JobKind
+from edgecron.runners.accounts import Account
 from edgecron.runners.environment import (
     DEFAULT_PATH,
-    Account,
-    NotRunnable,
     base_environment,
-    find_account,
     idempotency_key,
-    own_account,
-    read_env_file,
     resolve_path,
     run_environment,
     working_folder,
 )
+from edgecron.supervisor.envfile import EnvFileRefused, read_env_file
 
 OWN = Account(name="ann", uid=1000, gid=1000, home="/home/ann")
 OTHER = Account(name="bob", uid=1001, gid=1001, home="/home/bob", groups=(1001, 27))
@@ -174,7 +169,7 @@ def test_a_line_that_can_not_be_read_is_named_by_number_alone(tmp_path: Path, li
     path = tmp_path / "env"
     path.write_text(f"A=1\n{line}\n", encoding="utf-8")
 
-    with pytest.raises(NotRunnable, match="line 2 is not KEY=VALUE") as caught:
+    with pytest.raises(EnvFileRefused, match="line 2 is not KEY=VALUE") as caught:
         read_env_file(str(path))
 
     assert "hunter2" not in caught.value.message
@@ -184,7 +179,7 @@ def test_an_environment_file_that_is_none_is_told(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "fifo")
 
     for name, code in (("missing", "ENOENT"), ("fifo", "EINVAL"), (".", "EINVAL")):
-        with pytest.raises(NotRunnable, match="environment file") as caught:
+        with pytest.raises(EnvFileRefused, match="environment file") as caught:
             read_env_file(str(tmp_path / name))
         assert caught.value.code in (code, "EISDIR")
 
@@ -201,34 +196,15 @@ def test_paths_start_from_home() -> None:
     ]
 
 
-def test_our_own_user_is_no_other_user() -> None:
-    own = own_account({"HOME": "/elsewhere"})
-    name = pwd.getpwuid(os.geteuid()).pw_name
+def test_another_user_finds_no_programs_in_our_home() -> None:
+    environ = {"PATH": "/home/ann/bin:/opt/bin:/home/ann:/home/annex:/bin", "HOME": "/home/ann/"}
 
-    assert own.home == "/elsewhere"
-    assert find_account(name, own=own) is own
-    assert find_account(str(os.geteuid()), own=own) is own
-
-
-def test_another_user_needs_root() -> None:
-    with pytest.raises(NotRunnable, match="needs an engine that runs as root") as caught:
-        find_account("nobody", own=OWN)
-
-    assert caught.value.code == "EPERM"
-
-
-def test_another_user_has_its_own_groups() -> None:
-    found = find_account("nobody", own=replace(OWN, uid=0))
-    entry = pwd.getpwnam("nobody")
-
-    assert (found.uid, found.gid, found.home) == (entry.pw_uid, entry.pw_gid, entry.pw_dir)
-    assert found.groups == tuple(os.getgrouplist("nobody", entry.pw_gid))
-
-
-@pytest.mark.parametrize("user", ["no-such-user", "4000000000", "9" * 30])
-def test_an_unknown_user_is_told(user: str) -> None:
-    with pytest.raises(NotRunnable, match="is not known on this machine"):
-        find_account(user, own=replace(OWN, uid=0))
+    assert base_environment(environ, OTHER)["PATH"] == "/opt/bin:/home/annex:/bin"
+    assert base_environment(environ, OWN)["PATH"] == environ["PATH"]
+    assert base_environment({"PATH": "/home/ann/bin", "HOME": "/home/ann"}, OTHER)["PATH"] == (
+        DEFAULT_PATH
+    )
+    assert base_environment({}, OTHER)["PATH"] == DEFAULT_PATH
 
 
 def test_a_command_starts_at_home_or_at_the_root_where_there_is_no_home(tmp_path: Path) -> None:

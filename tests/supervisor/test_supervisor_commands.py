@@ -14,11 +14,10 @@ from supervisor_bench import Bell, Bench, children_of
 
 from edgecron.model import Stream
 from edgecron.supervisor import EndCause, Flag, Identity, StartBy
+from support.accounts import as_root
 
 # Forked, so that what a test changes here is changed there; test runners have threads of their own.
 pytestmark = pytest.mark.filterwarnings("ignore:.*use of fork:DeprecationWarning")
-
-as_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root to change the user")
 
 
 def test_an_exit_code_is_recorded_with_times_and_output(bench: Bench) -> None:

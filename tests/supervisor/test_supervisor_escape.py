@@ -20,6 +20,7 @@ from edgecron.supervisor.groups import (
 )
 from edgecron.supervisor.looks import RESTS, Look, Looks, Orphan
 from edgecron.supervisor.members import find_mark
+from support.accounts import as_root
 from support.clock import FakeClock
 
 # As a shell's background jobs after `set -m`: a group of its own in the session of the run.
@@ -137,7 +138,7 @@ def test_a_daemon_of_a_cancelled_run_is_flagged_however_lately_was_looked(
     os.kill(left, signal.SIGKILL)
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="needs root to change the user")
+@as_root
 def test_a_daemon_of_another_user_is_flagged_too(bench: Bench) -> None:
     nobody = Identity(name="nobody", uid=65534, gid=65534, groups=(65534,))
     daemon = 'setsid -f sh -c "echo \\$\\$; exec sleep 60 >/dev/null 2>&1"'

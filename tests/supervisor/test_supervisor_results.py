@@ -22,6 +22,7 @@ from edgecron.supervisor.results import result_path
 from edgecron.supervisor.run import LiveRun
 from edgecron.supervisor.spawn import Spawned, Spawner, SpawnFailed
 from edgecron.supervisor.starting import Starter
+from support.accounts import as_root
 from support.clock import FakeClock
 
 # Forked, so that what a test changes here is changed there; test runners have threads of their own.
@@ -119,7 +120,6 @@ def test_a_result_of_an_interrupted_run_is_cleared_away(tmp_path: Path, bell: Be
 
 
 NOBODY = Identity(name="nobody", uid=65534, gid=65534, groups=(65534,))
-as_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root to change the user")
 
 
 @as_root
@@ -199,7 +199,7 @@ class OverSoon(Spawner):
 
     def spawn(self, request: StartRequest, *, env: Mapping[str, str]) -> Spawned:
         spawned = super().spawn(request, env=env)
-        os.waitid(os.P_PID, spawned.process.pid, os.WEXITED | os.WNOWAIT)
+        os.waitid(os.P_PID, spawned.pid, os.WEXITED | os.WNOWAIT)
         self._clock.advance_ms(40)
         return spawned
 

@@ -12,6 +12,7 @@ from pilot import Seen, watch
 from edgecron.api import Client
 from edgecron.clock import SystemClock
 from edgecron.tui.enginekey import EngineCall
+from support.accounts import as_root
 from support.processes import ends
 from support.specs import make_spec
 
@@ -76,7 +77,7 @@ def test_one_that_ends_by_itself_is_told_with_what_it_said_last(database: Path) 
     watch(story, database, SystemClock(), **shown(database))
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can make a database somebody else's")
+@as_root
 def test_of_another_user_s_database_none_is_run(database: Path) -> None:
     os.chown(database, 12_345, 12_345)
 

@@ -15,6 +15,7 @@ import pytest
 
 from edgecron.api import Client
 from edgecron.tui.ownengine import OwnEngine, engine_command, engine_environment, find_refusal
+from support.accounts import as_root
 from support.processes import BOUND_S, Gate, ends
 from support.terminal import PROGRAM
 
@@ -181,7 +182,7 @@ sys.stdin.read()
     assert len(engine.lines) <= 200
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can make a database somebody else's")
+@as_root
 def test_another_user_s_database_is_refused_kindly(database: Path) -> None:
     add(database, "x", "--every", "1h", "--", "true")
     os.chown(database, 12_345, 12_345)

@@ -17,8 +17,7 @@ from edgecron.config.files import read_file
 from edgecron.config.kinds import Text
 from edgecron.config.settings import SECTIONS, SETTINGS
 from edgecron.errors import InvalidConfig
-
-as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file away")
+from support.accounts import as_root
 
 
 def write(folder: Path, content: str | bytes) -> Path:

@@ -1,0 +1,119 @@
+"""Whether a file is its owner's alone: nobody else may change it, or put another in its place.
+
+What root runs is read from files, and who may change one of them is root. So the file must be
+root's, as crond wants its tables (cronie's src/database.c: a regular file of root's, one link,
+not writable by group or others), and so must be every folder above it, as sshd wants them
+(OpenSSH's safe_path). Other than for sshd a folder may be everybody's where it is sticky, as /tmp:
+there nobody renames or removes what is another's.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from shlex import quote
+
+ROOT_UID = 0
+ROOT_ALONE = frozenset({ROOT_UID})
+_MOST_LINKS = 40  # as the kernel has it
+_OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Weakness:
+    """What lets somebody else change a file: `path` is what `why` is said of, `mend` a command."""
+
+    path: Path
+    why: str
+    mend: str
+
+    @property
+    def words(self) -> str:
+        return f"{self.path} {self.why}"
+
+
+def find_weakness(path: Path, *, owners: Collection[int] = ROOT_ALONE) -> Weakness | None:
+    """What lets others than `owners` change a file or folder, or what its name leads to.
+
+    The first from the root of the file system on; None where nothing does. What is missing is no
+    weakness, nor is what can't be looked at: the folders that are there still count.
+    """
+    for found, status, is_last in _steps(path):
+        weakness = judge(found, status, owners=owners, is_folder=not is_last)
+        if weakness is not None:
+            return weakness
+    return None
+
+
+def judge(
+    path: Path, status: os.stat_result, *, owners: Collection[int], is_folder: bool
+) -> Weakness | None:
+    """What lets others change one file or folder, or a link to another. `is_folder`: on the way."""
+    mode = status.st_mode
+    if status.st_uid not in owners:
+        whose = "root" if set(owners) == {ROOT_UID} else "you or root"
+        return Weakness(
+            path=path,
+            why=f"belongs to user {status.st_uid}, expected {whose}",
+            mend=f"chown root {quote(str(path))}",
+        )
+    if stat.S_ISLNK(mode):
+        return None  # Its own mode means nothing, and where it leads to is looked at.
+    is_shared = is_folder and mode & stat.S_ISVTX
+    if mode & _OTHERS_WRITE and not is_shared:
+        return Weakness(
+            path=path,
+            why=f"has mode {stat.S_IMODE(mode):04o}, so that others may change it",
+            mend=f"chmod go-w {quote(str(path))}",
+        )
+    if stat.S_ISREG(mode) and status.st_nlink > 1:
+        return Weakness(
+            path=path,
+            why=f"has {status.st_nlink} names (hard links)",
+            mend=f"find / -xdev -samefile {quote(str(path))}",
+        )
+    return None
+
+
+def has_other_users(uid_map: Path = Path("/proc/self/uid_map")) -> bool:
+    """Whether there is anybody but us: a root of its own user namespace may be alone in it.
+
+    Whatever is not that root's seems to be nobody's there, the root folder included.
+    """
+    try:
+        words = uid_map.read_text(encoding="ascii").split()
+    except (OSError, ValueError):
+        return True
+    return words[2:] != ["1"]
+
+
+def _steps(path: Path) -> Iterator[tuple[Path, os.stat_result, bool]]:
+    """All that a name leads through, links included, and whether that is the last of it."""
+    left = list(Path(os.path.abspath(path)).parts[1:])
+    here = Path("/")
+    links = 0
+    yield here, os.lstat(here), not left
+    while left:
+        name = left.pop(0)
+        if name == "..":
+            here = here.parent  # As it was looked at on the way down.
+            continue
+        there = here / name
+        try:
+            status = os.lstat(there)
+        except OSError:
+            return
+        if stat.S_ISLNK(status.st_mode) and links < _MOST_LINKS:
+            links += 1
+            yield there, status, False
+            target = Path(os.readlink(there))
+            parts = target.parts
+            if target.is_absolute():
+                here, parts = Path("/"), parts[1:]
+            left = [*parts, *left]
+            continue
+        here = there
+        yield there, status, not left

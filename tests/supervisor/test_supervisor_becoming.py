@@ -1,0 +1,289 @@
+"""A command as another user: what it has, what it has not, and what that user can't do with it."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import resource
+import signal
+from pathlib import Path
+
+import pytest
+from supervisor_bench import Bell, Bench
+
+from edgecron.supervisor import EndCause, becoming
+from edgecron.supervisor.records import ExitRecord, Identity, StartRequest
+from edgecron.supervisor.spawn import Spawner, SpawnFailed
+from support.accounts import as_root, identity
+
+
+@pytest.fixture
+def theirs(tmp_path: Path) -> Path:
+    """A folder of nobody's, which they can reach: pytest's own is closed to others."""
+    for folder in (tmp_path, *tmp_path.parents):
+        if folder.stat().st_uid == os.geteuid() and "pytest" in str(folder):
+            folder.chmod(0o711)
+    made = tmp_path / "home"
+    made.mkdir()
+    os.chown(made, pwd.getpwnam("nobody").pw_uid, -1)
+    return made
+
+
+def lines_of(bench: Bench, record: ExitRecord) -> dict[str, str]:
+    """What /proc says of a process, by its name."""
+    text = bench.printed(record).decode()
+    return {
+        name: " ".join(rest.split())
+        for name, _, rest in (x.partition(":") for x in text.splitlines())
+    }
+
+
+def test_what_is_asked_for_another_user_crosses_to_the_supervisor() -> None:
+    who = Identity(
+        name="bob", uid=7, gid=8, groups=(8, 9), limits=((3, None, 5),), nice=4, no_new_privs=True
+    )
+    request = StartRequest(
+        token="t",
+        argv=("true",),
+        env={"A": "1"},
+        cwd="/home/bob",
+        output_cap_bytes=1,
+        identity=who,
+        is_home=True,
+        env_file="/home/bob/env",
+        base_env={"B": "2"},
+    )
+
+    assert StartRequest.from_json(request.to_json()) == request
+
+
+@as_root
+def test_a_command_of_another_user_has_nothing_of_root_left(bench: Bench) -> None:
+    who = identity(groups=(identity().gid, 4, 24))
+
+    seen = lines_of(bench, bench.run("/bin/cat", "/proc/self/status", identity=who))
+
+    assert seen["Uid"] == " ".join([str(who.uid)] * 4)  # real, effective, saved, file system
+    assert seen["Gid"] == " ".join([str(who.gid)] * 4)
+    assert set(seen["Groups"].split()) == {str(group) for group in who.groups}
+    assert {int(seen[name], 16) for name in ("CapPrm", "CapEff", "CapAmb", "CapInh")} == {0}
+    assert seen["NoNewPrivs"] == "0"  # sudo works in a job, as under cron
+    assert {int(seen[name], 16) for name in ("SigBlk", "SigIgn")} == {0}
+
+
+@as_root
+@pytest.mark.failure(38)
+def test_a_command_of_another_user_inherits_no_descriptor_and_no_terminal(bench: Bench) -> None:
+    record = bench.run_shell(
+        "ls /proc/$$/fd; ps -o tty= -p $$; ps -o sid= -p $$", identity=identity()
+    )
+
+    *fds, tty, session = bench.printed(record).decode().split()
+    assert (fds, tty) == (["0", "1", "2"], "?")
+    assert session == str(record.pid)
+
+
+@as_root
+def test_a_command_of_another_user_has_a_umask_of_its_own(tmp_path: Path) -> None:
+    before = os.umask(0o077)
+    try:
+        bench = Bench(tmp_path / "state")
+    finally:
+        os.umask(before)
+
+    record = bench.run_shell("umask", identity=identity())
+    bench.close()
+
+    assert bench.printed(record) == b"0022\n"
+
+
+@as_root
+def test_a_command_of_another_user_has_the_limits_of_that_user(bench: Bench) -> None:
+    limits = (
+        (resource.RLIMIT_CORE, 0, 0),
+        (resource.RLIMIT_FSIZE, None, 4096),
+        (resource.RLIMIT_NOFILE, 100, 200),
+    )
+    line = "ulimit -S -c; ulimit -S -f; ulimit -H -f; ulimit -S -n; ulimit -H -n; nice"
+
+    limited = bench.run_shell(line, identity=identity(limits=limits, nice=5))
+    plain = bench.run_shell("ulimit -S -n; ulimit -H -n", identity=identity())
+
+    # /bin/sh counts files in blocks of 512 bytes.
+    assert bench.printed(limited).split() == [b"0", b"8", b"8", b"100", b"200", b"5"]
+    ours = [str(limit).encode() for limit in resource.getrlimit(resource.RLIMIT_NOFILE)]
+    assert bench.printed(plain).split() == ours
+
+
+@as_root
+def test_a_limit_that_can_not_be_raised_is_as_high_as_may_be(bench: Bench) -> None:
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = ((resource.RLIMIT_NOFILE, hard + 10, 2**40),)  # above what the kernel gives anybody
+
+    record = bench.run_shell("ulimit -S -n", identity=identity(limits=wanted))
+
+    assert int(bench.printed(record)) >= hard
+
+
+@as_root
+def test_no_new_privileges_where_the_machine_says_so(bench: Bench) -> None:
+    who = identity(no_new_privs=True)
+
+    seen = lines_of(bench, bench.run("/bin/cat", "/proc/self/status", identity=who))
+
+    assert seen["NoNewPrivs"] == "1"
+
+
+@as_root
+@pytest.mark.failure(41)
+def test_a_folder_that_another_user_can_not_enter_is_entered_for_nobody(
+    bench: Bench, theirs: Path
+) -> None:
+    roots = theirs.parent / "roots"
+    roots.mkdir(mode=0o700)
+
+    refused = bench.run("/bin/pwd", cwd=str(roots), identity=identity())
+    home = bench.run("/bin/pwd", cwd=str(roots), is_home=True, identity=identity())
+    missing = bench.run("/bin/pwd", cwd="/nonexistent", identity=identity())
+    no_home = bench.run("/bin/pwd", cwd="/nonexistent", is_home=True, identity=identity())
+
+    words = f"folder '{roots}' can't be entered: Permission denied, as user 'nobody'"
+    assert (refused.cause, refused.error_code, refused.error_msg) == (
+        EndCause.SPAWN,
+        "EACCES",
+        words,
+    )
+    assert home.error_msg == words  # and not in `/`: that is for who has no home at all
+    assert missing.error_msg == "folder '/nonexistent' is missing"
+    assert bench.printed(no_home) == b"/\n"
+
+
+@as_root
+@pytest.mark.failure(65)
+def test_a_file_of_variables_is_read_as_the_user_it_is_for(bench: Bench, theirs: Path) -> None:
+    secret = theirs.parent / "secret"
+    secret.write_text("TOKEN=of-root\n")
+    secret.chmod(0o600)
+    (theirs / "link").symlink_to(secret)
+    (theirs / "env").write_text("A=file\nB=file\nPATH=/usr/bin:/bin\n")
+
+    changes = {"base_env": {"A": "base", "C": "base"}, "env": {"B": "own"}, "identity": identity()}
+    stolen = bench.run_shell("echo $TOKEN", env_file=str(theirs / "link"), **changes)
+    read = bench.run_shell("echo $A $B $C", env_file=str(theirs / "env"), **changes)
+
+    assert (stolen.cause, stolen.error_code) == (EndCause.SPAWN, "EACCES")
+    assert stolen.error_msg == (
+        f"environment file '{theirs / 'link'}' can't be read: Permission denied,"
+        " as user 'nobody' reads it"
+    )
+    assert bench.printed(read) == b"file own base\n"
+
+
+@as_root
+def test_what_another_user_prints_to_can_be_opened_by_name(bench: Bench) -> None:
+    line = "echo out >/dev/stdout; exec 2>&1; echo err | tee /dev/stderr >/dev/null; cat /dev/stdin"
+
+    record = bench.run_shell(line, stdin="in\n", identity=identity())
+
+    assert sorted(bench.printed(record).split()) == [b"err", b"in", b"out"]
+
+
+@as_root
+@pytest.mark.failure(41)
+def test_a_command_that_another_user_may_not_run_is_told(bench: Bench, theirs: Path) -> None:
+    closed = theirs.parent / "closed"
+    closed.write_text("#!/bin/sh\n")
+    closed.chmod(0o700)
+
+    record = bench.run(str(closed), identity=identity())
+    missing = bench.run("no-such-command", identity=identity())
+
+    assert record.error_msg == (
+        f"command '{closed}' can't be started: Permission denied, as user 'nobody'"
+    )
+    assert missing.error_code == "ENOENT"
+    assert "command 'no-such-command' is not in PATH" in (missing.error_msg or "")
+
+
+@as_root
+def test_another_user_can_signal_neither_the_supervisor_nor_what_others_run(
+    bench: Bench,
+) -> None:
+    other = bench.shell("exec sleep 60", identity=identity("daemon"))
+    victims = [bench.started(other).pid, bench.link.pid, bench.guardian(), os.getpid()]
+    tries = (f"kill -9 {pid} && echo killed {pid}" for pid in victims)
+    line = "; ".join(["exec 2>&1", *tries, "true"])
+
+    record = bench.run_shell(line, identity=identity())
+    bench.link.cancel([other])
+
+    assert b"killed" not in bench.printed(record)
+    assert bench.printed(record).count(b"not permitted") == len(victims)
+    assert bench.ended(other).cause is EndCause.CANCELLED
+
+
+@as_root
+@pytest.mark.failure(34)
+def test_what_another_user_has_left_in_the_background_is_ended_with_it(
+    bench: Bench, theirs: Path
+) -> None:
+    """By a second fork, as daemons do, but in its session."""
+    bell = Bell(theirs / "bell")
+    os.chmod(bell.path, 0o666)
+    line = f"(sleep 60 & echo $!; echo >{bell.path}); exec sleep 60"
+    token = bench.shell(line, identity=identity())
+    bell.wait()
+    bell.close()
+
+    bench.link.cancel([token])
+    record = bench.ended(token)
+
+    assert record.cause is EndCause.CANCELLED
+    assert not Path(f"/proc/{int(bench.printed(record))}").exists()
+
+
+@as_root
+def test_who_holds_its_own_start_up_is_not_waited_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As a home on a file system of the user's own does, which never answers."""
+    monkeypatch.setattr(becoming, "PATIENCE_MS", 50)
+    monkeypatch.setattr(becoming, "_enter", lambda request: signal.pause())
+    request = StartRequest(
+        token="t", argv=("/bin/true",), env={}, cwd="/", output_cap_bytes=1, identity=identity()
+    )
+
+    with pytest.raises(SpawnFailed, match="user 'nobody' or a folder of theirs held") as caught:
+        Spawner().spawn(request, env={})
+
+    assert (caught.value.code, caught.value.is_temporary) == ("ETIMEDOUT", False)
+    with pytest.raises(ChildProcessError):
+        os.waitpid(-1, os.WNOHANG)
+
+
+@as_root
+def test_a_user_who_is_not_changed_whole_runs_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As where capabilities outlive a change of user."""
+    monkeypatch.setattr(becoming, "_has_way_back", lambda: True)
+    request = StartRequest(
+        token="t", argv=("/bin/true",), env={}, cwd="/", output_cap_bytes=1, identity=identity()
+    )
+
+    with pytest.raises(SpawnFailed, match="root's rights could be had back") as caught:
+        Spawner().spawn(request, env={})
+
+    assert caught.value.code == "EPERM"
+
+
+@as_root
+def test_a_user_without_a_process_left_is_told_so_and_tried_again(bench: Bench) -> None:
+    bench.started(bench.shell("exec sleep 60", identity=identity()))
+    who = identity(limits=((resource.RLIMIT_NPROC, 0, 0),))
+    request = StartRequest(
+        token="t", argv=("/bin/true",), env={}, cwd="/", output_cap_bytes=1, identity=who
+    )
+
+    with pytest.raises(SpawnFailed, match="user 'nobody' has no process left") as caught:
+        Spawner().spawn(request, env={})
+
+    assert caught.value.is_temporary
