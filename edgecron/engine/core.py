@@ -287,6 +287,11 @@ class Engine:
             self._catalogue.load(self._store.upcoming(self._queues, limit=CHUNK))
             self._is_prepared = True
 
+    def rehearse(self, at_ms: int) -> None:
+        """Go through what fires at an instant that is to come in a moment, and undo it."""
+        if self._may_fill() and self._store.change_mark == self._change_mark:
+            self._firing.rehearse(self._claiming.seat(), at_ms)
+
     def suspect(self) -> None:
         """Have the next step look at once for what died."""
         self._rescue.suspect()

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 
 from edgecron.catchup import plan_fire
 from edgecron.clock import Clock
 from edgecron.engine.catalogue import Catalogue
 from edgecron.engine.events import EventKind
 from edgecron.engine.telling import Teller
-from edgecron.errors import SENSELESS, Unreadable
+from edgecron.errors import SENSELESS, DatabaseUnusable, Unreadable
 from edgecron.hold import Hold
 from edgecron.model import Cause
 from edgecron.planning import Due, Fire
@@ -22,6 +23,7 @@ _SHARE = 32  # of what is due that an engine takes while others are first
 _MOST_CHUNKS = 1024  # of one step: others get a turn even while a storm lasts
 
 Claim = Callable[[Callable[[Seat, int], ClaimBatch]], ClaimBatch]
+Broken = Callable[[Due, str | None, str], object]  # a schedule's name and what is wrong with it
 
 
 class Firing:
@@ -63,6 +65,18 @@ class Firing:
         if has_filled and not any(one.advanced for one in batches):
             return batches
         return [*batches, self._fill(hold)]
+
+    def rehearse(self, seat: Seat, at_ms: int) -> None:
+        """Go through what will be due at an instant, and undo it: the fire itself finds all that
+        it needs in memory. What can't be done now shows then."""
+        queues = self._queues()
+        due = self._store.find_due(queues, now_ms=at_ms, limit=FIRST_CHUNK)
+        if not due:
+            return
+        with one_local_zone():
+            decisions = self._decide(due, at_ms, broken=_leave)
+        with suppress(Unreadable, DatabaseUnusable), self._store.rehearsal():
+            self._store.claim_due(decisions, seat=seat, now_ms=at_ms)
 
     def _fire_boot(self) -> ClaimBatch:
         """Decide `on boot` once for this boot."""
@@ -117,7 +131,7 @@ class Firing:
                 break
             taken = self._share(due, losses) if losses else due
             with one_local_zone():
-                decisions = self._decide(taken, now_ms)
+                decisions = self._decide(taken, now_ms, broken=self._break)
             batch = self._claim_due(decisions)
             batches.append(batch)
             losses = losses + 1 if 2 * batch.advanced < len(taken) else 0
@@ -163,23 +177,23 @@ class Firing:
             lambda seat, now_ms: self._store.claim_queued(seat=seat, now_ms=now_ms, hold=hold)
         )
 
-    def _decide(self, due: list[Due], now_ms: int) -> list[Decision]:
+    def _decide(self, due: list[Due], now_ms: int, *, broken: Broken) -> list[Decision]:
         self._catalogue.load((one.schedule_id, one.revision) for one in due)
         decisions = []
         for one in due:
             entry = self._catalogue.find(one.schedule_id, one.revision)
             if entry is None:
                 # Not on record; where it was only changed since we looked, this breaks nothing.
-                self._break(one, None, f"its revision {one.revision} is not on record")
+                broken(one, None, f"its revision {one.revision} is not on record")
                 continue
             if entry.spec is None or entry.timing is None:
-                self._break(one, entry.name, entry.error or "")
+                broken(one, entry.name, entry.error or "")
                 continue
             try:
                 plan = plan_fire(entry.timing, one, now_ms=now_ms)
             except SENSELESS as error:
                 # The others must not wait for a time that is out of all bounds.
-                self._break(one, entry.name, f"its stored times can't be read: {error!r}")
+                broken(one, entry.name, f"its stored times can't be read: {error!r}")
                 continue
             decisions.append(Decision(plan=plan, spec=entry.spec))
         return decisions
@@ -190,3 +204,7 @@ class Firing:
             due.schedule_id, revision=due.revision, error=error, now_ms=now_ms
         ):
             self._teller.tell(EventKind.BROKEN, None, schedule, {"error": error})
+
+
+def _leave(due: Due, schedule: str | None, error: str) -> None:
+    """It is said when it is due."""

@@ -12,7 +12,7 @@ from edgecron.engine.core import Engine
 from edgecron.engine.events import Report
 from edgecron.engine.leftover import Leftover
 from edgecron.engine.liveness import KernelLiveness
-from edgecron.engine.loop import CALL_GRACE_MS, Loop
+from edgecron.engine.loop import CALL_GRACE_MS, REHEARSE_MS, Loop
 from edgecron.engine.place import EnginePlace
 from edgecron.engine.pulse import Pulse
 from edgecron.engine.sleep import system_sleeper
@@ -140,6 +140,8 @@ class EngineHost:
             find_twins=lambda: find_twins(database, uuid=store.uuid),
             pulse=pulse,
             find_next=lambda: store.find_next(queues),
+            # A command takes longer to begin than that saves.
+            rehearse_ms=() if callables is None else REHEARSE_MS,
         )
 
     def close(self) -> None:

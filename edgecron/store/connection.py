@@ -33,6 +33,10 @@ _LEFT_TO_PARENT: list[apsw.Connection] = []  # kept from the garbage collector, 
 Params = Mapping[str, Any]
 
 
+class _Undone(Exception):
+    """Ends a rehearsal."""
+
+
 class Database:
     """One connection, for one thread of one process."""
 
@@ -143,6 +147,8 @@ class Database:
     def _wait_for_lock(self, tries_before: int) -> bool:
         # A constant, slightly random nap: SQLite's own back-off gives one of eight processes
         # nearly all of the turns (measured), because whoever waited longest sleeps longest.
+        if self._busy_tries == 0:
+            return False
         self._lock_failures += tries_before == 0
         if tries_before >= self._busy_tries:
             return False
@@ -331,6 +337,21 @@ class Database:
                 yield
             finally:
                 self._is_together = False
+
+    @contextmanager
+    def rehearsal(self) -> Iterator[None]:
+        """Undo all that is written within, for which no lock is waited.
+
+        It leaves nothing but pages in memory and statements compiled, for what is to be written
+        soon. Raises DatabaseBusy where somebody else is writing.
+        """
+        tries, self._busy_tries = self._busy_tries, 0
+        try:
+            with suppress(_Undone), self.together():
+                yield
+                raise _Undone
+        finally:
+            self._busy_tries = tries
 
     def keep_little(self) -> None:
         """Keep few pages in memory: an engine reads the same few, and lives for months."""

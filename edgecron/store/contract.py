@@ -6,6 +6,7 @@ Every writing call is one short transaction. Where one raises, its effect is unk
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
@@ -297,6 +298,10 @@ class Store(Protocol):
 
     def tidy(self) -> None:
         """Do what keeps the store fast, outside of any transaction, while there is time."""
+
+    def rehearsal(self) -> AbstractContextManager[None]:
+        """Undo all that is done within: what it needs is in memory then, and nothing else has
+        changed. Raises DatabaseBusy at once where somebody else writes."""
 
     def has_queued(self) -> bool:
         """Whether any execution waits for a place or for its time, and not for a condition."""

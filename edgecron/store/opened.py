@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 from edgecron.errors import DatabaseUnusable
@@ -57,6 +58,9 @@ class OpenStore:
         self._database.renew()
         self._database.keep_little()
         return True
+
+    def rehearsal(self) -> AbstractContextManager[None]:
+        return self._database.rehearsal()
 
     def tidy(self) -> None:
         if self._checkpointer is None:

@@ -59,11 +59,14 @@ class Sleepy:
         self.client.add(ScheduleSpec(name=name, triggers=(trigger,), job=job, queue=queue))
 
     def run(
-        self, *happenings: Callable[[], set[int]], pulse: Pulse | None = None
+        self,
+        *happenings: Callable[[], set[int]],
+        pulse: Pulse | None = None,
+        rehearse_ms: tuple[int, ...] = (),
     ) -> ScriptedSleeper:
         """Run the loop through a story, whose end stops it."""
         sleeper = ScriptedSleeper(*happenings, lambda: loop.stop() or set())  # type: ignore[func-returns-value]
-        loop = self.loop(sleeper, pulse=pulse)
+        loop = self.loop(sleeper, pulse=pulse, rehearse_ms=rehearse_ms)
         loop.run()
         return sleeper
 
@@ -73,6 +76,7 @@ class Sleepy:
         *,
         on_shutdown: OnShutdown = OnShutdown.LEAVE,
         pulse: Pulse | None = None,
+        rehearse_ms: tuple[int, ...] = (),
     ) -> Loop:
         return Loop(
             self.engine,
@@ -82,6 +86,7 @@ class Sleepy:
             report=self.world.events.append,
             on_shutdown=on_shutdown,
             pulse=pulse,
+            rehearse_ms=rehearse_ms,
         )
 
 
@@ -195,6 +200,23 @@ def test_a_wake_up_fires_what_is_due(sleepy: Sleepy) -> None:
 
     assert [body.schedule for body in sleepy.world.bodies] == ["mine"]
     assert len(sleeper.waits) == 2
+
+
+def test_what_is_due_is_rehearsed_right_before_it(sleepy: Sleepy) -> None:
+    sleepy.add("mine", "every 90m")
+    due_ms = START_MS + 90 * 60_000
+    wakes = iter((START_MS + 1_000, due_ms - 5, due_ms - 2, due_ms))
+
+    def wake() -> set[int]:
+        clock = sleepy.world.clock
+        clock.advance_ms(next(wakes) - clock.now_ms())
+        return set()
+
+    # The first wait ends long before: who is woken then waits again, and rehearses nothing.
+    sleeper = sleepy.run(*[wake] * 4, rehearse_ms=(5, 2))
+
+    assert sleeper.waits[:4] == [due_ms - 5, due_ms - 5, due_ms - 2, due_ms]
+    assert [body.schedule for body in sleepy.world.bodies] == ["mine"]
 
 
 @pytest.mark.failure(7)

@@ -16,6 +16,7 @@ Each has an `App(DATABASE)` with a scheduler in it, its store in that file:
 """
 
 import json
+import math
 import sys
 import threading
 import time
@@ -24,8 +25,6 @@ BOUND_S = 600.0
 LEAD_S = 3.0  # between the last of the preparations and the first instant
 APART_S = 1.0
 _LOOK_S = 0.002
-# Parts of a second, so that no tick of a scheduler is met by all of them.
-_SPREAD = 0.618
 
 
 class Calls:
@@ -87,9 +86,10 @@ def stream(app, count: int) -> dict:
 
 def latency(app, count: int) -> dict:
     """How late each of so many is called that are due one after the other."""
-    first = time.time() + LEAD_S + count * app.add_s
-    instants = [first + n * APART_S + (n * _SPREAD) % 1 * APART_S / 2 for n in range(count)]
-    instants = [round(one, 3) for one in instants]
+    # Whole seconds: huey knows no others (it calls what is due at a part of one too early), and
+    # looks once a second, from when it was started.
+    first = math.ceil(time.time() + LEAD_S + count * app.add_s)
+    instants = [first + n * APART_S for n in range(count)]
     app.prepare(instants)
     app.start()
     calls.wait()
