@@ -9,6 +9,7 @@ in this list, never from below; `tests/test_house.py` holds it.
     hashing               a hash that costs no memory
     clock, paths          the only readers of clocks; where files live
     ownership             whether a file is its owner's alone, as root's must be
+    bundle                the single binary: where it is unpacked, and starting it again
     validity              checks that values go through at birth
     reporting             what a run says of itself: how far it is, what is to be remembered
     queues                who runs what is in a queue: any engine, one program, or nobody

@@ -12,9 +12,11 @@ import subprocess
 import sys
 import threading
 import traceback
+from collections.abc import Set
 from enum import StrEnum
 from pathlib import Path
 
+from edgecron.bundle import Start, find_bundle, held_fds
 from edgecron.clock import Clock
 from edgecron.errors import EdgecronError, SupervisorUnavailable
 from edgecron.supervisor import files, guardian, protocol, remains
@@ -112,14 +114,12 @@ def _variables(cgroup: str | None) -> dict[str, str]:
 
 
 def _exec(theirs: socket.socket, folder: Path, *, key: str, cgroup: str | None) -> None:
-    package_parent = str(Path(__file__).resolve().parents[2])
     fd = theirs.fileno()
-    # -P: the folder we happen to be in must not stand in for a module.
-    command = [sys.executable, "-P", "-c", _EXEC, package_parent, str(fd), key, os.fspath(folder)]
+    command, fds = _command(str(fd), key, os.fspath(folder))
     # Its stderr ends when the supervisor has let go of what it inherited.
     ended = subprocess.run(
         command,
-        pass_fds=[fd],
+        pass_fds=[fd, *fds],
         stdin=subprocess.DEVNULL,
         capture_output=True,
         cwd="/",
@@ -131,6 +131,15 @@ def _exec(theirs: socket.socket, folder: Path, *, key: str, cgroup: str | None) 
         raise SupervisorUnavailable(
             f"supervisor ended with code {ended.returncode}, and said: {words[-1]}"
         )
+
+
+def _command(*words: str) -> Start:
+    bundle = find_bundle()
+    if bundle is not None:
+        return bundle.start(":supervisor", *words)
+    package_parent = str(Path(__file__).resolve().parents[2])
+    # -P: the folder we happen to be in must not stand in for a module.
+    return Start([sys.executable, "-P", "-c", _EXEC, package_parent, *words], ())
 
 
 def serve_detached(link: socket.socket, folder: Path, *, key: str, clock: Clock) -> None:
@@ -170,7 +179,8 @@ def _detach(link: socket.socket) -> None:
     """Let go of all that is the host's."""
     os.setsid()
     _reset_signals()
-    _close_inherited(keep=link.fileno())
+    _close_inherited(keep={link.fileno(), *held_fds()})
+    os.set_inheritable(link.fileno(), False)
     os.chdir("/")
 
 
@@ -226,18 +236,16 @@ def _reset_signals() -> None:
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
 
 
-def _close_inherited(*, keep: int) -> None:
+def _close_inherited(*, keep: Set[int]) -> None:
     null_fd = os.open(os.devnull, os.O_RDWR)
-    for fd in (0, 1, 2):
-        if fd != keep:
-            os.dup2(null_fd, fd)
+    for fd in {0, 1, 2} - keep:
+        os.dup2(null_fd, fd)
     folder = "/proc/self/fd" if os.path.isdir("/proc/self/fd") else "/dev/fd"
     for name in os.listdir(folder):
         fd = int(name)
-        if fd > 2 and fd != keep:
+        if fd > 2 and fd not in keep:
             with contextlib.suppress(OSError):  # the one that listed the folder
                 os.close(fd)
-    os.set_inheritable(keep, False)
 
 
 def _hold_lock(path: Path, *, above: int) -> int:

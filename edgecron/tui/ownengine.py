@@ -12,9 +12,10 @@ import subprocess
 import sys
 import threading
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from edgecron.bundle import Start, find_bundle
 from edgecron.engine.owner import owner_of
 from edgecron.errors import EdgecronError
 
@@ -24,13 +25,17 @@ _SAID = "edgecron: "  # what is not a line of its log
 _END_S = 5.0  # so long its end is waited for
 
 
-def engine_command(database: Path, *, config_path: str | None) -> list[str]:
+def engine_command(database: Path, *, config_path: str | None) -> Start:
     """The command line of an engine of this program: it goes by the limits of the configuration,
     and leaves what runs when it ends."""
     config = [] if config_path is None else ["--config", config_path]
+    words = [*config, "--db", os.fspath(database), "daemon", "--until-eof"]
+    words += ["--on-shutdown", "leave", "--log-format", "text"]
+    bundle = find_bundle()
+    if bundle is not None:
+        return bundle.start(*words)
     # -P: the folder we happen to be in must not stand in for a module.
-    program = [sys.executable, "-P", "-m", "edgecron", *config, "--db", os.fspath(database)]
-    return [*program, "daemon", "--until-eof", "--on-shutdown", "leave", "--log-format", "text"]
+    return Start([sys.executable, "-P", "-m", "edgecron", *words], ())
 
 
 def engine_environment() -> Mapping[str, str]:
@@ -56,14 +61,14 @@ class OwnEngine:
 
     def __init__(
         self,
-        command: Sequence[str],
+        command: Start,
         *,
         environment: Mapping[str, str],
         ended: Callable[[str | None], object],
     ) -> None:
         """Start it. `ended` is called once, on a thread of the engine's own, when it has ended:
         with why, or None where it was told to end."""
-        self._command = tuple(command)
+        self._command = command
         self._environment = environment
         self._ended = ended
         self._lines: deque[str] = deque(maxlen=_MOST_LINES)
@@ -125,7 +130,8 @@ class OwnEngine:
         with open(output, encoding="utf-8", errors="replace") as log:
             try:
                 self._process = subprocess.Popen(
-                    self._command,
+                    self._command.argv,
+                    pass_fds=self._command.pass_fds,
                     stdin=self._lifeline,
                     stdout=theirs,
                     stderr=theirs,

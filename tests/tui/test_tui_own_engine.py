@@ -14,6 +14,7 @@ from time import monotonic
 import pytest
 
 from edgecron.api import Client
+from edgecron.bundle import Start
 from edgecron.tui.ownengine import OwnEngine, engine_command, engine_environment, find_refusal
 from support.accounts import as_root
 from support.processes import BOUND_S, Gate, ends
@@ -154,7 +155,7 @@ def test_an_engine_that_is_ended_by_others_is_told_of(database: Path) -> None:
 def test_what_can_t_be_started_is_told(tmp_path: Path) -> None:
     ended = Ended()
 
-    engine = OwnEngine([str(tmp_path / "missing")], environment={}, ended=ended)
+    engine = OwnEngine(Start([str(tmp_path / "missing")], ()), environment={}, ended=ended)
     told = ended.wait()
     engine.close()
 
@@ -174,7 +175,9 @@ open({str(tmp_path / "done")!r}, "w").close()
 sys.stdin.read()
 """
     ended = Ended()
-    engine = OwnEngine([sys.executable, "-c", script], environment=os.environ, ended=ended)
+    engine = OwnEngine(
+        Start([sys.executable, "-c", script], ()), environment=os.environ, ended=ended
+    )
     engine.close()
 
     assert ended.wait() is None

@@ -1,0 +1,73 @@
+"""The single binary: the file it came in, the folder it was unpacked to, and starting it again.
+
+Its launcher (`packaging/binary/launcher`) unpacks it once, and leaves it two descriptors: the
+folder, whose shared lock says that it is in use as long as a process lives, and the file itself. A
+child must not inherit them unless it is of this program too. An ordinary installation has no
+bundle.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import MutableMapping
+from typing import NamedTuple
+
+_VARIABLE = "_EDGECRON_BUNDLE"  # from the launcher: LOCK_FD:FILE_FD:PATH
+_LOADER = "_PYI_"  # what the loader of PyInstaller is told by
+
+
+class Start(NamedTuple):
+    """How a process of this very program is started: what is to be run, with which descriptors."""
+
+    argv: list[str]
+    pass_fds: tuple[int, ...]
+
+
+class Bundle(NamedTuple):
+    """What the running program is of. `file` is '' where its file was removed or replaced."""
+
+    file: str
+    folder: str
+    lock_fd: int
+    file_fd: int
+
+    def start(self, *words: str) -> Start:
+        """The same version again, whatever has become of the file that it came in."""
+        try:
+            is_ours = os.path.samestat(os.stat(self.file), os.fstat(self.file_fd))
+        except OSError:
+            is_ours = False
+        if is_ours:
+            return Start([self.file, *words], ())
+        return Start([f"/proc/self/fd/{self.file_fd}", *words], (self.file_fd,))
+
+
+_bundle: Bundle | None = None
+
+
+def find_bundle() -> Bundle | None:
+    """The bundle that this process runs from; None where edgecron is installed as a package."""
+    return _bundle
+
+
+def held_fds() -> frozenset[int]:
+    """The descriptors that every process of this program keeps as long as it lives."""
+    return frozenset() if _bundle is None else frozenset((_bundle.lock_fd, _bundle.file_fd))
+
+
+def settle(environ: MutableMapping[str, str], *, folder: str) -> Bundle | None:
+    """Take over what the launcher left, so that nobody after us sees any of it.
+
+    None where no launcher started this process.
+    """
+    global _bundle
+    told = environ.pop(_VARIABLE, None)
+    for name in [name for name in environ if name.startswith(_LOADER)]:
+        del environ[name]
+    if told is None:
+        return None
+    lock_fd, file_fd, file = told.split(":", 2)
+    _bundle = Bundle(file, folder, int(lock_fd), int(file_fd))
+    for fd in held_fds():
+        os.set_inheritable(fd, False)
+    return _bundle

@@ -1,0 +1,243 @@
+/* The single binary: a program that is unpacked once, and then only started.
+
+   Behind this launcher, in the same file, is the program with all that it needs. It is unpacked to
+   a folder of its own, named after its version and a hash of all that is in it; each later start
+   looks whether that is whole, takes a shared lock on it, and becomes the program. The program
+   inherits two descriptors: the folder with its lock, which says that it is in use as long as a
+   process lives, and this file, so that it can be unpacked again even where it was replaced.
+
+   A folder appears whole or not at all: it is made beside its name, tried, and renamed. One start
+   at a time does so, under a lock of the place; the others wait, and use what it made. */
+#define _GNU_SOURCE
+#include "launcher.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define PROGRAM "edgecron" /* in the folder */
+#define VARIABLE "_EDGECRON_BUNDLE"
+#define TRY ":try" /* the program starts, and says no more than that */
+#define WHY_BYTES 256
+
+extern char **environ;
+
+/* As the program itself would set them, and then start itself anew with LD_LIBRARY_PATH: here the
+   libraries find each other by where they are, and nothing is in the environment of anybody. */
+static char **environment(const struct bundle *bundle, int folder, const char *program) {
+    static char ours[4][PATH_MAX + 64];
+    size_t count = 0, kept = 0;
+    while (environ[count] != NULL) count++;
+    char **all = calloc(count + 5, sizeof *all);
+    if (all == NULL) return NULL;
+    for (size_t each = 0; each < count; each++)
+        if (strncmp(environ[each], "_PYI_", 5) != 0 &&
+            strncmp(environ[each], VARIABLE "=", sizeof VARIABLE) != 0)
+            all[kept++] = environ[each];
+    snprintf(ours[0], sizeof ours[0], "_PYI_ARCHIVE_FILE=%s", program);
+    snprintf(ours[1], sizeof ours[1], "_PYI_PARENT_PROCESS_LEVEL=-1");
+    snprintf(ours[2], sizeof ours[2], "_PYI_LINUX_PROCESS_NAME=" PROGRAM);
+    snprintf(ours[3], sizeof ours[3], VARIABLE "=%d:%d:%s", folder, bundle->fd, bundle->path);
+    for (int each = 0; each < 4; each++) all[kept++] = ours[each];
+    return all;
+}
+
+/* Become the program in a folder. Returns where it can't, with errno set. */
+static void become(const struct bundle *bundle, int folder, char **argv) {
+    char link[64], program[PATH_MAX];
+    snprintf(link, sizeof link, "/proc/self/fd/%d", folder);
+    /* The true path: the program compares it with its own. */
+    ssize_t length = readlink(link, program, sizeof program - sizeof PROGRAM - 1);
+    if (length <= 0) {
+        errno = length == 0 ? ENOENT : errno;
+        return;
+    }
+    strcpy(program + length, "/" PROGRAM);
+    char **all = environment(bundle, folder, program);
+    if (all == NULL) return;
+    fcntl(folder, F_SETFD, 0);
+    fcntl(bundle->fd, F_SETFD, 0);
+    execve(program, argv, all);
+    int error = errno;
+    fcntl(folder, F_SETFD, FD_CLOEXEC);
+    fcntl(bundle->fd, F_SETFD, FD_CLOEXEC);
+    errno = error;
+}
+
+/* Whether the program starts in a folder: a system too old for it says so here. */
+static int try_program(const struct bundle *bundle, int folder, char *why) {
+    int ends[2];
+    if (pipe2(ends, O_CLOEXEC) != 0) return snprintf(why, WHY_BYTES, "%s", strerror(errno)), -1;
+    pid_t pid = fork();
+    if (pid == 0) {
+        char *argv[] = {PROGRAM, TRY, NULL};
+        dup2(ends[1], 2);
+        become(bundle, folder, argv);
+        dprintf(2, "programs can't be run there: %s\n", strerror(errno));
+        _exit(FAILED);
+    }
+    close(ends[1]);
+    size_t length = 0;
+    for (ssize_t got; length < WHY_BYTES - 1; length += (size_t)got) {
+        got = read(ends[0], why + length, WHY_BYTES - 1 - length);
+        if (got < 0 && errno == EINTR) got = 0;
+        else if (got <= 0) break;
+    }
+    close(ends[0]);
+    int status = -1;
+    while (pid > 0 && waitpid(pid, &status, 0) < 0 && errno == EINTR) continue;
+    why[length] = 0;
+    why[strcspn(why, "\n")] = 0;
+    if (status == 0) return 0;
+    if (why[0] == 0) snprintf(why, WHY_BYTES, "it was tried there, and ended at once");
+    return -1;
+}
+
+/* The folder of this version where it is there and whole, with its lock; else -1. */
+static int find_version(const struct bundle *bundle, int program) {
+    const char *name = bundle->trailer.name;
+    struct stat ours, there;
+    int low = open_folder(program, name);
+    if (low < 0) return -1;
+    int folder = fcntl(low, F_DUPFD_CLOEXEC, 10);
+    close(low);
+    if (folder < 0) return -1;
+    /* Where it can't be locked at all, as on some network file systems, it goes without. */
+    int is_going = flock(folder, LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+    if (!is_going && fstat(folder, &ours) == 0 &&
+        fstatat(program, name, &there, AT_SYMLINK_NOFOLLOW) == 0 && ours.st_ino == there.st_ino &&
+        is_whole(bundle, folder))
+        return folder;
+    close(folder);
+    return -1;
+}
+
+static void note_origin(const struct bundle *bundle, int folder) {
+    int fd = openat(folder, ".origin", O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    if (fd < 0) return;
+    if (write(fd, bundle->path, strlen(bundle->path)) < 0) unlinkat(folder, ".origin", 0);
+    close(fd);
+}
+
+/* Fill a folder that has another name yet, or is not whole. 0, or -1 with words in `why`. */
+static int fill(const struct bundle *bundle, int folder, char *why) {
+    struct statvfs room;
+    if (fstatvfs(folder, &room) == 0 && (room.f_flag & ST_RDONLY) == 0 && room.f_blocks > 0 &&
+        (uint64_t)room.f_bavail * room.f_frsize < bundle->trailer.unpacked_bytes) {
+        snprintf(why, WHY_BYTES, "no space left: %u MB are needed",
+                 (unsigned)(bundle->trailer.unpacked_bytes / 1000000 + 1));
+        return -1;
+    }
+    int error = unpack(bundle, folder);
+    if (error == 0) {
+        note_origin(bundle, folder);
+        error = sync_all(bundle, folder);
+    }
+    if (error == EBADMSG)
+        snprintf(why, WHY_BYTES, "the file is damaged: fetch it again, and compare its checksum");
+    else if (error != 0)
+        snprintf(why, WHY_BYTES, "%s", strerror(error));
+    return error == 0 ? try_program(bundle, folder, why) : -1;
+}
+
+/* Make the folder of this version, under the lock of the place. 0, or -1 with words. */
+static int make_version(const struct bundle *bundle, int program, char *why) {
+    const char *name = bundle->trailer.name;
+    char fresh[NAME_BYTES + 8];
+    int folder = open_folder(program, name);
+    if (folder >= 0) { /* not whole: what is missing is put back where others run from it */
+        int is_filled = fill(bundle, folder, why);
+        close(folder);
+        return is_filled;
+    }
+    snprintf(fresh, sizeof fresh, ".new-%s", name);
+    remove_folder(program, fresh);
+    if (mkdirat(program, fresh, 0700) != 0 || (folder = open_folder(program, fresh)) < 0)
+        return snprintf(why, WHY_BYTES, "%s", strerror(errno)), -1;
+    int is_filled = fill(bundle, folder, why);
+    if (is_filled == 0 && renameat(program, fresh, program, name) != 0) {
+        snprintf(why, WHY_BYTES, "%s", strerror(errno));
+        is_filled = -1;
+    }
+    close(folder);
+    if (is_filled == 0)
+        fsync(program);
+    else
+        remove_folder(program, fresh);
+    return is_filled;
+}
+
+/* The folder of this version in a place, made where needed; -1 with words where it can't be. */
+static int prepare(const struct bundle *bundle, const char *place, char *why) {
+    struct statvfs mount;
+    int program = open_place(place, 1, why, WHY_BYTES);
+    if (program < 0) return -1;
+    int lock = -1, folder = -1;
+    if (fstatvfs(program, &mount) == 0 && (mount.f_flag & ST_NOEXEC) != 0) {
+        snprintf(why, WHY_BYTES, "it is mounted noexec: no program can be run there");
+    } else if ((lock = openat(program, ".lock", O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC,
+                              0600)) < 0) {
+        snprintf(why, WHY_BYTES, "%s", strerror(errno));
+    } else {
+        while (flock(lock, LOCK_EX) != 0 && errno == EINTR) continue;
+        folder = find_version(bundle, program); /* another start was first */
+        if (folder < 0 && make_version(bundle, program, why) == 0) {
+            folder = find_version(bundle, program);
+            if (folder < 0) snprintf(why, WHY_BYTES, "what was unpacked is gone again");
+            clean_place(program, bundle->trailer.name);
+        }
+        close(lock);
+    }
+    close(program);
+    return folder;
+}
+
+static int complain(const struct bundle *bundle, char places[][PATH_MAX],
+                    char whys[][WHY_BYTES], int count) {
+    fprintf(stderr, "edgecron: it can't be unpacked to any place:\n");
+    for (int each = 0; each < count; each++)
+        fprintf(stderr, "  %s: %s\n", places[each], whys[each]);
+    fprintf(stderr,
+            "edgecron: it needs %u MB once, where programs may be run, and glibc " GLIBC_FLOOR
+            " or newer; name a folder: EDGECRON_UNPACK_DIR=/path\n",
+            (unsigned)(bundle->trailer.unpacked_bytes / 1000000 + 1));
+    return FAILED;
+}
+
+int main(int argc, char **argv) {
+    static struct bundle bundle;
+    static char places[MOST_PLACES][PATH_MAX], whys[MOST_PLACES][WHY_BYTES];
+    if (open_bundle(&bundle, argv[0], whys[0], WHY_BYTES) != 0) {
+        fprintf(stderr, "edgecron: %s\n", whys[0]);
+        return FAILED;
+    }
+    int count = list_places(places);
+    if (argc == 2 && strcmp(argv[1], ":places") == 0) {
+        for (int each = 0; each < count; each++) puts(places[each]);
+        return 0;
+    }
+    /* Any place that has it, before any that could have it. */
+    for (int each = 0; each < count; each++) {
+        int program = open_place(places[each], 0, whys[each], WHY_BYTES);
+        int folder = program < 0 ? -1 : find_version(&bundle, program);
+        if (program >= 0) close(program);
+        if (folder < 0) continue;
+        become(&bundle, folder, argv);
+        close(folder);
+    }
+    for (int each = 0; each < count; each++) {
+        int folder = prepare(&bundle, places[each], whys[each]);
+        if (folder < 0) continue;
+        become(&bundle, folder, argv);
+        snprintf(whys[each], WHY_BYTES, "programs can't be run there: %s", strerror(errno));
+        close(folder);
+    }
+    return complain(&bundle, places, whys, count);
+}
