@@ -11,7 +11,7 @@ may go on for longer than seconds; its docstring is its help, examples first.
     wantedjob.py those of its job                  printing.py     what runs print
     help_.py     help; manual.py: the man page     followlogs.py   logs -f
     waiting.py   run --wait                        defaults.py     those that were not given
-    elsewhere.py the database of another machine
+    topics/      texts of help                     elsewhere.py    the database of another machine
 
 What is said of values in plain words, here and on the dashboard, lies in `edgecron.words`.
 """

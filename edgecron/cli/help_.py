@@ -1,34 +1,78 @@
-"""Help: of the program, of a verb, and the manual page."""
+"""Help: of the program, of a verb, on a topic, and the manual page."""
 
 from __future__ import annotations
 
+import sys
 from argparse import Namespace
+from typing import NamedTuple
 
 from edgecron.cli.everyday import EVERYDAY, EXIT_CODES, USAGE
-from edgecron.cli.options import UsageError, parser_of, refuse_verb
+from edgecron.cli.options import UsageError, parser_of, refuse_help
 from edgecron.cli.session import Session
+from edgecron.cli.topics import TOPICS
 from edgecron.cli.verbs import VERBS
+
+_MAN = "--man"
+
+
+class _Entry(NamedTuple):
+    """What there is help on."""
+
+    kind: str  # verb or topic
+    name: str
+    summary: str
 
 
 def run(cli: Session, args: Namespace) -> int:
-    cli.put(_text(args.words))
+    if args.words == [_MAN]:
+        from edgecron.cli.manual import manual_page
+
+        _put(cli, _Entry("manual", "edgecron", "the manual page"), manual_page())
+        return 0
+    named = [word for word in args.words if word not in ("-h", "--help")]
+    if len(named) > 1:
+        raise UsageError(f"help is of one verb or topic, not of {' '.join(named)!r}")
+    if not named:
+        if cli.is_json:
+            cli.put_json(entry._asdict() for entry in _entries())
+        else:
+            cli.put(_overview())
+        return 0
+    entry = next((entry for entry in _entries() if entry.name == named[0]), None)
+    if entry is None:
+        refuse_help(named[0])
+    _put(cli, entry, _text(cli, entry))
     return 0
 
 
-def _text(words: list[str]) -> str:
-    """What `help` and `--help` show; of a verb where one follows. Raises UsageError."""
-    if words == ["--man"]:
-        from edgecron.cli.manual import manual_page
+def _entries() -> list[_Entry]:
+    """Verbs, then topics, in the order of help."""
+    verbs = [_Entry("verb", name, verb.summary) for name, verb in VERBS.items()]
+    return verbs + [_Entry("topic", name, summary) for name, summary in TOPICS.items()]
 
-        return manual_page()
-    named = [word for word in words if word not in ("-h", "--help")]
-    if not named:
-        return _overview()
-    if len(named) > 1:
-        raise UsageError(f"help is of one verb, not of {' '.join(named)!r}")
-    if named[0] not in VERBS:
-        refuse_verb(named[0])
-    return parser_of(named[0])[1].format_help().rstrip("\n")
+
+def _put(cli: Session, entry: _Entry, text: str) -> None:
+    if cli.is_json:
+        cli.put_json([{**entry._asdict(), "text": text}])
+    else:
+        cli.put(text)
+
+
+def _text(cli: Session, entry: _Entry) -> str:
+    """Help of a verb, or a topic: to be read on a screen, or for JSON as it is written."""
+    if entry.kind == "verb":
+        return parser_of(entry.name)[1].format_help().rstrip("\n")
+    from edgecron.cli.topics import read_topic
+
+    markdown = read_topic(entry.name)
+    if cli.is_json:
+        return markdown
+    from edgecron.cli.topics.page import page_lines, read_page
+    from edgecron.cli.width import terminal_columns
+
+    width = terminal_columns(otherwise=80)
+    lines = page_lines(read_page(markdown), width=width, is_colored=cli.use_color(sys.stdout))
+    return "\n".join(lines)
 
 
 def _overview() -> str:
@@ -41,10 +85,12 @@ def _overview() -> str:
             group = verb.group
             lines += ["", f"{group}:"]
         lines.append(f"  {name:<11} {verb.summary}")
+    lines += ["", "Topics:"]
+    lines += [f"  {name:<11} {summary}" for name, summary in TOPICS.items()]
     codes = [f"{code} {meaning}" for code, meaning in EXIT_CODES.items()]
     lines += [
         "",
-        "edgecron help VERB tells more of each; help --man prints the manual page.",
+        "edgecron help VERB or help TOPIC tells more; help --man prints the manual page.",
         f"exit codes: {', '.join(codes[:4])},",
         f"            {', '.join(codes[4:])}",
     ]

@@ -8,6 +8,7 @@ from textwrap import dedent, wrap
 from edgecron.cli.everyday import EVERYDAY, EXIT_CODES, USAGE
 from edgecron.cli.grammar import Option, VerbGrammar, global_options, read_grammar
 from edgecron.cli.options import parser_of
+from edgecron.cli.topics import TOPICS
 
 _WIDTH = 76
 _ESCAPES = str.maketrans(
@@ -90,7 +91,11 @@ def manual_page() -> str:
     ]
     for verb in grammar:
         lines += _verb(verb)
-    lines += [".SH SETTINGS", *_settings(), ".SH FILES"]
+    lines += [".SH SETTINGS", *_settings(), ".SH TOPICS"]
+    lines += _lines("Longer texts on a subject each, by edgecron help TOPIC:")
+    for name, summary in TOPICS.items():
+        lines += [".TP", f".B {_escaped(name)}", *_lines(f"{summary}.")]
+    lines.append(".SH FILES")
     for path, meaning in _FILES:
         lines += [".TP", f".I {_escaped(path)}", *_lines(meaning)]
     lines.append(".SH ENVIRONMENT")

@@ -230,11 +230,29 @@ def refuse_verb(verb: str) -> NoReturn:
     """Raise UsageError for a word that is no verb, with the one that was meant."""
     from difflib import get_close_matches
 
+    from edgecron.cli.topics import TOPICS
+
     if verb[:1] == "-":
         _refuse_option(verb, _GLOBALS, prog="edgecron")
     close = [OTHER_WORDS[verb]] if verb in OTHER_WORDS else get_close_matches(verb, VERBS, n=1)
     hint = f"did you mean {close[0]!r}?" if close else "see: edgecron --help"
+    if verb in TOPICS:
+        hint = f"it is a topic of help: edgecron help {verb}"
     raise UsageError(f"{verb!r} is not a verb of edgecron", hint=hint)
+
+
+def refuse_help(word: str) -> NoReturn:
+    """Raise UsageError for what there is no help on, with the verb or topic that was meant."""
+    from difflib import get_close_matches
+
+    from edgecron.cli.topics import OTHER_TOPICS, TOPICS
+
+    if word[:1] == "-":
+        _refuse_option(word, (*_GLOBALS, "--man"), prog="edgecron help")
+    other = OTHER_TOPICS.get(word) or OTHER_WORDS.get(word)
+    close = [other] if other else get_close_matches(word, [*VERBS, *TOPICS], n=1)
+    hint = f"did you mean {close[0]!r}?" if close else "see: edgecron help"
+    raise UsageError(f"{word!r} is neither a verb nor a topic of edgecron", hint=hint)
 
 
 def _show_version() -> NoReturn:

@@ -67,6 +67,11 @@ def test_verbs_are_offered(complete: Complete) -> None:
     assert set(VERBS) <= set(offered)
 
 
+def test_verbs_and_topics_are_offered_for_help(complete: Complete) -> None:
+    assert {"triggers", "policies", "add"} <= set(complete("edgecron help "))
+    assert not {"triggers", "add"} & set(complete("edgecron help triggers "))
+
+
 def test_options_are_offered(complete: Complete) -> None:
     offered = " ".join(complete("edgecron add x --re"))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from edgecron.cli.grammar import Kind, VerbGrammar, Words, global_options
+from edgecron.cli.topics import TOPICS
 from edgecron.cli.verbs import VERBS
 
 _GLOBALS = ("--help", "--version")
@@ -55,8 +56,10 @@ _edgecron() {
         _edgecron_value "$verb" "$option"
     elif [[ $cur == -* ]]; then
         values=$(_edgecron_options "$verb")
-    elif [[ -z $verb || $verb == help ]]; then
+    elif [[ -z $verb ]]; then
         values=$verbs_here
+    elif [[ $verb == help ]]; then
+        ((count)) || values=$helped_here
     else
         _edgecron_argument "$verb" "$count"
     fi
@@ -111,7 +114,8 @@ def bash_lines(grammar: list[VerbGrammar]) -> Iterator[str]:
     yield "        *) choices='' kinds='' ;;"
     yield "    esac"
     yield "}"
-    yield from _BASH.replace("$verbs_here", f"'{' '.join([*VERBS, 'help'])}'").splitlines()
+    text = _BASH.replace("$verbs_here", f"'{' '.join([*VERBS, 'help'])}'")
+    yield from text.replace("$helped_here", f"'{' '.join([*VERBS, *TOPICS])}'").splitlines()
 
 
 def _bash_case(patterns: list[str], words: Words) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from edgecron.cli.grammar import Kind, Option, VerbGrammar, Words, global_options
+from edgecron.cli.topics import TOPICS
 from edgecron.cli.verbs import VERBS
 
 # What fish knows itself.
@@ -85,9 +86,11 @@ def fish_lines(grammar: list[VerbGrammar]) -> Iterator[str]:
     none_yet = "-n 'test (count (__edgecron_words)) = 0'"
     for name, verb in VERBS.items():
         yield f"complete -c edgecron {none_yet} -a {name} -d {_quoted(verb.summary)}"
-    yield f"complete -c edgecron {none_yet} -a help -d 'tell more of a verb'"
+    yield f"complete -c edgecron {none_yet} -a help -d 'tell more of a verb or a topic'"
     yield f"complete -c edgecron {none_yet} -l version -d version"
     yield f"complete -c edgecron -n '__edgecron_at help 0 0' -a '{' '.join(VERBS)}'"
+    for topic, summary in TOPICS.items():
+        yield f"complete -c edgecron -n '__edgecron_at help 0 0' -a {topic} -d {_quoted(summary)}"
     for option in global_options(grammar):
         yield _fish_option(option, condition=none_yet)
     for one in grammar:

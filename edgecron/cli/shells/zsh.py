@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from edgecron.cli.grammar import Kind, Option, VerbGrammar, Words, global_options
+from edgecron.cli.topics import TOPICS
 from edgecron.cli.verbs import VERBS
 
 # What zsh knows itself.
@@ -65,10 +66,20 @@ def zsh_lines(grammar: list[VerbGrammar]) -> Iterator[str]:
     yield "    local -a verbs=("
     for name, verb in VERBS.items():
         yield f"        {_quoted(f'{name}:{verb.summary}')}"
-    yield "        'help:tell more of a verb'"
+    yield "        'help:tell more of a verb or a topic'"
     yield "    )"
     yield "    _describe verb verbs"
     yield "}"
+    yield ""
+    yield "_edgecron_topics() {"
+    yield "    local -a topics=("
+    for topic, summary in TOPICS.items():
+        yield f"        {_quoted(f'{topic}:{_zsh_text(summary)}')}"
+    yield "    )"
+    yield "    _describe topic topics"
+    yield "}"
+    yield ""
+    yield "_edgecron_helped() { _edgecron_verbs; _edgecron_topics }"
     globals_ = [_zsh_option(option) for option in global_options(grammar)]
     globals_ += ["'(- *)--help[help]'", "'(- *)--version[version]'"]
     yield from _ZSH.replace("$globals_here", " \\\n        ".join(globals_)).splitlines()
@@ -81,7 +92,7 @@ def zsh_lines(grammar: list[VerbGrammar]) -> Iterator[str]:
             place = "*" if is_repeated else str(number)
             specs.append(_quoted(f"{place}:{_zsh_text(words.label)}:{_zsh_action(words)}"))
         yield "            " + " \\\n            ".join(specs) + " ;;"
-    yield "        help) _arguments '1: :_edgecron_verbs' ;;"
+    yield "        help) _arguments '1: :_edgecron_helped' ;;"
     yield "    esac"
     yield "}"
     yield ""
