@@ -1,0 +1,75 @@
+"""The scripts, templates and workflows of a release are well formed, whoever never ran them."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from support.releasing import PACKAGING, ROOT, tracked
+
+_SHELL = re.compile(rb"#!\s*(?:/usr/bin/env (?:bash|sh)|/bin/(?:bash|sh))\b")
+SCRIPTS = sorted(
+    name
+    for folder in ("packaging", ".ci")
+    for name in tracked(folder)
+    if _SHELL.match((ROOT / name).read_bytes()[:40])
+)
+WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
+
+
+def test_the_scripts_that_are_here_are_found() -> None:
+    assert {"packaging/release", "packaging/lock", ".ci/run"} <= set(SCRIPTS)
+
+
+@pytest.mark.parametrize("script", [*SCRIPTS, "packaging/apk/APKBUILD"])
+def test_a_shell_script_is_sound(script: str) -> None:
+    judged = subprocess.run(
+        ["shellcheck", "--external-sources", ROOT / script], capture_output=True, text=True
+    )
+
+    assert judged.stdout + judged.stderr == ""
+
+
+@pytest.mark.parametrize("script", SCRIPTS)
+def test_a_shell_script_stops_at_its_first_error(script: str) -> None:
+    text = (ROOT / script).read_text(encoding="utf-8")
+
+    assert re.search(r"^set -e(uo pipefail|u)?$", text, re.MULTILINE)
+
+
+@pytest.mark.parametrize("workflow", WORKFLOWS, ids=lambda path: path.name)
+def test_a_workflow_says_which_version_of_an_action_it_means(workflow: Path) -> None:
+    used = re.findall(r"uses: *(\S+)", workflow.read_text(encoding="utf-8"))
+
+    assert used
+    assert [action for action in used if not re.fullmatch(r"[\w./-]+@v\d+\.\d+\.\d+", action)] == []
+
+
+@pytest.mark.parametrize("workflow", WORKFLOWS, ids=lambda path: path.name)
+def test_a_workflow_runs_scripts_that_are_there(workflow: Path) -> None:
+    text = workflow.read_text(encoding="utf-8")
+
+    named = set(re.findall(r"(?:packaging|\.ci)/[\w./-]+", text))
+
+    assert named
+    assert {name for name in named if not (ROOT / name).exists()} == set()
+
+
+def test_templates_that_were_never_run_say_so() -> None:
+    for name in ("apk/APKBUILD", "container/Containerfile", "homebrew/edgecron.rb"):
+        assert re.search(r"(?i)\bnever (built|run|installed)\b", (PACKAGING / name).read_text())
+    assert "never installed" in (PACKAGING / "rpm" / "edgecron.spec").read_text()
+
+
+@pytest.mark.parametrize("tool", ["version", "sbom"])
+def test_a_tool_of_the_release_explains_itself(tool: str) -> None:
+    shown = subprocess.run(
+        [sys.executable, PACKAGING / f"{tool}.py", "--help"], capture_output=True, text=True
+    )
+
+    assert (shown.returncode, shown.stderr) == (0, "")
+    assert "usage: " in shown.stdout
