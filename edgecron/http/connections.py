@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import socket
+from collections.abc import Callable
 from email.utils import format_datetime
 from typing import Any
 
@@ -27,18 +29,34 @@ _LOGGER.setLevel(logging.ERROR)  # Defects are told, and not what anybody sends.
 
 
 class BoundedProtocol(H11Protocol):
-    """A connection that ends where its client takes too long, or is one too many."""
+    """A connection that ends where its client takes too long, or is one too many.
 
-    def __init__(self, *args: Any, limits: Limits, clock: Clock, **kwargs: Any) -> None:
+    `is_over` tells whether its server has been told to stop.
+    """
+
+    def __init__(
+        self,
+        *args: Any,
+        limits: Limits,
+        clock: Clock,
+        is_over: Callable[[], bool],
+        **kwargs: Any,
+    ) -> None:
         super().__init__(*args, **kwargs)
         self._limits = limits
         self._clock = clock
+        self._is_over = is_over
         self.logger = _LOGGER
         self._head_deadline: asyncio.TimerHandle | None = None
         self._read_deadline: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
+        if self._is_over():
+            # It was taken in just when the server stops, which has ended all that it knew of:
+            # nobody would ever answer it, and whoever is at the other end would wait.
+            transport.abort()
+            return
         # Whatever the kernel does not take at once counts as unread.
         transport.set_write_buffer_limits(0)
         if len(self.connections) > self._limits.connections:
@@ -133,15 +151,25 @@ class Server(uvicorn.Server):
     def __init__(self, config: uvicorn.Config) -> None:
         super().__init__(config)
         self._own_loop: asyncio.AbstractEventLoop | None = None
-        self._is_over = False
+        self.is_over = False
         self._over = asyncio.Event()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        loop = asyncio.get_running_loop()
+        for listener in sockets or ():
+            loop.remove_reader(listener)
+        # Whom the loop has taken in becomes a connection first: where their server is closed in
+        # between, asyncio forgets them and leaves their sockets open (python/cpython#109564), and
+        # nobody at the other end would be told.
+        await asyncio.sleep(0)
+        await super().shutdown(sockets)
 
     async def main_loop(self) -> None:
         self._own_loop = asyncio.get_running_loop()
-        if not self._is_over:
+        if not self.is_over:
             await self._over.wait()
 
     def stop(self) -> None:
-        self._is_over = True
+        self.is_over = True
         if self._own_loop is not None:
             self._own_loop.call_soon_threadsafe(self._over.set)

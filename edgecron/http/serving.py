@@ -79,7 +79,9 @@ class HttpService:
         self._application = application(
             self._database, token=self._token, hosts=hosts, limits=self._limits
         )
-        protocol: Any = partial(BoundedProtocol, limits=self._limits, clock=SystemClock())
+        protocol: Any = partial(
+            BoundedProtocol, limits=self._limits, clock=SystemClock(), is_over=self._is_over
+        )
         config = uvicorn.Config(
             self._application,
             loop="asyncio",
@@ -101,6 +103,9 @@ class HttpService:
             name="edgecron-http",
         )
         self._thread.start()
+
+    def _is_over(self) -> bool:
+        return self._server is None or self._server.is_over
 
     def close(self) -> None:
         """Serve no longer: what is being answered has a moment. Harmless when it is closed."""

@@ -69,7 +69,8 @@ class Workers:
             self._news.notify_all()
             threads = list(self._threads)
         for _, future in left:
-            future.cancel()
+            if future.set_running_or_notify_cancel():
+                future.set_exception(overloaded("the server is stopping"))
         for thread in threads:
             for _ in range(round(_END_S / _INTERRUPT_S)):
                 self._interrupt()
