@@ -198,6 +198,10 @@ class ServerUnavailable(DatabaseUnusable):
     code = "server"
 
 
+class ServerLost(ServerUnavailable):
+    """The edgecron of another machine is not reached, or answers no more: it may be back soon."""
+
+
 class AccessRefused(ServerUnavailable):
     """The edgecron of another machine answers, and wants a token, or another one."""
 

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
 
     from edgecron.config import Config
     from edgecron.remote.client import HttpLines, RemoteClient
+    from edgecron.remote.lines import Lines
 
 # They work on files and processes of the machine that they run on.
 LOCAL_VERBS = frozenset({"backup", "daemon", "demo", "doctor", "metrics", "prune", "restore"})
@@ -55,13 +56,27 @@ def lines_to(config: Config, url: str, *, warn: Callable[[str], None]) -> HttpLi
     return HttpLines(server, token=token)
 
 
-def opener(config: Config, url: str, *, warn: Callable[[str], None]) -> Callable[[], RemoteClient]:
-    """What makes clients of a server, which share what is known of its time."""
+def opener(
+    config: Config,
+    url: str,
+    *,
+    warn: Callable[[str], None],
+    tell: Callable[[str], None] | None = None,
+) -> Callable[[], RemoteClient]:
+    """What makes clients of a server, which share what is known of its time.
+
+    With `tell` they wait for one that has ended to come back, and tell that.
+    """
     from edgecron.clock import SystemClock
     from edgecron.remote.client import RemoteClient
     from edgecron.remote.servertime import ServerTime
 
-    lines, time = lines_to(config, url, warn=warn), ServerTime(SystemClock())
+    lines: Lines = lines_to(config, url, warn=warn)
+    if tell is not None:
+        from edgecron.remote.patience import PatientLines
+
+        lines = PatientLines(lines, tell=tell)
+    time = ServerTime(SystemClock())
     return lambda: RemoteClient(lines, time=time)
 
 

@@ -58,6 +58,7 @@ def run(cli: Session, args: Namespace) -> int:
     if args.follow and cli.is_json:
         raise UsageError("logs -f gives no JSON", hint="leave out -f or --json")
     lines = None if args.lines is None else read_count(args.lines, what="-n", least=0)
+    cli.is_patient = args.follow
     client = cli.client(must_exist=True)
     if args.follow:
         from edgecron.cli.followlogs import LogFollower

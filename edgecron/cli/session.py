@@ -25,7 +25,8 @@ class Session:
     `database`, `url`, `token_file`, `color` and `config_path` are what the options of these names
     were given; `verb` is what is done.
 
-    `error_exit`, where it is set, is the exit code of every error of our own.
+    `error_exit`, where it is set, is the exit code of every error of our own. With `is_patient`,
+    set before the first `client()`, a server elsewhere that ends is waited for until it is back.
     """
 
     def __init__(self) -> None:
@@ -37,6 +38,7 @@ class Session:
         self.color: str | None = None
         self.config_path: str | None = None
         self.error_exit: int | None = None
+        self.is_patient = False
         self._config: Config | None = None
         self._client: Face | None = None
         self._zone: tzinfo | None = None
@@ -110,7 +112,8 @@ class Session:
         if url is not None:
             from edgecron.cli.elsewhere import opener
 
-            opened = opener(self.config(), url, warn=self.caution)
+            tell = self.say_of_us if self.is_patient else None
+            opened = opener(self.config(), url, warn=self.caution, tell=tell)
             return lambda must_exist: opened()
         from edgecron.api import Client
         from edgecron.api.opening import BUSY_WAIT_S
@@ -205,6 +208,10 @@ class Session:
         from edgecron.safetext import clean
 
         tell(clean(text, keep="\n"))
+
+    def say_of_us(self, text: str) -> None:
+        """The same of what becomes of us, beside what others print."""
+        self.say(f"edgecron: {text}")
 
     def is_advised(self) -> bool:
         """Whether a person is there to be told what can be done next; scripts are spared it."""

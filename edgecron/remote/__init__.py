@@ -3,6 +3,7 @@
     places      what --url names: an address, or a Unix socket
     line        one connection, kept for the next question; HTTP/1.1 as far as our server speaks it
     lines       who gives such lines: a server, or for tests a Client of this process
+    patience    lines that outlast their server
     servertime  the clock of the other machine
     asking      a question and its answer over a line
     reading, browsing, writing, following     the parts of RemoteClient

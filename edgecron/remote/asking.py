@@ -79,10 +79,10 @@ class Waiting:
         """What can be read from when the answer comes; None: it is there."""
         return self._line.fileno()
 
-    def finish(self) -> Any:
-        """The answer."""
+    def finish(self, *, is_late: bool = False) -> Any:
+        """The answer; where it is late, what is not there is not waited for."""
         self.is_begun = False
-        answered = read_answer(self._call, self._line.finish())
+        answered = read_answer(self._call, self._line.finish(is_late=is_late))
         self._time.note(answered.now_ms)
         return answered.value
 

@@ -6,7 +6,7 @@ from array import array
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from edgecron.errors import ServerUnavailable
+from edgecron.errors import ServerLost
 from edgecron.remote.asking import Asking, Waiting
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ class Browsing(Asking):
         if self._watch.is_begun:
             if not _is_readable(self._watch.fileno()):
                 if now_ms - self._asked_ms > _LOST_MS:
-                    raise ServerUnavailable(f"{self.place} does not answer")
+                    raise ServerLost(f"{self.place} does not answer")
                 return self._mark
             found: int | None = self._watch.finish()
             self._mark = self._mark if found is None else found

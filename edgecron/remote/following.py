@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import select
 from collections.abc import Callable, Iterator, Sequence
+from enum import Enum, auto
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from edgecron.errors import ServerUnavailable
 from edgecron.remote.asking import Asking, Waiting
 
 if TYPE_CHECKING:
@@ -104,10 +104,10 @@ class RemoteFollower:
                 position=self._position,
                 status=status,
             )
-        ready, is_answered = _wait(self._waiting, also)
+        ready, answer = _wait(self._waiting, also)
         self.is_silent = False
-        if is_answered:
-            printed: Printed | None = self._waiting.finish()
+        if answer is not _Answer.TO_COME:
+            printed: Printed | None = self._waiting.finish(is_late=answer is _Answer.LATE)
             self.is_silent = printed is None
             if printed is not None:
                 self._pieces += self._take(printed)
@@ -136,8 +136,8 @@ class RemoteLaterRuns:
         """Sleep until one may have begun."""
         if self._begun is None:
             self._waiting.begin(wait_s=_HELD_S, told=self._told)
-            _wait(self._waiting, ())
-            self._begun = self._waiting.finish()
+            _, answer = _wait(self._waiting, ())
+            self._begun = self._waiting.finish(is_late=answer is _Answer.LATE)
 
     def find_next(self) -> Execution | None:
         """The first that has begun, each once; None where none has."""
@@ -149,19 +149,23 @@ class RemoteLaterRuns:
         return found.run
 
 
-def _wait(waiting: Waiting, also: Sequence[int]) -> tuple[set[int], bool]:
-    """Sleep until one of these can be read from, or the answer is there: which, and whether it is.
+class _Answer(Enum):
+    """An answer that is waited for."""
 
-    Raises ServerUnavailable where neither comes.
-    """
+    THERE = auto()
+    TO_COME = auto()  # something else is there before it
+    LATE = auto()  # it should have been there long ago
+
+
+def _wait(waiting: Waiting, also: Sequence[int]) -> tuple[set[int], _Answer]:
+    """Sleep until one of these can be read from, or the answer is there: which, and how it is."""
     own = waiting.fileno()
     if own is None:
-        return set(), True
+        return set(), _Answer.THERE
     poller = select.poll()
     for fd in (own, *also):
         poller.register(fd, select.POLLIN)
     ready = {fd for fd, _ in poller.poll(_LOST_S * 1000)}
     if not ready:
-        waiting.close()
-        raise ServerUnavailable("the server does not answer")
-    return ready - {own}, own in ready
+        return set(), _Answer.LATE
+    return ready - {own}, _Answer.THERE if own in ready else _Answer.TO_COME

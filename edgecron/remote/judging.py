@@ -5,25 +5,34 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from edgecron.errors import AccessRefused, ServerUnavailable
+from edgecron.errors import AccessRefused, ServerLost, ServerUnavailable
 
 _REFUSED = (401, 403)
+_BEHIND = (502, 503, 504)  # what stands before a server says so where that does not answer
 
 
 def judge(url: str, *, status: int, body: bytes, has_token: bool) -> bytes:
     """The body of what answers a question, be it with an error of ours.
 
-    Raises AccessRefused where a token is wanted, ServerUnavailable where that is no edgecron, or
-    one that we can't talk to.
+    Raises AccessRefused where a token is wanted, ServerLost where it may be back soon, and
+    ServerUnavailable where that is no edgecron, or one that we can't talk to.
     """
     if status == 200:
         return body
     error = _error_in(body)
+    if error is None and status in _BEHIND:
+        raise ServerLost(
+            f"{url} answers with status {status}: what is behind it does not answer",
+            hint="is it served there? edgecron daemon --http",
+        )
     if error is None:
         raise ServerUnavailable(
             f"{url} is no edgecron: it answers with status {status}",
             hint="give the address of the daemon itself, as its --http has it",
         )
+    if error.get("code") == "overloaded":
+        # It has too much to do, or is just stopping.
+        raise ServerLost(f"{url} does not answer: {error.get('message')}")
     if status in _REFUSED and "type" not in error:
         raise _refusal(url, error, has_token=has_token)
     if error.get("code") in ("no_route", "wrong_method"):

@@ -16,7 +16,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
 from edgecron import __version__
-from edgecron.errors import QueryInterrupted, ServerUnavailable
+from edgecron.errors import QueryInterrupted, ServerLost, ServerUnavailable
 from edgecron.remote.judging import judge
 from edgecron.remote.places import Server
 from edgecron.wire.calls import WRITES
@@ -79,12 +79,14 @@ class HttpLine:
     def fileno(self) -> int | None:
         return None if self._socket is None or self._rest else self._socket.fileno()
 
-    def finish(self) -> bytes:
+    def finish(self, *, is_late: bool = False) -> bytes:
+        if is_late and self._socket is not None:
+            self._socket.settimeout(0)
         try:
             return self._receive()
         except OSError as error:
             self.close()
-            raise ServerUnavailable(f"{self._server.url} {_os_words(error)}") from error
+            raise ServerLost(f"{self._server.url} {_os_words(error)}") from error
         except ServerUnavailable:
             self.close()
             raise
@@ -175,14 +177,14 @@ class HttpLine:
             has_token=self._token is not None,
         )
 
-    def _lost(self, call: Call, error: OSError) -> ServerUnavailable:
+    def _lost(self, call: Call, error: OSError) -> ServerLost:
         if call.name in WRITES and self._may_be_heard:
-            return ServerUnavailable(
+            return ServerLost(
                 f"{self._server.url} {_os_words(error)}; whether it was done is not known",
                 hint="look, and then repeat it if it was not",
             )
         hint = "is it served there? edgecron daemon --http, and the port of that"
-        return ServerUnavailable(f"{self._server.url} {_os_words(error)}", hint=hint)
+        return ServerLost(f"{self._server.url} {_os_words(error)}", hint=hint)
 
 
 class _Unanswered(OSError):
@@ -307,7 +309,7 @@ def _notice_loss(link: socket.socket) -> None:
 def _os_words(error: OSError) -> str:
     if isinstance(error, socket.gaierror):
         return "can't be reached: nobody knows that name"
-    if isinstance(error, TimeoutError):
+    if isinstance(error, (TimeoutError, BlockingIOError)):
         return "does not answer"
     if isinstance(error, _Unanswered):
         return "closed the connection without an answer"

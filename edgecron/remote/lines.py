@@ -12,7 +12,8 @@ class Line(Protocol):
     """One question at a time. For one thread, but for `interrupt`."""
 
     def ask(self, call: Call, body: bytes) -> bytes:
-        """The body of the answer. Raises ServerUnavailable, and QueryInterrupted."""
+        """The body of the answer. Raises ServerUnavailable, and QueryInterrupted; ServerLost where
+        it may be back soon."""
 
     def begin(self, call: Call, body: bytes, *, wait_s: float) -> None:
         """Ask what is answered at once where there is anything new, and else after `wait_s`."""
@@ -20,8 +21,8 @@ class Line(Protocol):
     def fileno(self) -> int | None:
         """What can be read from once the answer to what was begun comes; None: it is there."""
 
-    def finish(self) -> bytes:
-        """The answer to what was begun."""
+    def finish(self, *, is_late: bool = False) -> bytes:
+        """The answer to what was begun; where it is late, what is not there is not waited for."""
 
     def interrupt(self) -> None:
         """From any thread: end what is being asked, where something is."""

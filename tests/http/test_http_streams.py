@@ -65,6 +65,27 @@ def test_who_comes_again_goes_on_where_they_were(place: Place) -> None:
     assert ended.status == 204
 
 
+def test_who_comes_again_to_the_next_engine_goes_on_where_they_were(place: Place) -> None:
+    first, api, run = start(place, f"echo one; {place.gate.line}; echo two")
+    with closing(EventStream(api, run)) as stream:
+        seen = []
+        for event in stream:
+            seen.append(event)
+            if event.told.get("text") == "one\n":
+                place.gate.wait_arrival()
+                first.stop()  # The stream ends without an `end`: browsers come again.
+
+    second = api_of(place.daemon("--http", "127.0.0.1:0"))
+    place.gate.open()
+    with closing(EventStream(second, run, last_id=seen[-1].id)) as stream:
+        rest = list(stream)
+
+    assert seen[-1].name == "output"
+    printed = [one.told["text"] for one in (*seen, *rest) if one.name == "output"]
+    assert printed == ["one\n", "two\n"]
+    assert rest[-1].name == "end"
+
+
 def test_output_that_is_there_can_be_had_at_once(place: Place) -> None:
     _, api, run = start(place, "echo one")
     with closing(EventStream(api, run)) as stream:

@@ -38,7 +38,7 @@ class NearLine:
     def fileno(self) -> None:
         return None
 
-    def finish(self) -> bytes:
+    def finish(self, *, is_late: bool = False) -> bytes:
         return self._answer
 
     def interrupt(self) -> None:

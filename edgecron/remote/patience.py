@@ -1,0 +1,94 @@
+"""Lines that outlast their server: what is only read is asked again until somebody answers it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from edgecron.errors import ServerLost
+from edgecron.wire.calls import WRITES
+
+if TYPE_CHECKING:
+    from edgecron.remote.lines import Line, Lines
+    from edgecron.wire.calls import Call
+
+_FIRST_PAUSE_S = 0.25
+_LAST_PAUSE_S = 5.0
+
+
+class PatientLines:
+    """Lines to a server that may end and come back, once it has answered for the first time.
+
+    `tell` is told once when it is lost, and once when it answers again. For one thread.
+    """
+
+    def __init__(self, lines: Lines, *, tell: Callable[[str], object]) -> None:
+        self.place = lines.place
+        self._lines = lines
+        self._tell = tell
+        self._has_answered = False
+
+    def open(self) -> PatientLine:
+        return PatientLine(self._lines.open(), self)
+
+    def answered(self, call: Call, ask: Callable[[], bytes]) -> bytes:
+        """What is answered at last.
+
+        Raises ServerLost where nobody has ever answered, or where it was asked to change something,
+        which may have been heard.
+        """
+        pause_s, is_lost = _FIRST_PAUSE_S, False
+        while True:
+            try:
+                answer = ask()
+            except ServerLost as error:
+                if not self._has_answered or call.name in WRITES:
+                    raise
+                if not is_lost:
+                    self._tell(f"{error.message}; waiting until it is back")
+                is_lost = True
+                time.sleep(pause_s)
+                pause_s = min(2 * pause_s, _LAST_PAUSE_S)
+                continue
+            self._has_answered = True
+            if is_lost:
+                self._tell(f"{self.place} answers again")
+            return answer
+
+
+class PatientLine:
+    """A Line over which an answer comes, be it late."""
+
+    def __init__(self, line: Line, lines: PatientLines) -> None:
+        self._line = line
+        self._lines = lines
+        self._begun: tuple[Call, bytes] | None = None
+
+    def ask(self, call: Call, body: bytes) -> bytes:
+        return self._lines.answered(call, lambda: self._line.ask(call, body))
+
+    def begin(self, call: Call, body: bytes, *, wait_s: float) -> None:
+        self._begun = call, body
+        try:
+            self._line.begin(call, body, wait_s=wait_s)
+        except ServerLost:
+            return  # There is nothing to wait for: `finish` is next, and asks.
+
+    def fileno(self) -> int | None:
+        return self._line.fileno()
+
+    def finish(self, *, is_late: bool = False) -> bytes:
+        try:
+            return self._line.finish(is_late=is_late)
+        except ServerLost:
+            if self._begun is None:
+                raise
+            # Asked so, it is answered at once, be it that there is nothing new.
+            return self.ask(*self._begun)
+
+    def interrupt(self) -> None:
+        self._line.interrupt()
+
+    def close(self) -> None:
+        self._line.close()
