@@ -33,7 +33,7 @@ class Ready(Protocol):
         """Have the database say what was declared."""
 
 
-class Entry(Generic[T]):
+class Scheduled(Generic[T]):
     """A schedule by its name: what is done with it, and what is known of it."""
 
     def __init__(self, name: str, ready: Ready) -> None:
@@ -104,13 +104,20 @@ class Entry(Generic[T]):
     def fire(self, payload: object = None) -> list[Run[T]]:
         """Run it now, once for each of its scopes; its next time does not change.
 
-        `payload` is JSON for this run alone; None is the schedule's own. A run may come back
-        `skipped`, where one goes on and overlap leaves it out.
+        `run_now` is the same where there is one, and gives its run. `payload` is JSON for this
+        fire alone; None is the schedule's own. A run may come back `skipped`, where one goes on
+        and overlap leaves it out.
         """
-        from edgecron.embedding.arguments import json_text
+        return self._fire(_payload_text(payload))
 
-        text = None if payload is None else json_text(payload, what="payload")
-        return self._fire(text)
+    def _fire_one(self, payload: str | None) -> Run[T]:
+        runs = self._fire(payload)
+        if len(runs) != 1:
+            raise InvalidInput(
+                f"{self.name!r} has {len(runs)} scopes, and was run for each of them",
+                hint="use fire(), which gives a run for each",
+            )
+        return runs[0]
 
     def _fire(self, payload: str | None) -> list[Run[T]]:
         self._ready.keep_declared()
@@ -119,7 +126,19 @@ class Entry(Generic[T]):
         return [Run(one, self._ready.waits) for one in runs]
 
 
-class Job(Entry[T], Generic[P, Q, R, T]):
+class Entry(Scheduled[T]):
+    """A schedule that is no function of this program: a command, or one found by its name."""
+
+    def run_now(self, payload: object = None) -> Run[T]:
+        """Have an engine run it now; its next time does not change.
+
+        `payload` is JSON for this run alone; None is the schedule's own. Raises InvalidInput for
+        what JSON does not hold, or where it has several scopes: see `fire`.
+        """
+        return self._fire_one(_payload_text(payload))
+
+
+class Job(Scheduled[T], Generic[P, Q, R, T]):
     """A function with a schedule. Called, it is the plain function that it was.
 
     `Q` are its parameters without a context, `T` is what its runs result in.
@@ -152,14 +171,13 @@ class Job(Entry[T], Generic[P, Q, R, T]):
         so, InvalidInput for an argument that JSON does not hold, or where it has several scopes:
         see `fire`.
         """
-        payload = self.arguments.payload_of(args, kwargs)
-        runs = self._fire(payload)
-        if len(runs) != 1:
-            raise InvalidInput(
-                f"job {self.name!r} has {len(runs)} scopes, and was run for each of them",
-                hint="use fire(), which gives a run for each",
-            )
-        return runs[0]
+        return self._fire_one(self.arguments.payload_of(args, kwargs))
+
+
+def _payload_text(payload: object) -> str | None:
+    from edgecron.embedding.arguments import json_text
+
+    return None if payload is None else json_text(payload, what="payload")
 
 
 def _statuses(texts: Collection[str]) -> tuple[Status, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from typing import TYPE_CHECKING
 
@@ -36,6 +37,17 @@ class Loops:
                 )
                 self._thread.start()
             return self._own
+
+    def is_here(self) -> bool:
+        """Whether this thread is within a coroutine of the program's loop, or of our own."""
+        asyncio = sys.modules.get("asyncio")
+        if asyncio is None:
+            return False
+        try:
+            running = asyncio.get_running_loop()
+        except RuntimeError:
+            return False
+        return running in (self._loop, self._own)
 
     def close(self, *, wait_s: float) -> None:
         """End our own loop, and wait so long for its thread."""

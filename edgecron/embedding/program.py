@@ -43,6 +43,11 @@ class Program:
         from edgecron.embedding.registry import Registry
         from edgecron.embedding.waiting import Waits
 
+        if database == "":
+            raise InvalidInput(
+                "database is '', expected a path",
+                hint="None is the database that the command line uses",
+            )
         self._clock: Clock = clock or SystemClock()
         self._database = database
         self._retention = retention
@@ -52,7 +57,7 @@ class Program:
         self.name = _check_name(name, self.path)
         self.queue = f"{PROGRAM}{self.name}"
         self.timezone = _check_timezone(timezone)
-        self.waits = Waits(self.pool, clock=self._clock)
+        self.waits = Waits(self.pool, clock=self._clock, holds_up=self._holds_up)
         self._registry = Registry()
         self._processes = Processes(self.path)
         self._lock = threading.RLock()
@@ -221,6 +226,10 @@ class Program:
     def client(self) -> AbstractContextManager[Client]:
         """The database itself, for one thread: `with scheduler.client() as client`."""
         return self.pool.client()
+
+    def _holds_up(self) -> bool:
+        """Whether who waits on this thread holds up an event loop that coroutines of ours need."""
+        return False
 
     @property
     def _origin(self) -> str:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
 
     from edgecron.embedding.events import RunEvent, Wanted
-    from edgecron.embedding.job import Entry
+    from edgecron.embedding.job import Scheduled
     from edgecron.embedding.serving import Serving
     from edgecron.embedding.subscribing import EventStream, Subscribers, Subscription
     from edgecron.engine.events import Event
@@ -136,6 +136,7 @@ class Scheduler(Program):
     def run_forever(self) -> None:
         """Run the engine here until TERM, INT or HUP. For the main thread.
 
+        What it then waits for is logged as a warning, which is stderr where no logging is set up.
         A second signal ends the process at once. Under systemd (Type=notify) it says when it is
         ready, and feeds the watchdog. Raises what `start` does.
         """
@@ -198,7 +199,7 @@ class Scheduler(Program):
         self,
         callback: Callable[[RunEvent], object],
         *kinds: Wanted,
-        job: Entry[Any] | str | None = None,
+        job: Scheduled[Any] | str | None = None,
     ) -> Subscription:
         """Have a function called with what becomes of runs: of these kinds, or all; of one job.
 
@@ -219,7 +220,7 @@ class Scheduler(Program):
             )
         return self._subscribers.subscribe(callback, wants_of(kinds, _name_of(job)))
 
-    def events(self, *kinds: Wanted, job: Entry[Any] | str | None = None) -> EventStream:
+    def events(self, *kinds: Wanted, job: Scheduled[Any] | str | None = None) -> EventStream:
         """The same for a coroutine, from now on, until the Scheduler stops:
 
         async for event in scheduler.events("finished", job="backup"): ...
@@ -365,10 +366,25 @@ class Scheduler(Program):
         with self.pool.client() as client:
             return client.store.find_state(schedule_id)
 
+    def _holds_up(self) -> bool:
+        return self._loops.is_here()
+
     def _report(self, event: Event) -> None:
         self.waits.note(event)
+        if event.kind == "engine_stopping":
+            self._log_stopping(event)
         if self._told is not None:
             self._told.note(event)
+
+    def _log_stopping(self, event: Event) -> None:
+        """Tell whoever has sent a signal to a program in the foreground why it goes on."""
+        from logging import getLogger
+
+        from edgecron.embedding.signals import stopping_words
+
+        if self._serving is not None and self._serving.is_in_foreground:
+            words = stopping_words(event.details, wait_s=self._shutdown_timeout_s)
+            getLogger("edgecron").warning("%s", words)
 
     def _note_failure(self, error: BaseException | None) -> None:
         self._failure = error
@@ -378,5 +394,5 @@ class Scheduler(Program):
             self.pool.close()
 
 
-def _name_of(job: Entry[Any] | str | None) -> str | None:
+def _name_of(job: Scheduled[Any] | str | None) -> str | None:
     return job if job is None or isinstance(job, str) else job.name

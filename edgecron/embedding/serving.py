@@ -77,6 +77,11 @@ class Serving:
         """Whether its thread runs."""
         return self._thread is not None and self._thread.is_alive()
 
+    @property
+    def is_in_foreground(self) -> bool:
+        """Whether it runs on the thread of who called `run`."""
+        return self._thread is None and self._ident is not None
+
     def run(self) -> None:
         """The same in the foreground, until `stop`. Raises what keeps it from beginning."""
         self._serve()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -42,3 +42,28 @@ def stopping_on_signals(stop: Callable[[], object]) -> Iterator[None]:
     finally:
         for number in taken:
             signal.signal(number, before[number] or signal.SIG_DFL)
+
+
+def stopping_words(details: Mapping[str, object], *, wait_s: float) -> str:
+    """What an engine that was told to stop waits for, by the details of its ENGINE_STOPPING.
+
+    `wait_s` is how long it waits for functions before these are asked to stop.
+    """
+    from edgecron.model import OnShutdown
+
+    runs, functions = details["runs"], details.get("functions", 0)
+    assert isinstance(runs, int)
+    assert isinstance(functions, int)
+    if details["on_shutdown"] == OnShutdown.WAIT:
+        words = f"waiting for {_counted(runs, 'run')} to end"
+    elif details["on_shutdown"] == OnShutdown.STOP:
+        words = f"ending {_counted(runs, 'run')}"
+    else:
+        words = f"waiting up to {wait_s:g} s for {_counted(functions, 'function')} to end"
+        if runs > functions:
+            words += f", leaving {_counted(runs - functions, 'command')} to go on"
+    return f"edgecron is stopping: {words}; a second signal ends this program at once"
+
+
+def _counted(number: int, what: str) -> str:
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"

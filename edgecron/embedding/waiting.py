@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
+from edgecron.errors import Conflict
 from edgecron.model import ACTIVE
 
 if TYPE_CHECKING:
@@ -22,11 +23,17 @@ _LAST_PAUSE_S = 0.5
 
 
 class Waits:
-    """Those who wait for runs of a program. `note` is told what its engine did."""
+    """Those who wait for runs of a program. `note` is told what its engine did.
 
-    def __init__(self, pool: ClientPool, *, clock: Clock) -> None:
+    `holds_up` tells whether this thread can't wait without holding up the program's coroutines.
+    """
+
+    def __init__(
+        self, pool: ClientPool, *, clock: Clock, holds_up: Callable[[], bool] = lambda: False
+    ) -> None:
         self._pool = pool
         self._clock = clock
+        self._holds_up = holds_up
         self._lock = threading.Lock()
         self._wakers: dict[int, list[Callable[[], object]]] = {}
 
@@ -56,7 +63,10 @@ class Waits:
                 execution = following
 
     def wait(self, execution: Execution, *, timeout_s: float | None) -> Execution:
-        """The last attempt of a run's fire, when it has ended. Raises TimeoutError."""
+        """The last attempt of a run's fire, when it has ended.
+
+        Raises TimeoutError, and Conflict where it would wait for what can't go on meanwhile.
+        """
         until_ms = None if timeout_s is None else self._clock.monotonic_ms() + timeout_s * 1000
         pause_s = _FIRST_PAUSE_S
         while True:
@@ -76,6 +86,12 @@ class Waits:
                             f"run {execution.id} of {execution.schedule!r} is"
                             f" {execution.status} after {timeout_s:g} s"
                         )
+                if self._holds_up():
+                    raise Conflict(
+                        f"run {execution.id} of {execution.schedule!r} is {execution.status}, and"
+                        " to wait for it here would hold up the event loop that it may need",
+                        hint="await it instead: await run",
+                    )
                 woken.wait(min(pause_s, left_s))
             pause_s = min(pause_s * 1.5, _LAST_PAUSE_S)
 

@@ -302,6 +302,8 @@ class Loop:
     def _end_calls(self) -> None:
         """Wait for functions of the program, then ask them to stop, and wait a while: of one that
         ends after the engine, nobody would know that it did."""
+        if self._engine.call_count:
+            self._tell_ending(OnShutdown.LEAVE)
         self._wait_for_calls(self._call_wait_ms)
         self._engine.stop_calls()
         self._wait_for_calls(self._call_grace_ms)
@@ -348,11 +350,16 @@ class Loop:
         if self._engine.live_count and not is_told_at_the_end:
             with suppress(*_OUTLIVED):  # Trouble shows with the ends, which are written too.
                 self._engine.note_draining()
-            details: dict[str, object] = {
-                "on_shutdown": policy.value,
-                "runs": self._engine.live_count,
-            }
-            self._tell(EventKind.ENGINE_STOPPING, details)
+            self._tell_ending(policy)
+
+    def _tell_ending(self, policy: OnShutdown) -> None:
+        details: dict[str, object] = {
+            "on_shutdown": policy.value,
+            "runs": self._engine.live_count,
+        }
+        if self._engine.call_count:
+            details["functions"] = self._engine.call_count  # of these runs
+        self._tell(EventKind.ENGINE_STOPPING, details)
 
     def _tell(self, kind: EventKind, details: dict[str, object] | None = None) -> None:
         self._report(Event(at_ms=self._clock.now_ms(), kind=kind, details=details or {}))

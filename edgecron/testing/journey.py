@@ -31,7 +31,7 @@ from edgecron.testing.waiting import JourneyWaits
 if TYPE_CHECKING:
     from typing import Literal
 
-    from edgecron.embedding.job import Entry
+    from edgecron.embedding.job import Scheduled
     from edgecron.embedding.scheduler import Scheduler
     from edgecron.engine.events import Event
 
@@ -173,7 +173,7 @@ class Journey:
 
     def lasts(
         self,
-        job: Entry[Any] | str,
+        job: Scheduled[Any] | str,
         *,
         days: float = 0,
         hours: float = 0,
@@ -189,7 +189,7 @@ class Journey:
 
     # What became of it.
 
-    def runs(self, job: Entry[T] | str | None = None) -> list[Run[T]]:
+    def runs(self, job: Scheduled[T] | str | None = None) -> list[Run[T]]:
         """The runs of a job, or all, oldest first: those that were skipped or wait, too."""
         name = None if job is None else _name_of(job)
         found: list[Run[T]] = []
@@ -202,7 +202,7 @@ class Journey:
                 return found[::-1]
             before = page[-1].id
 
-    def fired(self, job: Entry[Any] | str | None = None) -> list[datetime]:
+    def fired(self, job: Scheduled[Any] | str | None = None) -> list[datetime]:
         """The times that runs stand for that were started, in order; of a retried one once."""
         return sorted(
             run.plan_at
@@ -210,7 +210,7 @@ class Journey:
             if run.attempt == 1 and run.execution.started_at is not None
         )
 
-    def events(self, *kinds: Wanted, job: Entry[Any] | str | None = None) -> list[RunEvent]:
+    def events(self, *kinds: Wanted, job: Scheduled[Any] | str | None = None) -> list[RunEvent]:
         """What was told of runs so far, in order: see Scheduler.subscribe."""
         wants = wants_of(kinds, None if job is None else _name_of(job))
         origins = Origins()
@@ -297,7 +297,7 @@ class Journey:
         return True
 
 
-def _name_of(job: Entry[Any] | str) -> str:
+def _name_of(job: Scheduled[Any] | str) -> str:
     return job if isinstance(job, str) else job.name
 
 

@@ -207,6 +207,25 @@ class ClosingLoop(asyncio.SelectorEventLoop):
         return super().call_soon_threadsafe(*args, **kwargs)
 
 
+def test_a_coroutine_is_told_to_await_what_it_would_hold_up(scheduler: Scheduler) -> None:
+    @scheduler.job("@daily")
+    async def slow() -> int:
+        await asyncio.sleep(0)
+        return 5
+
+    async def main() -> None:
+        async with scheduler:
+            run = slow.run_now()
+            with pytest.raises(Conflict, match="hold up the event loop") as caught:
+                run.wait()
+            assert caught.value.hint == "await it instead: await run"
+            assert (await run).result == 5
+            assert run.wait().result == 5  # It has ended.
+            assert (await asyncio.to_thread(slow.run_now().wait, BOUND_S)).result == 5
+
+    asyncio.run(main())
+
+
 def test_who_waited_on_a_loop_that_was_closed_does_not_end_the_engine(
     scheduler: Scheduler, caplog: pytest.LogCaptureFixture
 ) -> None:

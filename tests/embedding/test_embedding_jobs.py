@@ -365,3 +365,23 @@ def test_waiting_for_a_run_that_nobody_runs_ends_with_the_time(path: Path) -> No
 
     with pytest.raises(TimeoutError, match="is queued after 0 s"):
         run.wait(0)
+
+
+def test_no_name_of_a_database_is_not_the_default_one() -> None:
+    with pytest.raises(InvalidInput, match="database is '', expected a path"):
+        Scheduler("")
+
+
+def test_what_is_no_function_is_run_by_hand_in_the_same_words(path: Path, client: Client) -> None:
+    scheduler = Scheduler(path)
+    rotate = scheduler.add("rotate", "@daily", command=["true"])
+    both = scheduler.add("both", "@daily", shell="true", scopes=["device:a", "device:b"])
+
+    run = rotate.run_now({"keep": 3})
+
+    assert (run.schedule, run.status) == ("rotate", "queued")
+    assert client.execution(run.id).payload == '{"keep":3}'
+    assert scheduler.get("rotate").run_now().status == "skipped"  # The first goes on.
+    with pytest.raises(InvalidInput, match="2 scopes") as caught:
+        both.run_now()
+    assert "fire()" in (caught.value.hint or "")

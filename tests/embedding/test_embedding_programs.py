@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from edgecron.api import Client
+from edgecron.embedding.signals import stopping_words
 from edgecron.model import Reason, Status
 
 BOUND_S = 30.0
@@ -27,6 +28,7 @@ def started(program: Path, *arguments: str) -> subprocess.Popen[str]:
     return subprocess.Popen(
         [sys.executable, str(program), *arguments],
         stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
         text=True,
         env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
     )
@@ -71,6 +73,40 @@ def test_a_program_in_the_foreground_ends_well_on_a_signal(
 
     with Client(tmp_path / "app.db") as client:
         assert client.engines() == []
+
+
+def test_a_program_in_the_foreground_says_what_it_waits_for(tmp_path: Path) -> None:
+    with started(written(tmp_path, FOREVER), str(tmp_path / "app.db"), "hang") as running:
+        assert running.stdout is not None
+        assert running.stderr is not None
+        assert running.stdout.readline() == "success\n"
+        assert running.stdout.readline() == "hangs\n"
+        running.terminate()
+        assert running.stderr.readline() == (
+            "edgecron is stopping: waiting up to 10 s for 1 function to end;"
+            " a second signal ends this program at once\n"
+        )
+        running.terminate()
+        assert running.wait(BOUND_S) == -signal.SIGTERM
+
+
+@pytest.mark.parametrize(
+    ("details", "words"),
+    [
+        ({"on_shutdown": "wait", "runs": 2}, "waiting for 2 runs to end"),
+        ({"on_shutdown": "stop", "runs": 1, "functions": 1}, "ending 1 run"),
+        (
+            {"on_shutdown": "leave", "runs": 3, "functions": 2},
+            "waiting up to 0.5 s for 2 functions to end, leaving 1 command to go on",
+        ),
+    ],
+)
+def test_what_is_waited_for_is_told_by_what_becomes_of_it(
+    details: dict[str, object], words: str
+) -> None:
+    told = stopping_words(details, wait_s=0.5)
+
+    assert told == f"edgecron is stopping: {words}; a second signal ends this program at once"
 
 
 def test_a_second_signal_ends_the_program_at_once(tmp_path: Path) -> None:
