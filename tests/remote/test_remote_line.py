@@ -240,6 +240,7 @@ def test_a_change_is_told_without_asking_again(tmp_path: Path) -> None:
 
 
 def look_until_it_fails(client: RemoteClient) -> None:
+    """About 5 s: a server that ends lets go of all who are connected, at once."""
     for _ in range(100):
         client.change_mark()
         threading.Event().wait(0.05)
