@@ -17,6 +17,7 @@ def main() -> None:
     # While modules load there is no garbage, and looking for it costs a tenth of a start.
     gc.disable()
     _fill_streams()
+    _refuse_borrowed_rights()
     sys.excepthook = _show_crash
     try:
         from edgecron.cli import run
@@ -25,6 +26,12 @@ def main() -> None:
     except KeyboardInterrupt:
         code = 130  # Before or after all else: 128 + SIGINT, as shells have it.
     sys.exit(code)
+
+
+def _refuse_borrowed_rights() -> None:
+    """End where somebody has made the program set-user-id: whoever calls it could run anything."""
+    if (os.getuid(), os.getgid()) != (os.geteuid(), os.getegid()):
+        sys.exit("edgecron: is not to run with another's rights; take them off: chmod ug-s FILE")
 
 
 def _show_crash(

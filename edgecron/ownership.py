@@ -3,8 +3,9 @@
 What root runs is read from files, and who may change one of them is root. So the file must be
 root's, as crond wants its tables (cronie's src/database.c: a regular file of root's, one link,
 not writable by group or others), and so must be every folder above it, as sshd wants them
-(OpenSSH's safe_path). Other than for sshd a folder may be everybody's where it is sticky, as /tmp:
-there nobody renames or removes what is another's.
+(OpenSSH's safe_path). Other than for sshd a folder further up may be everybody's where it is
+sticky, as /tmp: there nobody renames or removes what is another's. Not the file's own folder:
+anybody could lay something beside it there, such as a log that SQLite takes for the database's.
 """
 
 from __future__ import annotations
@@ -12,9 +13,9 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from shlex import quote
+from typing import NamedTuple
 
 ROOT_UID = 0
 ROOT_ALONE = frozenset({ROOT_UID})
@@ -22,8 +23,7 @@ _MOST_LINKS = 40  # as the kernel has it
 _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Weakness:
+class Weakness(NamedTuple):
     """What lets somebody else change a file: `path` is what `why` is said of, `mend` a command."""
 
     path: Path
@@ -35,23 +35,31 @@ class Weakness:
         return f"{self.path} {self.why}"
 
 
-def find_weakness(path: Path, *, owners: Collection[int] = ROOT_ALONE) -> Weakness | None:
+def find_weakness(
+    path: Path, *, owners: Collection[int] = ROOT_ALONE, must_exist: bool = False
+) -> Weakness | None:
     """What lets others than `owners` change a file or folder, or what its name leads to.
 
-    The first from the root of the file system on; None where nothing does. What is missing is no
-    weakness, nor is what can't be looked at: the folders that are there still count.
+    The first from the root of the file system on; None where nothing does. What is missing, or
+    can't be looked at, is one with `must_exist` alone: else the folders that are there count.
     """
-    for found, status, is_last in _steps(path):
-        weakness = judge(found, status, owners=owners, is_folder=not is_last)
+    left = 0
+    for found, status, left in _steps(path):
+        weakness = judge(found, status, owners=owners, may_be_shared=left > 1)
         if weakness is not None:
             return weakness
+    if left and must_exist:
+        return Weakness(path=path, why="is not there", mend=f"ls -l {quote(str(path))}")
     return None
 
 
 def judge(
-    path: Path, status: os.stat_result, *, owners: Collection[int], is_folder: bool
+    path: Path, status: os.stat_result, *, owners: Collection[int], may_be_shared: bool
 ) -> Weakness | None:
-    """What lets others change one file or folder, or a link to another. `is_folder`: on the way."""
+    """What lets others change one file or folder, or a link to another.
+
+    `may_be_shared`: it may be everybody's where it is sticky.
+    """
     mode = status.st_mode
     if status.st_uid not in owners:
         whose = "root" if set(owners) == {ROOT_UID} else "you or root"
@@ -62,7 +70,7 @@ def judge(
         )
     if stat.S_ISLNK(mode):
         return None  # Its own mode means nothing, and where it leads to is looked at.
-    is_shared = is_folder and mode & stat.S_ISVTX
+    is_shared = may_be_shared and mode & stat.S_ISVTX
     if mode & _OTHERS_WRITE and not is_shared:
         return Weakness(
             path=path,
@@ -90,12 +98,12 @@ def has_other_users(uid_map: Path = Path("/proc/self/uid_map")) -> bool:
     return words[2:] != ["1"]
 
 
-def _steps(path: Path) -> Iterator[tuple[Path, os.stat_result, bool]]:
-    """All that a name leads through, links included, and whether that is the last of it."""
+def _steps(path: Path) -> Iterator[tuple[Path, os.stat_result, int]]:
+    """All that a name leads through, links included, and how many parts of it are still to come."""
     left = list(Path(os.path.abspath(path)).parts[1:])
     here = Path("/")
     links = 0
-    yield here, os.lstat(here), not left
+    yield here, os.lstat(here), len(left)
     while left:
         name = left.pop(0)
         if name == "..":
@@ -108,7 +116,7 @@ def _steps(path: Path) -> Iterator[tuple[Path, os.stat_result, bool]]:
             return
         if stat.S_ISLNK(status.st_mode) and links < _MOST_LINKS:
             links += 1
-            yield there, status, False
+            yield there, status, len(left) + 1
             target = Path(os.readlink(there))
             parts = target.parts
             if target.is_absolute():
@@ -116,4 +124,4 @@ def _steps(path: Path) -> Iterator[tuple[Path, os.stat_result, bool]]:
             left = [*parts, *left]
             continue
         here = there
-        yield there, status, not left
+        yield there, status, len(left)

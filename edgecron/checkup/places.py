@@ -12,6 +12,7 @@ from pathlib import Path
 from shlex import quote
 
 from edgecron.checkup.finding import Finding, problem, warning, well
+from edgecron.engine.owner import find_opening
 
 LEAST_FREE_BYTES = 16 * 1024 * 1024
 _LEAST_FREE_SHARE = 0.01
@@ -72,6 +73,15 @@ def check_files(database: Path, state_dir: Path) -> list[Finding]:
                     hint=f"chmod {mode:o} {quote(str(path))}",
                 )
             )
+    opening = find_opening(database)
+    if opening is not None:
+        wide.append(
+            problem(
+                "files",
+                f"{opening.words}: others decide what runs as root, and no engine of root's starts",
+                hint=opening.mend,
+            )
+        )
     return wide or [well("files", "private: nobody else can read them")]
 
 

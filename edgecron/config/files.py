@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from edgecron.config.kinds import Text
 from edgecron.config.settings import SECTIONS, SETTINGS
 from edgecron.errors import InvalidConfig, InvalidInput
+from edgecron.ownership import find_weakness, has_other_users
 from edgecron.paths import is_root
 
 MOST_BYTES = 1024 * 1024
@@ -111,8 +112,9 @@ def _unreadable(path: Path, error: OSError) -> InvalidConfig:
 def _check_trust(path: Path, status: os.stat_result, *, is_system: bool) -> None:
     """Refuse what others may have written: it says what is run, and how.
 
-    Root's and the system's file are root's alone, as cron has it with its tables. Anyone else's
-    belongs to them or to root, and not everybody may write it.
+    Root's and the system's file are root's alone, as cron has it with its tables; what root reads
+    is so with all folders above it. Anyone else's belongs to them or to root, and not everybody
+    may write it.
     """
     if not stat.S_ISREG(status.st_mode):
         raise InvalidConfig(
@@ -132,6 +134,12 @@ def _check_trust(path: Path, status: os.stat_result, *, is_system: bool) -> None
         raise InvalidConfig(
             f"configuration file {path} has mode {mode:04o}, so that others may change it",
             hint=f"{command} {path}",
+        )
+    opening = find_weakness(path, must_exist=True) if is_root() and has_other_users() else None
+    if opening is not None:
+        raise InvalidConfig(
+            f"configuration file {path} is not root's alone: {opening.words}",
+            hint=f"whoever may change that decides what is run: {opening.mend}",
         )
 
 

@@ -13,6 +13,7 @@ from edgecron.engine.events import Report
 from edgecron.engine.leftover import Leftover
 from edgecron.engine.liveness import KernelLiveness
 from edgecron.engine.loop import CALL_GRACE_MS, REHEARSE_MS, Loop
+from edgecron.engine.owner import owner_of, refuse_open
 from edgecron.engine.place import EnginePlace
 from edgecron.engine.pulse import Pulse
 from edgecron.engine.sleep import system_sleeper
@@ -83,6 +84,7 @@ class EngineHost:
             open_store(database, now_ms=clock.now_ms()).close()
         database.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._state_dir = prepare_state_dir(state_dir(database))
+        refuse_open(database)  # Again: some of it is there only now.
         self._closers: list[Callable[[], None]] = []
         first_runner = [self._start_runner(clock)] if callables is None else []
         try:
@@ -206,12 +208,10 @@ def _refuse_unusable(database: Path) -> None:
     """Refuse a foreign database, or a local zone, before anything is made or started beside it."""
     # A zone that can't be found now would make every local schedule look broken.
     local_history()
-    try:
-        owner = database.lstat().st_uid
-    except FileNotFoundError:
-        return
-    if owner != os.geteuid():
+    owner = owner_of(database)
+    if owner not in (None, os.geteuid()):
         raise DatabaseUnusable(
             f"database {database} belongs to user {owner}, this engine runs as {os.geteuid()}",
             hint="run the engine as the owner of the database",
         )
+    refuse_open(database)

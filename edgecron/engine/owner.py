@@ -6,8 +6,9 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from edgecron.errors import EdgecronError
-from edgecron.paths import state_dir
+from edgecron.errors import DatabaseUnusable, EdgecronError
+from edgecron.ownership import Weakness, find_weakness, has_other_users
+from edgecron.paths import is_root, state_dir
 
 
 def find_stranger(database: Path) -> int | None:
@@ -42,3 +43,35 @@ def refuse_foreign(database: Path) -> None:
             " none of its runs is taken over or ended",
             hint="repeat as that user",
         )
+
+
+def find_opening(database: Path) -> Weakness | None:
+    """What lets others than root decide what root's engine runs; None where nothing does.
+
+    For root alone: what anybody else runs is run with no more rights than theirs.
+    """
+    if not is_root() or not has_other_users():
+        return None
+    for path in (database, state_dir(database)):
+        weakness = find_weakness(path)
+        if weakness is not None:
+            return weakness
+    return None
+
+
+def open_refusal(database: Path) -> DatabaseUnusable | None:
+    """The error where others than root decide what root's engine would run; None elsewhere."""
+    opening = find_opening(database)
+    if opening is None:
+        return None
+    return DatabaseUnusable(
+        f"database {database} is not root's alone: {opening.words}",
+        hint=f"who may change that runs what they like as root: {opening.mend}",
+    )
+
+
+def refuse_open(database: Path) -> None:
+    """Raises DatabaseUnusable where others than root decide what root's engine would run."""
+    refusal = open_refusal(database)
+    if refusal is not None:
+        raise refusal

@@ -237,7 +237,7 @@ def _as_another(
         identity=identity_of(account),
     )
     file = None if job.env_file is None else resolve_path(job.env_file, home=account.home)
-    if file is None or find_weakness(Path(file)) is None:
+    if file is None or find_weakness(Path(file), must_exist=True) is None:
         return replace(request, env=run_environment(claim, base, home=account.home))
     above = {**job.env, **own_variables(claim, payload=job.payload)}
     return replace(request, env=above, base_env=base, env_file=file)

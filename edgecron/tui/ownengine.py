@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from edgecron.bundle import Start, find_bundle
-from edgecron.engine.owner import owner_of
+from edgecron.engine.owner import open_refusal, owner_of
 from edgecron.errors import EdgecronError
 
 _PACKAGE_PARENT = Path(__file__).resolve().parents[2]
@@ -48,7 +48,7 @@ def find_refusal(database: Path) -> EdgecronError | None:
     """Why no engine of ours may run here; None where one may."""
     owner = owner_of(database)
     if owner in (None, os.geteuid()):
-        return None
+        return open_refusal(database)
     return EdgecronError(
         f"database {database} belongs to user {owner}, and you are user {os.geteuid()}:"
         " an engine runs as the owner of its database",

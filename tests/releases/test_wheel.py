@@ -44,6 +44,15 @@ def test_the_wheel_holds_the_package_and_nothing_else(wheel: Path) -> None:
     assert others - migrations == DATA
 
 
+def test_nothing_in_wheel_or_archive_is_set_user_id(wheel: Path, archive: Path) -> None:
+    with zipfile.ZipFile(wheel) as opened:
+        modes = {entry.filename: entry.external_attr >> 16 for entry in opened.infolist()}
+    with tarfile.open(archive) as members:
+        modes |= {member.name: member.mode for member in members}
+
+    assert [name for name, mode in modes.items() if mode & 0o7000] == []
+
+
 def test_the_wheel_says_what_it_needs_and_under_which_licence(wheel: Path) -> None:
     text = zipfile.ZipFile(wheel).read(f"{NAME}.dist-info/METADATA").decode()
     said = Parser().parsestr(text)

@@ -20,7 +20,7 @@ def status(mode: int, *, uid: int = 0, links: int = 1) -> os.stat_result:
 
 @pytest.mark.failure(63)
 @pytest.mark.parametrize(
-    ("seen", "is_folder", "why"),
+    ("seen", "may_be_shared", "why"),
     [
         (status(stat.S_IFREG | 0o600), False, None),
         (status(stat.S_IFREG | 0o644), False, None),
@@ -37,8 +37,8 @@ def status(mode: int, *, uid: int = 0, links: int = 1) -> os.stat_result:
         (status(stat.S_IFLNK | 0o777, uid=7), True, "belongs to user 7, expected root"),
     ],
 )
-def test_what_is_root_s_alone(seen: os.stat_result, is_folder: bool, why: str | None) -> None:
-    found = judge(Path("/x"), seen, owners=ROOT_ALONE, is_folder=is_folder)
+def test_what_is_root_s_alone(seen: os.stat_result, may_be_shared: bool, why: str | None) -> None:
+    found = judge(Path("/x"), seen, owners=ROOT_ALONE, may_be_shared=may_be_shared)
 
     assert (found.why if found else None) == why
 
@@ -88,6 +88,29 @@ def test_what_is_not_there_yet_is_judged_by_its_folders(folder: Path) -> None:
 
     assert good is None
     assert find_weakness(folder / "new" / "db", owners=US) is not None
+
+
+def test_what_must_be_there_is_not_trusted_where_it_is_missing(folder: Path) -> None:
+    """Whoever can may put it there a moment later."""
+    found = find_weakness(folder / "new" / "db", owners=US, must_exist=True)
+
+    assert found is not None
+    assert found.words == f"{folder / 'new' / 'db'} is not there"
+    assert find_weakness(folder, owners=US, must_exist=True) is None
+
+
+def test_a_folder_of_everybody_s_may_be_above_but_not_around_a_file(folder: Path) -> None:
+    """There anybody could lay a log beside a database."""
+    folder.chmod(0o1777)
+    (folder / "own").mkdir(mode=0o700)
+    for place in (folder / "db", folder / "own" / "db"):
+        place.touch(mode=0o600)
+
+    around = find_weakness(folder / "db", owners=US)
+
+    assert around is not None
+    assert around.words == f"{folder} has mode 1777, so that others may change it"
+    assert find_weakness(folder / "own" / "db", owners=US) is None
 
 
 @as_root
