@@ -55,6 +55,12 @@ def held_fds() -> frozenset[int]:
     return frozenset() if _bundle is None else frozenset((_bundle.lock_fd, _bundle.file_fd))
 
 
+def hint_for_extra(extra: str) -> str:
+    """What to do where a part is missing that comes as an extra."""
+    install = f"pip install 'edgecron[{extra}]'"
+    return install if _bundle is None else f"the single binary does not have it; {install} does"
+
+
 def settle(environ: MutableMapping[str, str], *, folder: str) -> Bundle | None:
     """Take over what the launcher left, so that nobody after us sees any of it.
 

@@ -39,9 +39,11 @@ def run(cli: Session, args: Namespace) -> int:
     except ModuleNotFoundError as error:
         if error.name is None or error.name.startswith("edgecron"):
             raise
+        from edgecron.bundle import hint_for_extra
+
         raise NotSupported(
             "tools for assistants need the mcp package, which is not installed",
-            hint="pip install 'edgecron[mcp]'",
+            hint=hint_for_extra("mcp"),
         ) from error
     if sys.stdin.isatty():
         cli.say("edgecron: an assistant starts this, and asks on stdin; Ctrl-D ends it")

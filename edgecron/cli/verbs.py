@@ -45,6 +45,7 @@ VERBS: dict[str, Verb] = {
     "config": Verb("config_", "settings, and where each comes from", "Engine"),
     "check": Verb("check", "a trigger in plain words, with its next times", "Help"),
     "completion": Verb("completion", "complete words in bash, zsh or fish", "Help"),
+    "self": Verb("self_", "this program: where it lies, and how it goes", "Help"),
     "demo": Verb("demo", "see it work, in a throw-away database", "Help"),
 }
 
@@ -58,4 +59,5 @@ OTHER_WORDS = {
     "abort": "cancel", "enable": "resume", "disable": "pause", "suspend": "pause", "tail": "logs",
     "runs": "history", "jobs": "list", "ps": "status", "top": "status", "rename": "edit",
     "validate": "check", "prometheus": "metrics", "load": "apply", "version": "--version",
+    "uninstall": "self",
 }  # fmt: skip

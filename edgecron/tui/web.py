@@ -14,6 +14,7 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
+from edgecron.bundle import hint_for_extra
 from edgecron.errors import NotSupported, UsageError
 
 _PLACE = re.compile(r"(?:(?P<host>\[[0-9a-fA-F:.]+\]|[^:\[\]/\s]+):)?(?P<port>[0-9]{1,5})")
@@ -73,7 +74,7 @@ def serve(place: WebPlace, command: str, *, ready: Callable[[], None]) -> None:
     except ImportError as error:
         raise NotSupported(
             "the dashboard in a browser needs textual-serve, which is not installed",
-            hint="pip install 'edgecron[web]', or pip install textual-serve",
+            hint=hint_for_extra("web"),
         ) from error
     # What goes wrong is logged on stderr; each request is not.
     logging.basicConfig(level=logging.WARNING)

@@ -42,6 +42,7 @@ ACTS: dict[str, tuple[str, ...]] = {
     "stats": ("stats",),
     "metrics": ("metrics",),
     "doctor": ("doctor",),
+    "self": ("self",),
     "completion": ("completion", "bash"),
     "config": ("config", "show"),
     "check": ("check", "30 2 * * *"),

@@ -1,0 +1,223 @@
+"""This program itself: where it lies, what it has unpacked, and how it is removed.
+
+    edgecron self                  where it lies, its version, how large it is
+    edgecron self clean            remove what old versions of the single binary unpacked
+    edgecron self remove           remove the single binary, and all that it unpacked
+
+The single binary unpacks itself once, to the first of these folders that will have it:
+$XDG_CACHE_HOME/edgecron or ~/.cache/edgecron, for root /var/cache/edgecron or /var/lib/edgecron,
+then /var/tmp, /tmp, /dev/shm. EDGECRON_UNPACK_DIR names another one. Each version has a folder of
+its own. It is removed when a newer version is unpacked, unless a process still runs from it, as an
+engine does, or the file that it came in is still there.
+
+Databases, configuration and logs stay in any case. An installation by pip, pipx or uv has no such
+folders, and is removed by what installed it.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from argparse import ArgumentParser, Namespace
+from typing import TYPE_CHECKING, Any
+
+from edgecron.cli.options import UsageError
+from edgecron.cli.session import Session
+
+if TYPE_CHECKING:
+    from edgecron.bundle import Bundle
+    from edgecron.bundle.folders import Folder
+
+USAGE = "[show|clean|remove] [--yes] [--json]"
+_PACKAGE_LIST = "/var/lib/dpkg/info/edgecron.list"
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument(
+        "action", nargs="?", default="show", metavar="show|clean|remove", help="show, if none"
+    )
+    parser.add_argument("--yes", action="store_true", help="with remove: do not ask")
+
+
+def run(cli: Session, args: Namespace) -> int:
+    from edgecron.bundle import find_bundle
+
+    actions = {"show": _show, "clean": _clean, "remove": _remove}
+    if args.action not in actions:
+        raise UsageError(f"{args.action!r} is not known, expected show, clean or remove")
+    if args.yes and args.action != "remove":
+        raise UsageError("--yes is for remove")
+    bundle = find_bundle()
+    if bundle is not None:
+        return actions[args.action](cli, bundle, args)
+    if args.action != "show":
+        from edgecron.errors import NotSupported
+
+        raise NotSupported(
+            f"this edgecron is a package of {sys.executable}, and unpacks nothing",
+            hint="remove it with what installed it, such as: pip uninstall edgecron",
+        )
+    _show_package(cli)
+    return 0
+
+
+def _show_package(cli: Session) -> None:
+    import edgecron
+    from edgecron.safetext import clean
+
+    home = os.path.dirname(os.path.abspath(edgecron.__file__))
+    if cli.is_json:
+        row = {"kind": "package", "path": home, "version": edgecron.__version__}
+        cli.put_json([{**row, "bytes": None, "python": sys.executable}])
+        return
+    cli.put(clean(f"program   {home}, version {edgecron.__version__}"))
+    cli.put(clean(f"python    {sys.executable} {sys.version.split()[0]}"))
+    cli.put("It is a Python package; what installed it removes it, such as: pip uninstall edgecron")
+
+
+def _show(cli: Session, bundle: Bundle, args: Namespace) -> int:
+    from edgecron.bundle.folders import find_folders
+    from edgecron.safetext import clean
+
+    program, folders = _program(bundle), find_folders(bundle)
+    if cli.is_json:
+        cli.put_json([program, *map(_object, folders)])
+        return 0
+    if program["path"] is None:
+        cli.put(f"program   its file was removed or replaced; version {program['version']} runs on")
+    else:
+        size = _size(program["bytes"])
+        cli.put(clean(f"program   {program['path']}, {size}, version {program['version']}"))
+    for folder in folders:
+        cli.put(clean(f"unpacked  {folder.path}, {_size(folder.size_bytes)}, {_use(folder)}"))
+    return 0
+
+
+def _program(bundle: Bundle) -> dict[str, Any]:
+    from edgecron import __version__
+
+    is_there = bundle.start().argv == [bundle.file]
+    return {
+        "kind": "binary",
+        "path": bundle.file if is_there else None,
+        "version": __version__,
+        "bytes": os.fstat(bundle.file_fd).st_size,
+    }
+
+
+def _object(folder: Folder) -> dict[str, Any]:
+    return {
+        "kind": "folder",
+        "path": folder.path,
+        "version": folder.version,
+        "bytes": folder.size_bytes,
+        "is_current": folder.is_current,
+        "is_used": folder.is_used,
+        "pids": folder.pids,
+    }
+
+
+def _size(size_bytes: int) -> str:
+    from edgecron.words.phrases import size_words
+
+    return size_words(size_bytes)
+
+
+def _use(folder: Folder) -> str:
+    """Who runs from it."""
+    of = "this version" if folder.is_current else f"version {folder.version}"
+    if folder.pids:
+        return f"{of}, used by {_pids(folder)}"
+    if folder.is_used and not folder.is_current:
+        return f"{of}, used by a process"
+    return of if folder.is_current else f"{of}, not used: edgecron self clean"
+
+
+def _pids(folder: Folder) -> str:
+    return f"pid {', '.join(map(str, folder.pids))}"
+
+
+def _clean(cli: Session, bundle: Bundle, args: Namespace) -> int:
+    """Remove what nobody runs; the rest is named, and is no failure."""
+    from edgecron.bundle.folders import find_folders, remove_folder
+
+    others = [folder for folder in find_folders(bundle) if not folder.is_current]
+    removed = [folder for folder in others if remove_folder(folder)]
+    _tell(cli, removed, kept=[folder for folder in others if folder not in removed])
+    return 0
+
+
+def _tell(cli: Session, removed: list[Folder], *, kept: list[Folder]) -> None:
+    from edgecron.safetext import clean
+
+    if cli.is_json:
+        cli.put_json(
+            [{**_object(folder), "is_removed": folder in removed} for folder in (*removed, *kept)]
+        )
+        return
+    for folder in removed:
+        cli.put(clean(f"removed {folder.path}, {_size(folder.size_bytes)}"))
+    for folder in kept:
+        cli.put(clean(f"kept {folder.path}: {_use(folder)}"))
+    if not removed and not kept:
+        cli.put("there is nothing of old versions")
+
+
+def _remove(cli: Session, bundle: Bundle, args: Namespace) -> int:
+    from edgecron.bundle.folders import find_folders, remove_folder, remove_own
+    from edgecron.errors import Conflict
+    from edgecron.safetext import clean
+
+    _refuse_packaged(bundle)
+    folders = find_folders(bundle)
+    used = [folder for folder in folders if folder.pids]
+    if used:
+        raise Conflict(
+            f"edgecron is at work: {_pids(used[0])} runs from {used[0].path}",
+            hint="stop its engines first, and let what they run end; see: edgecron status",
+        )
+    if not args.yes and not _agrees(cli, bundle, folders):
+        cli.say("nothing was done")
+        return 1
+    others = [folder for folder in folders if not folder.is_current]
+    removed = [folder for folder in others if remove_folder(folder)]
+    # Before the files go, of which nothing can be loaded afterwards.
+    gone = [*removed, *(folder for folder in folders if folder.is_current)]
+    lines = [clean(f"removed {each.path}, {_size(each.size_bytes)}") for each in gone]
+    lines += [clean(f"removed {bundle.file}"), "Databases and configuration are as they were."]
+    if not remove_own(bundle):
+        raise Conflict(f"another process has begun to use {bundle.folder}", hint="try again")
+    if bundle.start().argv == [bundle.file]:
+        os.unlink(bundle.file)
+    if cli.is_json:
+        cli.put_json({**_object(folder), "is_removed": folder in gone} for folder in folders)
+    else:
+        for line in lines:
+            cli.put(line)
+    return 0
+
+
+def _refuse_packaged(bundle: Bundle) -> None:
+    """Raises NotSupported where the file is a system package's, whose word it would break."""
+    try:
+        with open(_PACKAGE_LIST, encoding="utf-8") as files:
+            is_packaged = f"{bundle.file}\n" in files
+    except OSError:
+        return
+    if is_packaged:
+        from edgecron.errors import NotSupported
+
+        raise NotSupported(
+            f"{bundle.file} belongs to the package edgecron", hint="apt-get remove edgecron"
+        )
+
+
+def _agrees(cli: Session, bundle: Bundle, folders: list[Folder]) -> bool:
+    if cli.is_json or not (sys.stdin.isatty() and sys.stderr.isatty()):
+        raise UsageError(
+            "the program would be removed, and there is no terminal to ask on",
+            hint="repeat with --yes; databases stay",
+        )
+    for path in (bundle.file, *(folder.path for folder in folders)):
+        cli.say(path)
+    return cli.ask("remove these? Databases and configuration stay. [y/N] ")
