@@ -5,7 +5,6 @@ from __future__ import annotations
 import fcntl
 import os
 import subprocess
-import sys
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -14,6 +13,7 @@ import pytest
 from support.cli import Edgecron
 from support.places import small_disk
 from support.processes import BOUND_S, Daemon
+from support.program import PROGRAM
 from support.terminal import on_terminal, read_until
 
 FIELDS = [
@@ -66,7 +66,7 @@ def test_without_a_database_there_is_nothing_to_back_up(
 def test_a_backup_goes_through_a_pipe(backup: str, database: Path, copy: Path) -> None:
     with copy.open("wb") as file:
         done = subprocess.run(
-            [sys.executable, "-m", "edgecron", "--db", str(database), "backup", "-"],
+            [*PROGRAM, "--db", str(database), "backup", "-"],
             stdout=file,
             stderr=subprocess.PIPE,
             text=True,
@@ -85,7 +85,7 @@ def test_a_backup_that_nobody_reads_to_its_end_has_failed(
     reading, writing = os.pipe()
     fcntl.fcntl(writing, fcntl.F_SETPIPE_SZ, 4096)
     process = subprocess.Popen(
-        [sys.executable, "-m", "edgecron", "--db", str(database), "backup", "-"],
+        [*PROGRAM, "--db", str(database), "backup", "-"],
         stdout=writing,
         stderr=subprocess.PIPE,
         text=True,

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -15,6 +14,7 @@ import pytest
 from edgecron.model import Execution, Status
 from support.engines import Place
 from support.processes import BOUND_S, ends, parent_of
+from support.program import PROGRAM
 
 
 @pytest.fixture
@@ -25,7 +25,7 @@ def place(tmp_path: Path) -> Iterator[Place]:
 
 def program(place: Place, *words: str) -> subprocess.Popen[str]:
     return subprocess.Popen(
-        [sys.executable, "-m", "edgecron", "--db", str(place.database), *words],
+        [*PROGRAM, "--db", str(place.database), *words],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

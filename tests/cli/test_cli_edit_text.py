@@ -15,6 +15,7 @@ import pytest
 from edgecron.api import Client
 from support.cli import Edgecron
 from support.clock import FakeClock
+from support.program import PROGRAM
 from support.specs import make_spec
 from support.terminal import on_terminal, read_until
 
@@ -42,6 +43,7 @@ class Editor:
         self._script.write_text(
             f"""\
 import os, stat, sys
+from support.program import PROGRAM
 folder, path, acts = {str(self._folder)!r}, sys.argv[1], {acts!r}
 times = len(os.listdir(folder)) - 1
 text = open(path).read()
@@ -399,7 +401,7 @@ def test_a_person_drops_the_text(edgecron: Edgecron, backup: str, editor: Editor
 
 def meanwhile(*words: str) -> str:
     """Another person changes schedules while the editor is open."""
-    command = [sys.executable, "-m", "edgecron", *words]
+    command = [*PROGRAM, *words]
     return f"import subprocess; subprocess.run({command!r}, check=True, capture_output=True)"
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import stat
 import subprocess
-import sys
 import tomllib
 from pathlib import Path
 
@@ -13,6 +12,7 @@ import pytest
 
 from support.cli import Edgecron
 from support.places import small_disk
+from support.program import PROGRAM
 
 
 def test_schedules_are_written_as_toml(edgecron: Edgecron, backup: str) -> None:
@@ -46,7 +46,7 @@ def test_a_disk_that_has_no_room_for_all_of_it_is_a_failure(
 
     with small_disk(tmp_path / "disk", kib=16) as disk, (disk / "all.toml").open("wb") as file:
         done = subprocess.run(
-            [sys.executable, "-m", "edgecron", "--db", str(database), "export"],
+            [*PROGRAM, "--db", str(database), "export"],
             stdout=file,
             stderr=subprocess.PIPE,
             text=True,

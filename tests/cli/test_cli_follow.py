@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import signal
 import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, suppress
 from pathlib import Path
@@ -16,6 +15,7 @@ from edgecron.model import Job, JobKind, OutputChunk, Overlap, Policies, Schedul
 from support.cli import Edgecron
 from support.engines import Place
 from support.processes import BOUND_S
+from support.program import PROGRAM
 from support.reading import read_bytes
 from support.stuck import wait_for_rest
 
@@ -35,7 +35,7 @@ def logs(place: Place) -> Iterator[Logs]:
 
     def start(*words: str) -> subprocess.Popen[bytes]:
         process = subprocess.Popen(
-            [sys.executable, "-m", "edgecron", "--db", str(place.database), "logs", *words],
+            [*PROGRAM, "--db", str(place.database), "logs", *words],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             bufsize=0,  # nothing that was read ahead hides from select

@@ -26,6 +26,7 @@ from edgecron.cli.session import Session
 from edgecron.cli.verbs import VERBS
 from support.cli import Edgecron
 from support.http import serving
+from support.program import PROGRAM
 
 READING = {
     *("list", "show", "next", "history", "logs", "why", "status", "stats", "doctor", "check"),
@@ -483,7 +484,7 @@ def test_the_real_program_speaks_to_the_sdk_s_client(
 
 def _started(database: Path) -> subprocess.Popen[bytes]:
     return subprocess.Popen(
-        [sys.executable, "-m", "edgecron", "--db", str(database), "mcp"],
+        [*PROGRAM, "--db", str(database), "mcp"],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

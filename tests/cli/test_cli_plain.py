@@ -15,7 +15,8 @@ import pytest
 from edgecron.cli.news import find_news, news_lines
 from edgecron.model import Cause, Execution, Status
 from support.processes import Daemon
-from support.terminal import BOUND_S, PROGRAM, on_terminal, process_on_terminal, read_until
+from support.program import PROGRAM
+from support.terminal import BOUND_S, on_terminal, process_on_terminal, read_until
 
 NOW = datetime(2021, 3, 28, 12, 0, tzinfo=UTC)
 PROMPT = "edgecron> "

@@ -15,9 +15,9 @@ from pathlib import Path
 import pytest
 
 from edgecron.cli.verbs import VERBS
+from support.program import PROGRAM
 
 BOUND_S = 30.0
-PROGRAM = (sys.executable, "-m", "edgecron")
 HEAVY = [
     "apsw.ext", "asyncio", "concurrent", "croniter", "edgecron.engine.core", "edgecron.runners",
     "edgecron.supervisor", "logging", "rich", "socket", "subprocess", "textual",

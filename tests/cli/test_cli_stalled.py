@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import select
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,6 +12,7 @@ import pytest
 from edgecron.api import Client
 from support.cli import Edgecron
 from support.processes import BOUND_S, Daemon, Gate
+from support.program import PROGRAM
 from support.stuck import SLEEPS, StuckEngine, resume, stop
 
 
@@ -115,9 +115,7 @@ def test_a_run_that_a_stalled_engine_has_claimed_is_left_to_it(
 
     skipped = edgecron("run", "long", "--wait")
     status = edgecron("status").out
-    logs = subprocess.Popen(
-        [sys.executable, "-m", "edgecron", "logs", "-f", str(queued["id"])], stderr=subprocess.PIPE
-    )
+    logs = subprocess.Popen([*PROGRAM, "logs", "-f", str(queued["id"])], stderr=subprocess.PIPE)
     assert logs.stderr is not None
     warning = logs.stderr.readline().decode()
     [_, first] = edgecron("history", "long", "--json").json
@@ -140,7 +138,7 @@ def test_who_waits_for_a_run_of_a_stalled_engine_is_told(
     resume(stopped.process)
     gate = Gate(tmp_path)
     edgecron("add", "long", "--every", "1h", "--shell", f"{gate.line}; exit 5")
-    command = [sys.executable, "-m", "edgecron", "run", "long", "--wait"]
+    command = [*PROGRAM, "run", "long", "--wait"]
     waiting = subprocess.Popen(command, stderr=subprocess.PIPE, bufsize=0)
     assert waiting.stderr is not None
     gate.wait_arrival()

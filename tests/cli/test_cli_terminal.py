@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from support.terminal import PROGRAM, on_terminal, read_until
+from support.program import PROGRAM
+from support.terminal import on_terminal, read_until
 
 
 @pytest.fixture

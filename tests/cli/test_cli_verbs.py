@@ -15,8 +15,9 @@ import pytest
 from edgecron.cli import run
 from edgecron.cli.verbs import VERBS
 from edgecron.words.letters import display_width
-from support.acts import ACTS, EVIL, LASTING, PROGRAM, World
+from support.acts import ACTS, EVIL, LASTING, World
 from support.cli import Edgecron
+from support.program import PROGRAM
 from support.terminal import BOUND_S, on_terminal, process_on_terminal, read_until
 
 _COLOURS = re.compile("\x1b\\[(?:0|1|2|3[1-6])m")

@@ -6,7 +6,6 @@ import os
 import re
 import signal
 import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -20,7 +19,7 @@ from edgecron.words.times import near_time
 from support.cli import Edgecron
 from support.engines import Place
 from support.processes import BOUND_S, Gate
-from support.program import copied_program
+from support.program import PROGRAM, copied_program
 from support.reading import read_bytes
 from support.terminal import on_terminal, read_until
 
@@ -51,7 +50,7 @@ def program(
     place: Place, *words: str, stdout: int = subprocess.PIPE, package: Path | None = None
 ) -> subprocess.Popen[bytes]:
     return subprocess.Popen(
-        [sys.executable, "-m", "edgecron", "--db", str(place.database), *words],
+        [*PROGRAM, "--db", str(place.database), *words],
         cwd=package,  # where Python looks first
         stdout=stdout,
         stderr=subprocess.PIPE,
@@ -310,7 +309,7 @@ def test_errors_of_a_run_that_can_not_be_written_are_an_error_of_our_own(place: 
     full = os.open("/dev/full", os.O_WRONLY)
 
     waiting = subprocess.run(
-        [sys.executable, "-m", "edgecron", "--db", str(place.database), "run", "x", "--wait"],
+        [*PROGRAM, "--db", str(place.database), "run", "x", "--wait"],
         stdout=subprocess.DEVNULL,
         stderr=full,
         timeout=BOUND_S,

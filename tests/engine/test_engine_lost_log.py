@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import subprocess
-import sys
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,6 +11,7 @@ import pytest
 
 from support.engines import Place
 from support.processes import Daemon
+from support.program import PROGRAM
 
 pytestmark = pytest.mark.failure(53)
 
@@ -37,7 +37,7 @@ def assert_each_fire_is_one(place: Place) -> None:
 def follow(place: Place, name: str) -> Iterator[subprocess.Popen[bytes]]:
     """`edgecron logs -f`, in a process of its own."""
     with subprocess.Popen(
-        [sys.executable, "-m", "edgecron", "--db", str(place.database), "logs", "-f", name],
+        [*PROGRAM, "--db", str(place.database), "logs", "-f", name],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
     ) as follower:

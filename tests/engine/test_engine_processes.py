@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -17,6 +16,7 @@ from edgecron.paths import state_dir
 from edgecron.store.connection import Database
 from support.engines import Place
 from support.processes import Gate, ends, parent_of
+from support.program import PROGRAM
 
 
 def _at_the_gate(place: Place) -> str:
@@ -267,7 +267,7 @@ def test_output_is_followed_by_the_program(place: Place) -> None:
     [run] = place.client.run_now("short")
     place.gate.wait_arrival()
     logs = subprocess.Popen(
-        [sys.executable, "-m", "edgecron", "--db", str(place.database), "logs", "-f", str(run.id)],
+        [*PROGRAM, "--db", str(place.database), "logs", "-f", str(run.id)],
         stdout=subprocess.PIPE,
     )
 

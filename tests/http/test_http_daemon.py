@@ -24,10 +24,10 @@ from edgecron.http.places import TcpPlace, UnixPlace, read_place
 from support.engines import Place
 from support.http import Api, EventStream, api_of, serving
 from support.processes import parent_of
+from support.program import PROGRAM
 from support.specs import make_spec
 
 ONE = "/api/v1/schedules/job"
-PROGRAM = (sys.executable, "-m", "edgecron")
 
 
 @pytest.fixture

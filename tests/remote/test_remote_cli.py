@@ -15,6 +15,7 @@ from edgecron.cli.elsewhere import lines_to
 from edgecron.config import Config
 from support.cli import Edgecron, Said
 from support.processes import Daemon
+from support.program import PROGRAM
 
 
 @pytest.fixture(scope="module")
@@ -88,7 +89,7 @@ def test_logs_are_followed_while_they_are_printed(
     edgecron("add", "slow", "--every", "1d", "--shell", line)
     [started] = edgecron("run", "slow", "--json").json
     follower = subprocess.Popen(
-        [sys.executable, "-m", "edgecron", "--url", url, "logs", "-f", str(started["id"])],
+        [*PROGRAM, "--url", url, "logs", "-f", str(started["id"])],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

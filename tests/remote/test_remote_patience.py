@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import subprocess
-import sys
 import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager
@@ -18,6 +17,7 @@ from edgecron.remote.places import read_server
 from support.engines import Place
 from support.http import serving
 from support.processes import BOUND_S, Daemon, Gate
+from support.program import PROGRAM
 
 
 @pytest.fixture
@@ -38,7 +38,7 @@ def second_gate(tmp_path: Path) -> Iterator[Gate]:
 def following(url: str, *words: str) -> Iterator[subprocess.Popen[str]]:
     """`logs -f` of a server, the real program; ended where it does not end within the bound."""
     process = subprocess.Popen(
-        [sys.executable, "-m", "edgecron", "--url", url, "logs", "-f", *words],
+        [*PROGRAM, "--url", url, "logs", "-f", *words],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -122,7 +122,7 @@ def test_runs_of_a_schedule_are_followed_on_when_its_server_is_back(place: Place
 
 def test_a_server_that_never_answered_is_not_waited_for(tmp_path: Path) -> None:
     ended = subprocess.run(
-        [sys.executable, "-m", "edgecron", "--url", f"unix:{tmp_path}/no", "logs", "-f", "job"],
+        [*PROGRAM, "--url", f"unix:{tmp_path}/no", "logs", "-f", "job"],
         capture_output=True,
         text=True,
         check=False,

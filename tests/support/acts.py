@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 
 import apsw
 
+from support.program import PROGRAM
+
 EVIL = "\x1b]52;c;aGk=\x07\x1b[2J\x9b31m\u202e\u2028\x7f" + "\u0301" * 9
-PROGRAM = (sys.executable, "-m", "edgecron")
 _RESULT = r"""printf '%s' '"\u001b[2J\u009b31m\u202e"' > "$EDGECRON_RESULT" """
 _PRINTS = r"printf 'a\033]52;c;aGk=\007\033[2J\302\2331m\2331m\342\200\256\rb\n\tc'"
 

@@ -7,10 +7,11 @@ import os
 import select
 import signal
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+
+from support.program import PACKAGE, PROGRAM
 
 BOUND_S = 30.0
 
@@ -32,7 +33,8 @@ class Daemon:
     ) -> None:
         self.process = subprocess.Popen(
             [
-                *through, sys.executable, "-m", "edgecron", "--db", str(database), "daemon",
+                *through, *(PROGRAM if program is None else PACKAGE),
+                "--db", str(database), "daemon",
                 "--log-format", "json", *options,
             ],
             cwd=program,  # the first place that `-m` looks at

@@ -1,12 +1,20 @@
-"""Copies of the package that differ in a line from the one that is tested."""
+"""The program that is tested, and copies of the package that differ from it in a line.
+
+It is the package of this tree, or what EDGECRON_BINARY names, such as the built single binary.
+"""
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
+import sys
 from pathlib import Path
 
 import edgecron
+
+PACKAGE = (sys.executable, "-m", "edgecron")
+PROGRAM = (os.environ["EDGECRON_BINARY"],) if "EDGECRON_BINARY" in os.environ else PACKAGE
 
 
 def copied_program(folder: Path, *changes: tuple[str, str, str]) -> Path:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 import pty
 import re
+import shlex
 import subprocess
-import sys
 from pathlib import Path
 
+from support.program import PROGRAM
 from support.terminal import BOUND_S, read_until
 
 _BASH = r"""
@@ -24,7 +25,7 @@ printf '%s\n' "${COMPREPLY[@]}"
 def put_program_on_path(folder: Path) -> None:
     """A program `edgecron` in a folder, which is the one under test."""
     program = folder / "edgecron"
-    program.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m edgecron "$@"\n')
+    program.write_text(f'#!/bin/sh\nexec {shlex.join(PROGRAM)} "$@"\n')
     program.chmod(0o755)
 
 

@@ -8,14 +8,14 @@ import pty
 import select
 import struct
 import subprocess
-import sys
 import termios
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from support.program import PACKAGE, PROGRAM
+
 BOUND_S = 30.0
-PROGRAM = (sys.executable, "-m", "edgecron")
 
 
 @contextmanager
@@ -40,7 +40,7 @@ def process_on_terminal(
     outer, inner = pty.openpty()
     resize(inner, size)
     process = subprocess.Popen(
-        [*PROGRAM, *words],
+        [*(PROGRAM if program is None else PACKAGE), *words],
         cwd=program,  # the first place that `-m` looks at
         env=environment,
         stdin=inner,

@@ -18,7 +18,7 @@ from edgecron.bundle import Start
 from edgecron.tui.ownengine import OwnEngine, engine_command, engine_environment, find_refusal
 from support.accounts import as_root
 from support.processes import BOUND_S, Gate, ends
-from support.terminal import PROGRAM
+from support.program import PROGRAM
 
 # What holds an engine and can be killed, as the dashboard does.
 _HOLDER = """

@@ -21,7 +21,8 @@ import pytest
 
 from edgecron.errors import UsageError
 from edgecron.tui.web import WebPlace, may_ask, read_place, session_command
-from support.terminal import BOUND_S, PROGRAM
+from support.program import PROGRAM
+from support.terminal import BOUND_S
 
 needs_browser = pytest.mark.skipif(
     not (
