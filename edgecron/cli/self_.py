@@ -1,8 +1,8 @@
 """This program itself: where it lies, what it has unpacked, and how it is removed.
 
     edgecron self                  where it lies, its version, how large it is
-    edgecron self clean            remove what old versions of the single binary unpacked
-    edgecron self remove           remove the single binary, and all that it unpacked
+    edgecron self clean            remove what old versions unpacked
+    edgecron self remove           remove the program, and all that it unpacked
 
 The single binary unpacks itself once, to the first of these folders that will have it:
 $XDG_CACHE_HOME/edgecron or ~/.cache/edgecron, for root /var/cache/edgecron or /var/lib/edgecron,
