@@ -1,4 +1,4 @@
-"""The recipes of the README for web servers: real servers, four workers, one fire for each time."""
+"""The recipes of `help web`: real servers, four workers, one fire for each time."""
 
 from __future__ import annotations
 

@@ -6,7 +6,10 @@ The fences say what is in them:
     sh              commands that print what they like, and succeed
     toml            a file that its first line names: schedules.toml or config.toml
     crontab         a file my.crontab, which is imported whole
+    json            what can be read as such
+    promql          what names metrics that there are
     python          one program in several parts, which prints what `print(...)  # says`
+    python recipe   a program that tests/embedding runs
     ini, NAME before   what another program reads: shown for its own sake, and not run
 
 The parts of a text share a folder, a database and a time zone, top to bottom.
@@ -14,6 +17,7 @@ The parts of a text share a folder, a database and a time zone, top to bottom.
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shlex
@@ -33,6 +37,7 @@ ROOT = Path(__file__).parents[2]
 ZONE = "Europe/Berlin"
 SAID = re.compile(r"print\(.*\)\s+# (.*?)(?:: .*)?$")
 _PORT = "8745"  # in the place of which a free one is taken
+_OTHER_MACHINE = "//pi:"
 _MEMORY = "/dev/shm"  # in the place of which a folder is taken
 _BOUND_S = 60.0
 # Said wherever nothing is at work; no text repeats it each time.
@@ -94,20 +99,29 @@ class Example:
                 self._read_toml(text)
             case "crontab":
                 self._import(text)
-            case "python":
-                pass  # All of a text are one program: see `python_of`.
+            case "python" | "python recipe":
+                pass  # The former are one program: see `python_of`.
+            case "json":
+                json.loads(text)
+            case "promql":
+                self._find_metrics(text)
             case label:
                 assert label == "ini" or label.endswith(" before"), f"a fence called {label!r}"
 
     def run(self, command: str) -> tuple[int, str]:
         """The exit code of a command line of the shell, and what it prints on both streams."""
         command = command.replace(_PORT, self._port).replace(_MEMORY, str(self.folder / "shm"))
+        command = command.replace(_OTHER_MACHINE, "//127.0.0.1:")
+        command = re.sub(r"--http(?= &$)", f"--http 127.0.0.1:{self._port}", command)
+        environ = dict(self.environ)
+        if "EDGECRON_URL" in command:
+            del environ["EDGECRON_DB"]  # Two databases are refused.
         if command.startswith("edgecron daemon"):
             return self._start(command)
         done = subprocess.run(
             ["bash", "-c", command],
             cwd=self.folder,
-            env=self.environ,
+            env=environ,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -162,6 +176,12 @@ class Example:
     def _import(self, text: str) -> None:
         (self.folder / "my.crontab").write_text(text, encoding="utf-8")
         self._expect_success("edgecron --db imported.db import crontab my.crontab")
+
+    def _find_metrics(self, text: str) -> None:
+        _, known = self.run("edgecron metrics")
+        missing = set(re.findall(r"scheduler_\w+", text)) - set(re.findall(r"scheduler_\w+", known))
+        if missing:
+            self.wrong.append(f"there are no metrics {missing}")
 
     def _expect_success(self, command: str) -> None:
         code, printed = self.run(command)

@@ -1,6 +1,6 @@
 """FastAPI: each worker has an engine, from its startup to its shutdown."""
 
-# README: fastapi_app.py
+# SHOWN: fastapi_app.py
 from contextlib import asynccontextmanager
 
 from fastapi import FastAPI
@@ -28,4 +28,4 @@ async def make_report(plant: str) -> dict:
     return {"status": run.status, "result": run.result}
 
 
-# README: end
+# SHOWN: end

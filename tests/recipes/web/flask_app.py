@@ -1,6 +1,6 @@
 """Flask: its server starts the engines, see gunicorn.conf.py."""
 
-# README: flask_app.py
+# SHOWN: flask_app.py
 from flask import Flask
 from jobs import report
 
@@ -13,7 +13,7 @@ def make_report(plant: str) -> dict:
     return {"status": run.status, "result": run.result}
 
 
-# README: end
+# SHOWN: end
 # What only tests need.
 
 

@@ -1,7 +1,7 @@
 """gunicorn: each worker has an engine, with --preload and without."""
 
 
-# README: gunicorn.conf.py
+# SHOWN: gunicorn.conf.py
 def post_worker_init(worker):
     from jobs import scheduler
 
@@ -14,4 +14,4 @@ def worker_exit(server, worker):
     scheduler.stop()
 
 
-# README: end
+# SHOWN: end

@@ -1,6 +1,6 @@
-"""The jobs of a small plant, whatever serves its pages: see the README, "In a web server"."""
+"""The jobs of a small plant, whatever serves its pages: see `edgecron help web`."""
 
-# README: jobs.py
+# SHOWN: jobs.py
 import os
 
 from edgecron import RunContext, Scheduler, every
@@ -19,7 +19,7 @@ async def report(plant: str = "all") -> str:
     return f"all is well in {plant}"
 
 
-# README: end
+# SHOWN: end
 # What only tests need.
 
 

@@ -1,8 +1,8 @@
 """A process of its own for the jobs, beside a server whose workers start no engine."""
 
-# README: worker.py
+# SHOWN: worker.py
 from jobs import scheduler
 
 if __name__ == "__main__":
     scheduler.run_forever()
-# README: end
+# SHOWN: end

@@ -1,6 +1,6 @@
 """The jobs are known to every process of the site, and none is started by that."""
 
-# README: orders/apps.py
+# SHOWN: orders/apps.py
 from django.apps import AppConfig
 from django.utils.module_loading import autodiscover_modules
 
@@ -12,4 +12,4 @@ class OrdersConfig(AppConfig):
         autodiscover_modules("jobs")  # Declares them. Every command comes here: start nothing.
 
 
-# README: end
+# SHOWN: end

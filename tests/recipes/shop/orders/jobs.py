@@ -1,6 +1,6 @@
-"""The jobs of the shop: see the README, "In a web server"."""
+"""The jobs of the shop: see `edgecron help web`."""
 
-# README: orders/jobs.py
+# SHOWN: orders/jobs.py
 from functools import wraps
 
 from django.conf import settings
@@ -33,7 +33,7 @@ def count_orders() -> int:
     return Order.objects.count()
 
 
-# README: end
+# SHOWN: end
 # What only tests need.
 
 import os  # noqa: E402

@@ -1,6 +1,6 @@
 """The engine of the site, in a process of its own."""
 
-# README: orders/management/commands/run_edgecron.py
+# SHOWN: orders/management/commands/run_edgecron.py
 from django.core.management.base import BaseCommand
 
 from orders.jobs import scheduler
@@ -13,4 +13,4 @@ class Command(BaseCommand):
         scheduler.run_forever()
 
 
-# README: end
+# SHOWN: end
