@@ -1,34 +1,84 @@
-"""The examples of the README are programs that run, and print what they say they print."""
+"""What README and topics show is what is done: commands, files and programs."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from edgecron.cli.grammar import read_grammar
+from edgecron.cli.topics import TOPICS, read_topic
+from support.examples import Example, code_of, python_of
+
 ROOT = Path(__file__).parents[1]
-_BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-_SAID = re.compile(r"print\(.*\)\s+# (.*?)(?:: .*)?$")
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+SECTIONS = {
+    part.partition("\n")[0].removeprefix("# "): part
+    for part in re.split(r"^## ", README, flags=re.M)
+}
+TEXTS = {**{f"README: {name}": part for name, part in SECTIONS.items()}}
+TEXTS |= {name: read_topic(name) for name in TOPICS}
+_NAMED = re.compile(r"`edgecron ([^`]+)`")
 
 
-def section(heading: str) -> str:
-    """What the README says below a heading, up to the next of any level."""
-    text = (ROOT / "README.md").read_text(encoding="utf-8")
-    found = re.search(rf"^## {heading}\n(.*?)(?=^##+ |\Z)", text, re.MULTILINE | re.DOTALL)
-    assert found is not None, f"README.md has no section {heading!r}"
-    return found[1]
+@pytest.fixture
+def example(tmp_path: Path) -> Iterator[Example]:
+    example = Example(tmp_path)
+    yield example
+    example.close()
 
 
-def test_the_readme_examples_of_python_run_and_print_what_they_say(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize("name", [name for name in TEXTS if code_of(TEXTS[name])])
+def test_what_a_text_shows_is_what_is_done(name: str, example: Example) -> None:
+    for block in code_of(TEXTS[name]):
+        example.do(block)
+
+    if example.wrong:
+        pytest.fail("\n".join(example.wrong), pytrace=False)
+
+
+@pytest.mark.parametrize("name", [name for name in TEXTS if python_of(code_of(TEXTS[name]))[0]])
+def test_the_python_of_a_text_runs_and_prints_what_it_says(
+    name: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    blocks = _BLOCK.findall(section("In a Python program"))
-    program = "\n".join(blocks)
-    said = [found[1] for line in program.splitlines() if (found := _SAID.search(line))]
+    program, said = python_of(code_of(TEXTS[name]))
     monkeypatch.chdir(tmp_path)
 
-    exec(compile(program, "README.md", "exec", dont_inherit=True), {"__name__": "example"})
+    exec(compile(program, f"{name}.md", "exec", dont_inherit=True), {"__name__": "example"})
 
-    assert len(blocks) >= 4
+    assert said
     assert capsys.readouterr().out.splitlines() == said
+
+
+def test_there_are_examples_to_be_done() -> None:
+    assert {"README: In a Python program", "embedding", "policies"} <= {
+        name for name in TEXTS if python_of(code_of(TEXTS[name]))[0]
+    }
+    assert all(code_of(read_topic(name)) for name in TOPICS)
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_each_command_that_a_text_names_has_a_verb_and_options_that_there_are(name: str) -> None:
+    grammar = {verb.verb: verb for verb in read_grammar()}
+    options = {
+        verb: {word for option in grammar[verb].options for word in option.names}
+        for verb in grammar
+    }
+    globals_ = {
+        name for option in grammar["list"].options if option.is_global for name in option.names
+    }
+
+    for line in _NAMED.findall(TEXTS[name]):
+        words = line.partition(" -- ")[0].split()
+        verb = next((word for word in words if word in (*grammar, "help")), None)
+        known = {"--man", "--version", *globals_, *options.get(verb or "", ())}
+        named = {word.partition("=")[0] for word in words if word.startswith("--")}
+        assert verb is not None or named or words[0].isupper(), line
+        assert named <= known, line
+        if verb == "help" and words[-1].islower():
+            assert words[-1] in {*TOPICS, *grammar, "help", "--man"}, line

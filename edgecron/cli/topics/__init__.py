@@ -1,8 +1,8 @@
 """Topics of help: longer texts on one subject each, read when they are asked for.
 
 A topic is NAME.md in this folder: plain Markdown, of which `page.py` knows headings, paragraphs,
-lists, tables and fenced code. All that it shows is run by `tests/topics`; what a fence is called
-says how: console, sh, toml, python, crontab.
+lists, tables and fenced code. All that it shows is run by `tests/test_examples.py`; what a fence is
+called says how: console, sh, toml, python, crontab.
 """
 
 from __future__ import annotations
