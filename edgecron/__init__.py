@@ -54,6 +54,7 @@ in this list, never from below; `tests/test_house.py` holds it.
     words                 values in plain words, for people who ask, in whatever way
     checkup               what is wrong with a database and around it; the end of what stalls
     crontab               crontabs in and out
+    service               the engine as a service: files for systemd and others, made and removed
     metrics               what Prometheus reads, as text
     http                  the HTTP API, for programs in any language: an extra
     tui                   the dashboard: what will happen and what happened

@@ -33,6 +33,7 @@ VERBS: dict[str, Verb] = {
     "why": Verb("why", "why it ran, did not run, or will not run", "Runs"),
     "cancel": Verb("cancel", "end a run, or withdraw one that waits", "Runs"),
     "daemon": Verb("daemon", "the engine, in the foreground", "Engine"),
+    "service": Verb("service", "run it always: from boot on, or from login on", "Engine"),
     "tui": Verb("tui", "the dashboard: what will happen and what happened, live", "Engine"),
     "mcp": Verb("mcp_", "tools for AI assistants, on stdin and stdout", "Engine"),
     "status": Verb("status", "engines alive, runs in progress", "Engine"),
@@ -59,5 +60,5 @@ OTHER_WORDS = {
     "abort": "cancel", "enable": "resume", "disable": "pause", "suspend": "pause", "tail": "logs",
     "runs": "history", "jobs": "list", "ps": "status", "top": "status", "rename": "edit",
     "validate": "check", "prometheus": "metrics", "load": "apply", "version": "--version",
-    "uninstall": "self",
+    "uninstall": "self", "systemd": "service", "install": "service",
 }  # fmt: skip

@@ -39,6 +39,8 @@ ACTS: dict[str, tuple[str, ...]] = {
     "why": ("why", "evil"),
     "cancel": ("cancel", "3"),
     "status": ("status",),
+    # Its file can't hold the letters of this world's database.
+    "service": ("service", "print", "--program", "/usr/bin/edgecron", "--db", "/srv/e.db"),
     "stats": ("stats",),
     "metrics": ("metrics",),
     "doctor": ("doctor",),

@@ -1,0 +1,300 @@
+"""Run the engine always: from boot on, or while you are logged in.
+
+    edgecron service install                  for you, or as root for the machine
+    edgecron service install --dry-run        what that would write and run
+    edgecron service install --linger         yours, from boot on, without a login
+    edgecron service status                   installed, enabled, at work?
+    edgecron service uninstall                nothing of it stays but the database
+    edgecron service print --for openrc       the file alone, for you to put in its place
+    sudo edgecron service install --strict    forbid what few jobs do, in a drop-in
+
+With systemd a unit is written, enabled and started, with launchd a property list. An engine that
+hangs is restarted; jobs outlive a restart of their engine, which adopts them. A user's service ends
+with the last session of that user, unless they linger (loginctl enable-linger, or --linger).
+
+What it does is shown as it is done. To install again changes what is not as it should be. A file
+that somebody has changed is shown, and replaced with --force alone; drop-ins (systemctl edit) are
+left alone always. The service runs this very program with the database that --db names; --http and
+--token-file are passed on to the daemon, and all else is for the configuration.
+
+--name tells several services apart, each with a --db of its own. With --root files are written
+below a folder, such as the image of a machine, and nothing is started. status exits with 0 where an
+engine is alive, 1 where none is, 3 where no service is installed.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from argparse import ArgumentParser, Namespace
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING, Any
+
+from edgecron.cli.session import Session
+from edgecron.errors import NotSupported, UsageError
+
+if TYPE_CHECKING:
+    from edgecron.service.planning import Deed
+    from edgecron.service.wanted import Manager, Scope, Service
+
+USAGE = (
+    "install|uninstall|status|print [--user|--system] [--name NAME] [--program PATH]"
+    " [--http [HOST:PORT|unix:PATH]] [--linger] [--strict] [--for systemd|launchd|openrc|procd]"
+    " [--root FOLDER] [--dry-run] [--force] [--json]"
+)
+_HTTP_PLACE = "127.0.0.1:8745"
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("action", metavar="install|uninstall|status|print")
+    parser.add_argument("--user", action="store_true", help="yours alone (unless you are root)")
+    parser.add_argument("--system", action="store_true", help="the machine's (if you are root)")
+    parser.add_argument("--name", metavar="TEXT", default="", help="of one of several")
+    parser.add_argument("--program", metavar="PATH", help="what is run (this very program)")
+    parser.add_argument(
+        "--http",
+        nargs="?",
+        const=_HTTP_PLACE,
+        metavar="HOST:PORT|unix:PATH",
+        help=f"serve the HTTP API, too ({_HTTP_PLACE})",
+    )
+    parser.add_argument("--linger", action="store_true", help="yours runs without a login, too")
+    parser.add_argument("--strict", action="store_true", help="a drop-in that forbids much")
+    parser.add_argument(
+        "--for", dest="manager", metavar="systemd|launchd|openrc|procd", help="whose files"
+    )
+    parser.add_argument("--root", metavar="FOLDER", help="write below this, and start nothing")
+    parser.add_argument("--dry-run", action="store_true", help="show what would be done")
+    parser.add_argument("--force", action="store_true", help="replace what somebody has changed")
+
+
+def run(cli: Session, args: Namespace) -> int:
+    actions = {"install": _install, "uninstall": _uninstall, "status": _status, "print": _print}
+    if args.action not in actions:
+        raise UsageError(
+            f"{args.action!r} is not known, expected install, uninstall, status or print"
+        )
+    _check(cli, args)
+    return actions[args.action](cli, args)
+
+
+def _check(cli: Session, args: Namespace) -> None:
+    """Raise UsageError for options that mean nothing together."""
+    if args.user and args.system:
+        raise UsageError("--user and --system are given, expected one of them")
+    if args.linger and _scope(args) == "system":
+        raise UsageError("--linger is for a user's service", hint="give --user, too")
+    if cli.token_file is not None and args.http is None:
+        raise UsageError("--token-file is for the HTTP API", hint="give --http, too")
+    if args.name and cli.database is None and args.action in ("install", "print"):
+        raise UsageError(
+            f"a service named {args.name!r} needs a database of its own", hint="give --db, too"
+        )
+    lonely = {
+        "print": ("dry_run", "force", "root", "linger"),
+        "uninstall": ("http", "program", "linger"),
+        "status": ("dry_run", "force", "strict", "http", "program", "linger"),
+        "install": (),
+    }
+    for name in lonely[args.action]:
+        if getattr(args, name):
+            option = f"--{name.replace('_', '-')}"
+            raise UsageError(f"{option} has no meaning with {args.action}")
+
+
+def _scope(args: Namespace) -> str:
+    from edgecron.paths import is_root
+
+    return "system" if args.system or (is_root() and not args.user) else "user"
+
+
+def _manager(args: Namespace, *, needed: bool) -> Manager:
+    """Whose files are meant. Raises NotSupported where one is `needed` and none is here."""
+    from edgecron.cli.options import read_choice
+    from edgecron.service.managers import find_manager
+    from edgecron.service.wanted import Manager
+
+    here = find_manager()
+    if args.manager is not None:
+        manager = read_choice(args.manager, Manager, what="--for")
+        if needed and args.root is None and manager is not here:
+            raise NotSupported(
+                f"{manager} does not run here", hint=f"see: edgecron service print --for {manager}"
+            )
+    elif args.root is not None or not needed:
+        manager = here or (Manager.LAUNCHD if sys.platform == "darwin" else Manager.SYSTEMD)
+    elif here is None:
+        raise NotSupported(
+            "no service manager that edgecron knows runs here: neither systemd, launchd, OpenRC"
+            " nor procd",
+            hint="an image of a machine is named with --root; a container runs `edgecron daemon`;"
+            " else see: edgecron service print",
+        )
+    else:
+        manager = here
+    if args.action in ("install", "uninstall") and manager in (Manager.OPENRC, Manager.PROCD):
+        raise NotSupported(
+            f"services of {manager} are not {args.action}ed by edgecron",
+            hint=f"edgecron service print --for {manager} gives the file, and says where it goes",
+        )
+    return manager
+
+
+def _service(cli: Session, args: Namespace) -> Service:
+    """What is to be run."""
+    from edgecron.paths import resolve_path
+    from edgecron.service.program import find_program
+    from edgecron.service.wanted import Scope, Service
+
+    if args.program is not None:
+        program: tuple[str, ...] = (args.program,)
+    else:
+        program = find_program(sys.argv[0], executable=sys.executable)
+    config = cli.config_path or os.environ.get("EDGECRON_CONFIG") or None
+    if config not in (None, "none"):
+        config = str(resolve_path(str(config), what="configuration path"))
+    token_file = cli.token_file
+    if token_file is not None:
+        token_file = str(resolve_path(token_file, what="token file"))
+    return Service(
+        program=program,
+        scope=Scope(_scope(args)),
+        name=args.name,
+        database=_database(cli),
+        config=config,
+        http=args.http,
+        token_file=token_file,
+    )
+
+
+def _database(cli: Session) -> str | None:
+    """The database that is named here and now; None where that is left to the configuration,
+    which the service reads by itself."""
+    given = cli.config().find("database")
+    if given is None or not (given.origin.startswith("--") or given.origin == "EDGECRON_DB"):
+        return None
+    return str(cli.own_database_path())
+
+
+def _print(cli: Session, args: Namespace) -> int:
+    from edgecron.service import launchd, scripts, systemd
+    from edgecron.service.wanted import Manager
+
+    service, manager = _service(cli, args), _manager(args, needed=False)
+    if args.strict and manager is not Manager.SYSTEMD:
+        raise UsageError(f"--strict is of systemd, not of {manager}")
+    texts = {
+        Manager.SYSTEMD: systemd.strict_drop_in if args.strict else systemd.unit,
+        Manager.LAUNCHD: lambda each: launchd.plist(each, home=PurePosixPath(Path.home())),
+        Manager.OPENRC: scripts.openrc,
+        Manager.PROCD: scripts.procd,
+    }
+    text = texts[manager](service)
+    if cli.is_json:
+        cli.put_json([{"manager": manager.value, "name": service.id, "text": text}])
+    else:
+        cli.put(text.removesuffix("\n"))
+    return 0
+
+
+def _install(cli: Session, args: Namespace) -> int:
+    from edgecron import __version__
+    from edgecron.cli.serviceplans import launchd_deeds, systemd_deeds, warn_of_strangers
+    from edgecron.service.program import check_program
+    from edgecron.service.wanted import Manager
+
+    manager = _manager(args, needed=not args.dry_run)
+    service = _service(cli, args)
+    if args.root is None:
+        _refuse_rights(args, service.scope)
+        check_program(service.program, version=__version__)
+        warn_of_strangers(cli, service)
+    if manager is Manager.LAUNCHD:
+        deeds = launchd_deeds(args, service)
+    else:
+        deeds = systemd_deeds(cli, args, service)
+    _carry_out(cli, args, deeds)
+    if not args.dry_run and not cli.is_json:
+        _say_installed(cli, args, service, has_changed=bool(deeds))
+    return 0
+
+
+def _uninstall(cli: Session, args: Namespace) -> int:
+    from edgecron.cli.serviceplans import launchd_deeds, lingers, systemd_deeds
+    from edgecron.service.wanted import Manager, Scope, Service
+
+    manager = _manager(args, needed=not args.dry_run)
+    service = Service(program=("/",), scope=Scope(_scope(args)), name=args.name)
+    if args.root is None:
+        _refuse_rights(args, service.scope)
+    if manager is Manager.LAUNCHD:
+        deeds = launchd_deeds(args, service)
+    else:
+        deeds = systemd_deeds(cli, args, service)
+    _carry_out(cli, args, deeds)
+    if not args.dry_run and not cli.is_json:
+        done = "has been removed" if deeds else "is not installed"
+        cli.say(f"{service.id} {done}; what runs goes on, and the database stays")
+        if service.scope is Scope.USER and lingers(args):
+            cli.say("you still linger, maybe for other services: loginctl disable-linger")
+    return 0
+
+
+def _status(cli: Session, args: Namespace) -> int:
+    from edgecron.cli.serviceplans import places_of
+    from edgecron.cli.servicestatus import show
+
+    manager = _manager(args, needed=False)
+    return show(cli, manager, scope=_scope(args), name=args.name, places=places_of(args))
+
+
+def _refuse_rights(args: Namespace, scope: Scope) -> None:
+    """Raise NotSupported where only root may do this."""
+    from edgecron.paths import is_root
+    from edgecron.service.wanted import Scope
+
+    if scope is Scope.SYSTEM and not is_root() and not args.dry_run:
+        raise NotSupported(
+            f"to {args.action} a service of the machine takes root",
+            hint=f"sudo edgecron service {args.action} --system; or your own: --user",
+        )
+
+
+def _carry_out(cli: Session, args: Namespace, deeds: list[Deed]) -> None:
+    from edgecron.cli.servicewords import deed_lines, deed_object
+    from edgecron.service.managers import carry_out
+
+    def tell(deed: Deed) -> None:
+        if not cli.is_json:
+            for line in deed_lines(deed):
+                cli.put(line)
+
+    if args.dry_run:
+        for deed in deeds:
+            tell(deed)
+    else:
+        carry_out(deeds, tell=tell)
+    if cli.is_json:
+        objects: list[dict[str, Any]] = [deed_object(deed) for deed in deeds]
+        cli.put_json(objects)
+    elif args.dry_run:
+        cli.say("nothing of it was done" if deeds else "there is nothing to do")
+
+
+def _say_installed(cli: Session, args: Namespace, service: Service, *, has_changed: bool) -> None:
+    from edgecron.cli.serviceplans import lingers
+    from edgecron.service.wanted import Scope
+
+    if not has_changed:
+        cli.say(f"{service.id} is installed as it should be")
+        return
+    if args.root is not None:
+        cli.say(f"{service.id} starts when that machine boots")
+        return
+    cli.say(f"{service.id} is installed and at work; see: edgecron service status")
+    is_user = service.scope is Scope.USER
+    if is_user and sys.platform == "linux" and not lingers(args):
+        cli.say(
+            "it ends with your last session and starts with your next login; to have it run"
+            " always, from boot on: loginctl enable-linger"
+        )

@@ -1,0 +1,146 @@
+"""The service managers of this machine: carrying plans out, and asking how a service is."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from edgecron.errors import EdgecronError
+from edgecron.service.planning import (
+    Call,
+    Deed,
+    MakeLink,
+    RemoveFile,
+    RemoveFolder,
+    Seen,
+    UnitState,
+    WriteFile,
+    systemctl,
+)
+from edgecron.service.wanted import Manager, Service
+from edgecron.words.phrases import os_words
+
+_BOUND_S = 120  # systemd waits for READY before a start has succeeded
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """What a command of a service manager said. `code` is 127 where there is no such command."""
+
+    code: int
+    out: str
+    err: str
+
+
+def find_manager(*, root: Path = Path("/")) -> Manager | None:
+    """Who runs services on this machine; None where nobody does whom we know."""
+    if sys.platform == "darwin":
+        return Manager.LAUNCHD
+    marks = {
+        "run/systemd/system": Manager.SYSTEMD,  # sd_booted(3)
+        "run/openrc": Manager.OPENRC,
+        "sbin/procd": Manager.PROCD,
+    }
+    return next((manager for mark, manager in marks.items() if (root / mark).exists()), None)
+
+
+def ask(argv: Sequence[str]) -> Answer:
+    """Run a command of a service manager, bounded."""
+    try:
+        said = subprocess.run(
+            argv,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=_BOUND_S,
+            check=False,
+        )
+    except FileNotFoundError:
+        return Answer(code=127, out="", err=f"{argv[0]} is not installed")
+    except subprocess.TimeoutExpired:
+        return Answer(code=1, out="", err=f"no answer within {_BOUND_S} s")
+    return Answer(code=said.returncode, out=said.stdout.strip(), err=said.stderr.strip())
+
+
+def see(paths: Iterable[Path]) -> Seen:
+    """The texts of files, of those that are there. Raises EdgecronError where one can't be read."""
+    texts = {}
+    for path in paths:
+        try:
+            texts[path] = path.read_text("utf-8", "surrogateescape")
+        except (FileNotFoundError, NotADirectoryError):
+            continue
+        except OSError as error:
+            raise EdgecronError(f"{path} can't be read: {os_words(error)}") from error
+    return Seen(texts=texts)
+
+
+def carry_out(deeds: Iterable[Deed], *, tell: Callable[[Deed], object]) -> None:
+    """Do one after the other, told before each. Raises EdgecronError where one can't be done."""
+    for deed in deeds:
+        tell(deed)
+        try:
+            _do(deed)
+        except OSError as error:
+            raise EdgecronError(
+                os_words(error), hint="what was done before it stays done; begin again"
+            ) from error
+
+
+def _do(deed: Deed) -> None:
+    match deed:
+        case WriteFile(path=path, text=text):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            _replace(path, text)
+        case RemoveFile(path=path):
+            path.unlink(missing_ok=True)
+        case RemoveFolder(path=path):
+            if path.is_dir() and not any(path.iterdir()):
+                path.rmdir()
+        case MakeLink(path=path, target=target):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.unlink(missing_ok=True)
+            path.symlink_to(target)
+        case Call(argv=argv, may_fail=may_fail):
+            answer = ask(argv)
+            if answer.code != 0 and not may_fail:
+                raise EdgecronError(
+                    f"{' '.join(argv)}: {answer.err or answer.out or f'exit code {answer.code}'}"
+                )
+
+
+def _replace(path: Path, text: str) -> None:
+    """Write a file whole, or leave what is there. Readable for all: so are those of packages."""
+    fd, temporary = tempfile.mkstemp(prefix=".edgecron-", dir=path.parent)
+    try:
+        with open(fd, "wb") as written:
+            written.write(text.encode("utf-8", "surrogateescape"))
+            written.flush()
+            os.fchmod(fd, 0o644)
+            os.fsync(fd)
+        os.replace(temporary, path)
+    except BaseException:
+        os.unlink(temporary)
+        raise
+
+
+def ask_systemd(service: Service) -> UnitState | None:
+    """How systemd has a unit; None where it can't be asked, as without a session."""
+    argv = [*systemctl(service.scope), "show", f"{service.id}.service"]
+    answer = ask([*argv, "--property=ActiveState,SubState,UnitFileState,MainPID,StatusText"])
+    if answer.code != 0:
+        return None
+    told = dict(line.split("=", 1) for line in answer.out.splitlines() if "=" in line)
+    pid = told.get("MainPID", "0")
+    return UnitState(
+        active=f"{told.get('ActiveState', 'unknown')} ({told.get('SubState', 'unknown')})",
+        enabled=told.get("UnitFileState") or "not installed",
+        pid=int(pid) if pid.isdigit() and pid != "0" else None,
+        says=told.get("StatusText") or None,
+    )
