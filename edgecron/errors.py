@@ -72,6 +72,10 @@ class InvalidTime(InvalidInput):
     code = "invalid_time"
 
 
+class UnreadableTime(InvalidTime):
+    """A time text that names no time, whenever it is read."""
+
+
 class InvalidCrontab(InvalidInput):
     """A crontab of which at least one line can't be carried over."""
 

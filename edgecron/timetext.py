@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from datetime import UTC, datetime, timedelta
 
-from edgecron.errors import InvalidDuration, InvalidTime
+from edgecron.errors import InvalidDuration, UnreadableTime
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -89,7 +89,7 @@ def parse_instant(text: str) -> datetime:
                 return value.astimezone(UTC)
             except OverflowError:
                 pass
-    raise InvalidTime(
+    raise UnreadableTime(
         f"time {_short(text)} is not understood",
         hint="write RFC 3339 with an offset, such as 2026-11-20T08:00:00Z",
     )

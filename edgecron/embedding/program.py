@@ -37,6 +37,7 @@ class Program:
         timezone: str | None,
         retention: Retention | None,
         clock: Clock | None,
+        busy_wait: float,
     ) -> None:
         from edgecron.embedding.pool import ClientPool
         from edgecron.embedding.processes import Processes
@@ -51,6 +52,7 @@ class Program:
         self._clock: Clock = clock or SystemClock()
         self._database = database
         self._retention = retention
+        self._busy_wait_s = busy_wait
         self.pool = ClientPool(self._open_client)
         # A Client knows it as well, and takes as long to load as all of this.
         self.path = self._open_client().path if database is None else database_path(str(database))
@@ -243,6 +245,7 @@ class Program:
             clock=self._clock,
             retention=self._retention,
             must_exist=self._must_exist,
+            busy_wait_s=self._busy_wait_s,
         )
 
     def _declare_all(self) -> None:

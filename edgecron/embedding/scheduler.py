@@ -49,7 +49,9 @@ class Scheduler(Program):
     times that name no zone; None is UTC. `max_running` runs go on at once, None: 4 per core, at
     least 8. With `commands` False its engine runs its own callables alone, and leaves commands to
     others. When it stops, what runs is waited for up to `shutdown_timeout` seconds; then functions
-    are asked to stop, coroutines cancelled, and commands go on (`on_shutdown`).
+    are asked to stop, coroutines cancelled, and commands go on (`on_shutdown`). Where another
+    process holds the database's lock, what is asked of it waits for up to `busy_wait` seconds, and
+    then raises DatabaseBusy; the engine is late, and goes on.
 
     Nothing is opened and no thread started before it is used. It may be used from any thread, and
     after a fork: the child has an engine of its own, once it starts one.
@@ -67,10 +69,18 @@ class Scheduler(Program):
         shutdown_timeout: float = 10.0,
         retention: Retention | None = None,
         clock: Clock | None = None,
+        busy_wait: float = 30.0,
     ) -> None:
         from edgecron.embedding.loops import Loops
 
-        super().__init__(database, name=name, timezone=timezone, retention=retention, clock=clock)
+        super().__init__(
+            database,
+            name=name,
+            timezone=timezone,
+            retention=retention,
+            clock=clock,
+            busy_wait=busy_wait,
+        )
         self._queues = (self.queue, COMMAND_QUEUE) if commands else (self.queue,)
         self._max_running = max_running
         self._on_shutdown = OnShutdown(on_shutdown)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from edgecron.api import Client
 
 _REFUSALS: Mapping[int, str] = {
-    400: "it is not of the shape that is said here, or names a time zone that is not there",
+    400: "it is not of the shape that is said here, or names a time zone or a time that is none",
     401: "the token is missing, or wrong",
     403: "a page of another site asks",
     404: "there is no such schedule, or run",

@@ -1,7 +1,9 @@
 """What goes wrong, as answers: a status, and the error as the command line's --json has it.
 
 400 is a request that is not of the shape that the OpenAPI document says, or that names a time zone
-that is not there. 422 is one that is, and means nothing: a cron text whose hour is 25.
+that is not there or says a time that is none: it is wrong whenever and of whatever it is asked. 422
+is one that can be read, and means nothing: a time that has passed, or a document that holds a cron
+text whose hour is 25, of which each key that is wrong is told.
 """
 
 from __future__ import annotations
@@ -22,6 +24,7 @@ from edgecron.errors import (
     ServerUnavailable,
     SupervisorUnavailable,
     UnknownTimezone,
+    UnreadableTime,
 )
 from edgecron.http.answers import Answer, json_answer
 
@@ -36,6 +39,7 @@ _STATUSES: tuple[tuple[type[EdgecronError], int], ...] = (
     (AlreadyExists, 409),
     (Conflict, 409),
     (UnknownTimezone, 400),
+    (UnreadableTime, 400),
     (InvalidInput, 422),
     (NotSupported, 501),
     (EdgecronError, 500),

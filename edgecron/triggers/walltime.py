@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from datetime import UTC, datetime
 
-from edgecron.errors import InvalidDuration, InvalidTime
+from edgecron.errors import InvalidDuration, UnreadableTime
 from edgecron.timetext import from_ms, parse_duration_ms, to_ms
 from edgecron.triggers.base import EARLIEST_MS, check_aware
 from edgecron.triggers.tzif import DAY_S, EPOCH_ORDINAL
@@ -58,7 +58,7 @@ def parse_local(text: str, *, timezone: str | None) -> datetime:
         try:
             wall = datetime(year, month, day, hour, minute, second, tzinfo=UTC)
         except ValueError as error:
-            raise InvalidTime(
+            raise UnreadableTime(
                 f"time {text!r} is not on the calendar: {error}", hint=_LOCAL_HINT
             ) from None
         fraction_ms = int((found[7] or "").ljust(3, "0")[:3])
@@ -70,7 +70,7 @@ def parse_local(text: str, *, timezone: str | None) -> datetime:
         if instant.tzinfo is None:
             raise ValueError
     except ValueError:
-        raise InvalidTime(
+        raise UnreadableTime(
             f"time {text!r} is not understood, expected RFC 3339 or a local time", hint=_LOCAL_HINT
         ) from None
     return _bounded(to_ms(instant), text=text)
@@ -79,7 +79,7 @@ def parse_local(text: str, *, timezone: str | None) -> datetime:
 def _check(text: object, *, hint: str) -> str:
     if not isinstance(text, str) or len(text) > _LONGEST or not text.isascii() or not text.strip():
         shown = ascii(text) if not isinstance(text, str) else ascii(text[:_LONGEST])
-        raise InvalidTime(
+        raise UnreadableTime(
             f"time {shown} is not understood, expected an instant or a time of day", hint=hint
         )
     return " ".join(text.split())
@@ -89,7 +89,9 @@ def _later(text: str, words: list[str], *, now: datetime) -> datetime:
     try:
         later_ms = parse_duration_ms("".join(words))
     except InvalidDuration as error:
-        raise InvalidTime(f"time {text!r}: {error}", hint=error.hint or "write 'in 20m'") from None
+        raise UnreadableTime(
+            f"time {text!r}: {error}", hint=error.hint or "write 'in 20m'"
+        ) from None
     return _bounded(to_ms(check_aware(now)) + later_ms, text=text)
 
 
@@ -104,7 +106,7 @@ def _relative(text: str, words: list[str], *, timezone: str | None, now: datetim
             at_s = resolve_wall((today + 1) * DAY_S + time_s, timezone=timezone)
         return _bounded(at_s * 1000, text=text)
     if len(words) != 2:
-        raise InvalidTime(
+        raise UnreadableTime(
             f"time {text!r} is not understood, expected an instant or a time of day", hint=_HINT
         )
     if first in ("today", "tomorrow"):
@@ -113,7 +115,7 @@ def _relative(text: str, words: list[str], *, timezone: str | None, now: datetim
         weekday = (today + EPOCH_ORDINAL - 1) % 7
         day = today + ((_WEEKDAYS.index(first[:3]) - weekday) % 7 or 7)
     else:
-        raise InvalidTime(
+        raise UnreadableTime(
             f"time {text!r} is not understood, expected an instant or a time of day", hint=_HINT
         )
     at_s = resolve_wall(day * DAY_S + _clock(text, words[1]), timezone=timezone)
@@ -124,7 +126,7 @@ def _clock(text: str, word: str) -> int:
     found = _CLOCK.fullmatch(word)
     hour, minute, second = (int(part or 0) for part in found.groups()) if found else (24, 0, 0)
     if hour > 23 or minute > 59 or second > 59:
-        raise InvalidTime(
+        raise UnreadableTime(
             f"time {text!r} is not understood, expected an instant or a time of day", hint=_HINT
         )
     return hour * 3600 + minute * 60 + second
@@ -132,5 +134,5 @@ def _clock(text: str, word: str) -> int:
 
 def _bounded(at_ms: int, *, text: str) -> datetime:
     if not EARLIEST_MS <= at_ms <= LATEST_WRITTEN_MS:
-        raise InvalidTime(f"time {text!r} lies outside the years 1 to 9998", hint=_LOCAL_HINT)
+        raise UnreadableTime(f"time {text!r} lies outside the years 1 to 9998", hint=_LOCAL_HINT)
     return from_ms(at_ms)

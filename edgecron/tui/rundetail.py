@@ -184,7 +184,11 @@ class RunScreen(TakingScreen):
         self.end = end
         run = end.execution
         words = no_output_words(
-            run, printed_bytes=end.printed_bytes, removed_at=end.removed_at, zone=self.app.zone
+            run,
+            spec=None if self.found is None else self.found.spec,
+            printed_bytes=end.printed_bytes,
+            removed_at=end.removed_at,
+            zone=self.app.zone,
         )
         self.view.finish(f"run {run.id} {clean(words)}")
         self._read_run()

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from datetime import datetime, tzinfo
 
-    from edgecron.model import Execution
+    from edgecron.model import Execution, ScheduleSpec
     from edgecron.remote import Face
     from edgecron.words.frontend import FrontEnd
 
@@ -29,6 +29,7 @@ def state_words(front: FrontEnd, execution: Execution, *, zone: tzinfo) -> str:
     output = front.client().output(execution.id)
     return no_output_words(
         execution,
+        spec=front.client().spec_of(execution),
         printed_bytes=0 if output is None else output.stdout_bytes + output.stderr_bytes,
         removed_at=None if output is None else output.removed_at,
         zone=zone,
@@ -36,10 +37,18 @@ def state_words(front: FrontEnd, execution: Execution, *, zone: tzinfo) -> str:
 
 
 def no_output_words(
-    execution: Execution, *, printed_bytes: int, removed_at: datetime | None, zone: tzinfo
+    execution: Execution,
+    *,
+    spec: ScheduleSpec | None,
+    printed_bytes: int,
+    removed_at: datetime | None,
+    zone: tzinfo,
 ) -> str:
-    """Why there is nothing to see of what a run printed that has ended."""
-    from edgecron.model import Status
+    """Why there is nothing to see of what a run printed that has ended.
+
+    `spec` is its schedule's when it was decided, None where that can't be read any more.
+    """
+    from edgecron.model import JobKind, Status
     from edgecron.words.phrases import size_words, status_words
     from edgecron.words.times import local_time
 
@@ -49,6 +58,10 @@ def no_output_words(
         when = local_time(removed_at, zone=zone)
         return f"printed {size_words(printed_bytes)}, which retention has removed at {when}"
     more = f"; {execution.error_msg}" if execution.error_msg else ""
+    is_function = spec is not None and spec.job.kind is JobKind.CALLABLE
+    if is_function and execution.started_at is not None:
+        where = "what a function prints goes to its program's own output"
+        return f"has no output here: {where} ({status_words(execution)}{more})"
     return f"printed nothing ({status_words(execution)}{more})"
 
 

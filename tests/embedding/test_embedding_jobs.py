@@ -8,11 +8,12 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import apsw
 import pytest
 
 from edgecron import Scheduler, at, cron, every
 from edgecron.api import Client
-from edgecron.errors import AlreadyExists, Conflict, InvalidInput, NotFound
+from edgecron.errors import AlreadyExists, Conflict, DatabaseBusy, InvalidInput, NotFound
 from edgecron.model import JobKind, Overlap
 from support.clock import START, FakeClock
 from support.specs import make_spec
@@ -385,3 +386,20 @@ def test_what_is_no_function_is_run_by_hand_in_the_same_words(path: Path, client
     with pytest.raises(InvalidInput, match="2 scopes") as caught:
         both.run_now()
     assert "fire()" in (caught.value.hint or "")
+
+
+def test_who_asks_while_the_database_is_locked_waits_for_so_long_and_is_told_what_to_do(
+    path: Path,
+) -> None:
+    scheduler = Scheduler(path, busy_wait=0.05)
+    rotate = scheduler.add("rotate", "@daily", shell="true")
+    locker = apsw.Connection(str(path))
+    locker.execute("BEGIN IMMEDIATE")
+    try:
+        with pytest.raises(DatabaseBusy, match="is locked by another process") as caught:
+            rotate.run_now()
+    finally:
+        locker.close()
+
+    assert "edgecron doctor" in (caught.value.hint or "")
+    assert rotate.run_now().status == "queued"

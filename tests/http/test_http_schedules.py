@@ -353,3 +353,24 @@ def test_what_is_not_there_is_told_so(api: Api, path: str, status: int) -> None:
 
     assert told.status == status
     assert told.error["hint"]
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "code"),
+    [
+        ({"until": "2098-13-01T00:00:00Z"}, 400, "invalid_time"),
+        ({"until": "some day"}, 400, "invalid_time"),
+        ({"until": "2098-06-01 09:00", "timezone": "Mars/Olympus"}, 400, "unknown_timezone"),
+        ({"until": "2020-06-01T00:00:00Z"}, 422, "invalid_time"),
+        ({"until": "2098-06-01 09:00", "timezone": "Europe/Berlin"}, 200, None),
+    ],
+)
+def test_no_time_and_no_zone_are_told_from_a_time_that_has_passed(
+    api: Api, body: dict[str, str], status: int, code: str | None
+) -> None:
+    api.ask("PUT", ONE, NIGHTLY)
+
+    told = api.ask("POST", f"{ONE}/pause", {"timezone": "UTC", **body})
+
+    assert told.status == status, told.body
+    assert code is None or told.error["code"] == code
