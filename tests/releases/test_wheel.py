@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 import edgecron
+from edgecron.cli.topics import TOPICS
 from support.releasing import ROOT, build, tracked
 
 NAME = f"edgecron-{edgecron.__version__}"
@@ -41,7 +42,9 @@ def test_the_wheel_holds_the_package_and_nothing_else(wheel: Path) -> None:
     others = {name for name in package if not name.endswith(".py")}
     migrations = {name for name in others if name.startswith("edgecron/store/migrations/000")}
     assert len(migrations) >= 6
-    assert others - migrations == DATA
+    topics = {f"edgecron/cli/topics/{name}.md" for name in TOPICS}
+    assert others - migrations - topics == DATA
+    assert topics <= others
 
 
 def test_nothing_in_wheel_or_archive_is_set_user_id(wheel: Path, archive: Path) -> None:

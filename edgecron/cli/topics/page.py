@@ -108,7 +108,9 @@ def _block_lines(block: Block, room: int, *, is_colored: bool) -> Iterator[str]:
     match block.kind:
         case BlockKind.HEADING:
             words = block.lines[0]
-            for line in _wrapped([words if block.label == "#" else words.upper()], room):
+            if block.label != "#":
+                words = " ".join(map(_shouted, words.split()))
+            for line in _wrapped([words], room):
                 yield paint(line, "bold", is_on=is_colored)
         case BlockKind.PROSE:
             yield from _wrapped(block.lines, room)
@@ -160,6 +162,11 @@ def _wrapped(lines: Sequence[str], room: int, *, first: str = "", then: str = ""
 def _glued(code: re.Match[str]) -> str:
     text = code[0]
     return text.replace(" ", _GLUE) if len(text) <= _LONGEST_GLUED else text
+
+
+def _shouted(word: str) -> str:
+    """A word of a heading in capitals, but for options, which are other ones then."""
+    return word if word.startswith("-") else word.upper()
 
 
 def _plain(text: str) -> str:
