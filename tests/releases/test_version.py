@@ -121,3 +121,12 @@ def test_this_version_was_built_no_later_than_its_commit() -> None:
     )
 
     assert date.fromisoformat(edgecron.__built__) <= date.fromisoformat(said.stdout.strip())
+
+
+def test_a_tag_of_another_version_is_not_released() -> None:
+    refused = subprocess.run(
+        [PACKAGING / "release", "--tag", "v99.0.0"], capture_output=True, text=True
+    )
+
+    assert refused.returncode == 1
+    assert "error: tag is 'v99.0.0', but edgecron/__init__.py says" in refused.stderr

@@ -1,0 +1,258 @@
+"""The .deb: what is in it, and what it does to a system from installation to purge.
+
+It is built around a real edgecron of this tree that its Python runs: to dpkg the program is bytes
+like others. The single binary itself is put in, installed in a bare Debian and upgraded while a job
+runs by packaging/trials/bare-debian.
+"""
+
+from __future__ import annotations
+
+import gzip
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import edgecron
+from support.releasing import PACKAGING, ROOT, SOME_DAY
+
+DEBIAN_VERSION = f"{edgecron.__version__}-1"
+DOC = "usr/share/doc/edgecron"
+COMPLETIONS = {
+    "bash": "usr/share/bash-completion/completions/edgecron",
+    "zsh": "usr/share/zsh/vendor-completions/_edgecron",
+    "fish": "usr/share/fish/vendor_completions.d/edgecron.fish",
+}
+FILES = {
+    "usr/bin/edgecron",
+    "usr/lib/systemd/system/edgecron.service",
+    "usr/lib/systemd/user/edgecron.service",
+    "usr/share/man/man1/edgecron.1.gz",
+    *COMPLETIONS.values(),
+    *(f"{DOC}/{name}" for name in ("changelog.gz", "changelog.Debian.gz", "copyright")),
+    f"{DOC}/bundled/apsw",
+    "usr/share/lintian/overrides/edgecron",
+}
+
+
+def out_of(*command: str | Path, **environment: str) -> str:
+    """What a command prints; raises with what it said on stderr where it fails."""
+    done = subprocess.run(
+        command, env=os.environ | environment, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("program") / "edgecron"
+    path.write_text(f'#!/bin/sh\nPYTHONPATH={ROOT} exec {sys.executable} -m edgecron "$@"\n')
+    path.chmod(0o755)
+    return path
+
+
+def build(program: Path, into: Path, *, umask: int = 0o022) -> Path:
+    licences = into / "licences"
+    licences.mkdir(parents=True)
+    (licences / "apsw").write_text("As its authors have it.\n")
+    done = subprocess.run(
+        [
+            *(PACKAGING / "deb" / "build", "--binary", program, "--glibc", "2.31"),
+            *("--licences", licences, into / "dist"),
+        ],
+        env=os.environ | {"SOURCE_DATE_EPOCH": SOME_DAY},
+        umask=umask,
+        cwd=into,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return Path(done.stdout.strip())
+
+
+@pytest.fixture(scope="module")
+def package(program: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return build(program, tmp_path_factory.mktemp("deb"))
+
+
+@pytest.fixture(scope="module")
+def tree(package: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The files and scripts of the package, unpacked."""
+    folder = tmp_path_factory.mktemp("tree")
+    out_of("dpkg-deb", "--raw-extract", package, folder)
+    return folder
+
+
+def test_a_package_holds_the_program_and_what_belongs_to_it(tree: Path) -> None:
+    held = {str(path.relative_to(tree)) for path in tree.rglob("*") if path.is_file()}
+
+    scripts = {"control", "md5sums", "postinst", "prerm", "postrm"}
+    assert held == FILES | {f"DEBIAN/{name}" for name in scripts}
+
+
+def test_what_a_package_holds_belongs_to_root_and_is_written_by_nobody_else(package: Path) -> None:
+    lines = out_of("dpkg-deb", "--contents", package).splitlines()
+
+    assert lines
+    assert {line.split()[1] for line in lines} == {"root/root"}
+    assert {line.split()[0] for line in lines} == {"drwxr-xr-x", "-rw-r--r--", "-rwxr-xr-x"}
+    assert [line.split()[-1] for line in lines if line.startswith("-rwx")] == ["./usr/bin/edgecron"]
+
+
+def test_a_package_says_what_it_is_and_needs(package: Path) -> None:
+    fields = ("Package", "Version", "Architecture", "Depends", "Section", "Priority")
+    said = out_of("dpkg-deb", "--field", package, *fields).splitlines()
+
+    assert said[:2] == ["Package: edgecron", f"Version: {DEBIAN_VERSION}"]
+    assert "Depends: libc6 (>= 2.31)" in said
+
+
+def test_the_sums_of_a_package_are_those_of_its_files(tree: Path) -> None:
+    done = subprocess.run(
+        ["md5sum", "--check", "--strict", "DEBIAN/md5sums"], cwd=tree, capture_output=True
+    )
+
+    assert done.returncode == 0
+    assert len((tree / "DEBIAN" / "md5sums").read_text().splitlines()) == len(FILES)
+
+
+def test_manual_and_completions_are_what_the_program_says(tree: Path, program: Path) -> None:
+    page = gzip.decompress((tree / "usr/share/man/man1/edgecron.1.gz").read_bytes()).decode()
+
+    assert page == out_of(program, "help", "--man")
+    for shell, path in COMPLETIONS.items():
+        assert (tree / path).read_text() == out_of(program, "completion", shell)
+
+
+@pytest.mark.parametrize("scope", ["system", "user"])
+def test_the_units_run_the_installed_program_with_no_settings_of_the_builder(
+    tree: Path, scope: str
+) -> None:
+    unit = (tree / f"usr/lib/systemd/{scope}/edgecron.service").read_text().splitlines()
+
+    assert "ExecStart=/usr/bin/edgecron daemon" in unit
+    assert {"Type=notify", "KillMode=process", "Documentation=man:edgecron(1)"} <= set(unit)
+    assert not [line for line in unit if "edgecron-sum" in line or "Written by" in line]
+
+
+def test_a_package_is_the_same_to_the_byte_wherever_it_is_built(
+    package: Path, program: Path, tmp_path: Path
+) -> None:
+    again = build(program, tmp_path / "a longer name", umask=0o077)
+
+    assert again.name == package.name
+    assert again.read_bytes() == package.read_bytes()
+
+
+def test_lintian_finds_nothing_wrong(package: Path) -> None:
+    judged = out_of("lintian", "--allow-root", "--no-cfg", "--fail-on", "error,warning", package)
+
+    assert judged == ""
+
+
+class Machine:
+    """A root folder that dpkg installs into; services are enabled there, and none is started."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        (root / "var/lib/dpkg/updates").mkdir(parents=True)
+        (root / "var/lib/dpkg/info").mkdir()
+        (root / "var/lib/dpkg/status").touch()
+        (root / "usr/bin").mkdir(parents=True)
+        shutil.copy("/usr/bin/deb-systemd-helper", root / "usr/bin")
+
+    def dpkg(self, *arguments: str | Path) -> None:
+        forced = ("not-root", "script-chrootless", "depends", "bad-path")
+        options = [f"--force-{name}" for name in forced]
+        out_of("dpkg", f"--root={self.root}", f"--log={self.root}/dpkg.log", *options, *arguments)
+
+    def ours(self) -> set[str]:
+        """All paths that have the program's name in them, beside dpkg's own."""
+        return {
+            str(path.relative_to(self.root))
+            for path in self.root.rglob("*edgecron*")
+            if "var/lib/dpkg" not in str(path)
+        }
+
+
+ENABLED = "etc/systemd/system/multi-user.target.wants/edgecron.service"
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> Machine:
+    return Machine(tmp_path / "root")
+
+
+def test_an_installed_package_is_enabled_and_may_be_configured_twice(
+    machine: Machine, package: Path
+) -> None:
+    machine.dpkg("--install", package)
+    before = machine.ours()
+    machine.dpkg("--install", package)
+
+    assert (machine.root / ENABLED).is_symlink()
+    assert machine.ours() == before
+
+
+def test_an_upgrade_keeps_a_service_disabled_that_somebody_has_disabled(
+    machine: Machine, package: Path
+) -> None:
+    machine.dpkg("--install", package)
+    (machine.root / ENABLED).unlink()
+
+    machine.dpkg("--install", package)
+
+    assert not (machine.root / ENABLED).is_symlink()
+
+
+def test_removing_keeps_the_history_and_purging_leaves_nothing_of_root_s(
+    machine: Machine, package: Path
+) -> None:
+    database = machine.root / "var/lib/edgecron/edgecron.db"
+    of_a_user = machine.root / "home/ann/.local/share/edgecron/edgecron.db"
+    unpacked = machine.root / "var/cache/edgecron/program"
+    machine.dpkg("--install", package)
+    for path in (database, of_a_user, unpacked):
+        path.parent.mkdir(parents=True)
+        path.touch()
+
+    machine.dpkg("--remove", "edgecron")
+
+    assert database.exists()
+    assert not (machine.root / "usr/bin/edgecron").exists()
+
+    machine.dpkg("--purge", "edgecron")
+    machine.dpkg("--purge", "edgecron")
+
+    assert of_a_user.exists()
+    assert machine.ours() == {
+        *("home/ann/.local/share/edgecron", "home/ann/.local/share/edgecron/edgecron.db")
+    }
+
+
+@pytest.mark.parametrize(
+    ("script", "arguments"),
+    [
+        *(("postinst", way) for way in ("abort-upgrade", "abort-remove", "abort-deconfigure")),
+        *(("prerm", way) for way in ("upgrade", "failed-upgrade", "deconfigure", "remove")),
+        *(("postrm", way) for way in ("upgrade", "failed-upgrade", "abort-install")),
+        *(("postrm", way) for way in ("abort-upgrade", "disappear", "remove", "purge")),
+    ],
+)
+def test_a_script_takes_each_way_in_which_dpkg_calls_it(
+    machine: Machine, tree: Path, script: str, arguments: str
+) -> None:
+    out_of(tree / "DEBIAN" / script, arguments, "0.0.1-1", DPKG_ROOT=str(machine.root))
+
+
+def test_a_script_refuses_what_dpkg_never_asks(tree: Path) -> None:
+    for script in ("postinst", "prerm", "postrm"):
+        done = subprocess.run([tree / "DEBIAN" / script, "dance"], capture_output=True, text=True)
+
+        assert done.returncode == 1
+        assert done.stderr == f"{script} called with unknown argument 'dance'\n"
