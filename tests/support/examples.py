@@ -41,7 +41,7 @@ _OTHER_MACHINE = "//pi:"
 _MEMORY = "/dev/shm"  # in the place of which a folder is taken
 _BOUND_S = 60.0
 # What sets up a clone of the repository, installs it or tests it: `.ci/run` does so.
-_OF_THE_CLONE = ("python3 -m venv", ".venv/bin/", "pipx ", "uv ", "pip ")
+_OF_THE_CLONE = ("python3 -m venv", ".venv/bin/", "packaging/", "pipx ", "uv ", "pip ")
 # Said wherever nothing is at work; no text repeats it each time.
 _NO_ENGINE = "edgecron: warning: no engine is running"
 _INSTANT = re.compile(
