@@ -37,8 +37,9 @@ def judge(url: str, *, status: int, body: bytes, has_token: bool) -> bytes:
         raise _refusal(url, error, has_token=has_token)
     if error.get("code") in ("no_route", "wrong_method"):
         raise ServerUnavailable(
-            f"{url} is an edgecron that other machines' command lines can't ask",
-            hint="upgrade edgecron there",
+            f"{url} is an edgecron, and there is nothing to ask at this path of it",
+            hint="give the address as its --http has it, with nothing after the port; or it is an"
+            " older one: use the same version on both machines",
         )
     return body
 

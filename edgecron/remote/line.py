@@ -153,9 +153,7 @@ class HttpLine:
             link = socket.create_connection((server.host, server.port), timeout=CONNECT_S)
             _notice_loss(link)
             if server.is_tls:
-                import ssl  # heavy, and for https alone
-
-                link = ssl.create_default_context().wrap_socket(link, server_hostname=server.host)
+                link = _wrapped(link, server)
         link.settimeout(ANSWER_S)
         with self._lock:
             self._socket = link
@@ -183,7 +181,12 @@ class HttpLine:
                 f"{self._server.url} {_os_words(error)}; whether it was done is not known",
                 hint="look, and then repeat it if it was not",
             )
-        hint = "is it served there? edgecron daemon --http, and the port of that"
+        if self._server.path is not None:
+            hint = f"is it served there? edgecron daemon --http unix:{self._server.path}"
+        elif isinstance(error, (_Unanswered, ConnectionResetError)) and not self._server.is_tls:
+            hint = "does it speak https there? give https://"
+        else:
+            hint = "is it served there? edgecron daemon --http, and the port of that"
         return ServerLost(f"{self._server.url} {_os_words(error)}", hint=hint)
 
 
@@ -282,6 +285,30 @@ def _connect_unix(path: Path) -> socket.socket:
         link.close()
         raise
     return link
+
+
+def _wrapped(link: socket.socket, server: Server) -> socket.socket:
+    """A connection over TLS, to whom a certificate of the right name names.
+
+    Raises ServerUnavailable where there is none that is trusted, or no TLS at all.
+    """
+    import ssl  # heavy, and for https alone
+
+    try:
+        return ssl.create_default_context().wrap_socket(link, server_hostname=server.host)
+    except ssl.SSLCertVerificationError as error:
+        link.close()
+        raise ServerUnavailable(
+            f"the certificate of {server.url} is not trusted: {error.verify_message}",
+            hint="where it is your own, name it, or who signed it: SSL_CERT_FILE=FILE edgecron ...",
+        ) from error
+    except ssl.SSLError as error:
+        link.close()
+        raise ServerUnavailable(
+            f"{server.url} does not speak TLS, or not ours: {error.reason or error}",
+            hint="edgecron itself serves plain http: give http://, or the address of the proxy"
+            " that speaks https before it",
+        ) from error
 
 
 def _number(text: str, *, base: int) -> int:

@@ -514,6 +514,21 @@ def test_it_ends_when_stdin_ends_and_stdout_is_the_protocol_s_alone(
     assert [json.loads(line)["jsonrpc"] for line in out.splitlines()][:1] == ["2.0"]
 
 
+def test_what_is_no_message_is_answered_and_told_and_does_not_end_it(
+    database: Path, backup: str
+) -> None:
+    program = _started(database)
+
+    out, err = program.communicate(
+        f'nonsense\n{{"a": 1}}\n{json.dumps(_HELLO)}\n'.encode(), timeout=BOUND_S
+    )
+
+    answers = [json.loads(line) for line in out.splitlines()]
+    assert [one.get("error", {}).get("code") for one in answers] == [-32700, -32600, None]
+    assert [one["id"] for one in answers] == [None, None, 1]
+    assert err.count(b"edgecron: on stdin: this line is no ") == 2
+
+
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, -15)])
 def test_a_signal_ends_it_at_once(database: Path, backup: str, number: int, code: int) -> None:
     program = _started(database)

@@ -92,6 +92,23 @@ def test_run_with_wait_exits_as_the_job_did(edgecron: Edgecron, line: str, code:
 
 
 @pytest.mark.parametrize(
+    ("words", "code"),
+    [
+        (("run", "x", "--badoption"), 2),
+        (("run",), 2),
+        (("run", "x", "--wait", "--badoption"), 125),
+        (("run", "--wait"), 125),
+    ],
+)
+def test_a_line_that_is_not_understood_is_told_from_a_job_that_exits_with_2(
+    edgecron: Edgecron, words: tuple[str, ...], code: int
+) -> None:
+    add(edgecron, "x", "exit 2")
+
+    assert edgecron(*words).code == code
+
+
+@pytest.mark.parametrize(
     ("options", "line", "word"),
     [((), "kill -TERM $$", "SIGTERM"), (("--timeout", "100ms"), "sleep 60", "timeout")],
 )

@@ -10,6 +10,7 @@ from typing import Any
 
 from mcp.server.lowlevel import Server
 from mcp.server.stdio import stdio_server
+from mcp.shared.message import SessionMessage
 from mcp.types import (
     CallToolRequestParams,
     CallToolResult,
@@ -21,6 +22,7 @@ from mcp.types import Tool as ToolWords
 
 import edgecron
 from edgecron.cli.assistants.calling import Answer, call, error_answer
+from edgecron.cli.assistants.hearing import Hearing, refusal_of
 from edgecron.cli.assistants.tools import Effect, Tool, is_known, tools
 from edgecron.cli.session import Session
 from edgecron.errors import EdgecronError, InvalidInput, NotSupported
@@ -40,14 +42,21 @@ def serve(cli: Session, *, may_change: bool) -> None:
     """Answer on stdin and stdout until stdin ends. stdout is the protocol's alone."""
     with ThreadPoolExecutor(max_workers=1, thread_name_prefix=_THREAD) as worker:
         try:
-            asyncio.run(_serve(server_of(cli, worker, may_change=may_change)))
+            asyncio.run(_serve(cli, server_of(cli, worker, may_change=may_change)))
         finally:
             worker.submit(cli.close).result()  # On the thread on which it was opened.
 
 
-async def _serve(server: Server[Any]) -> None:
+async def _serve(cli: Session, server: Server[Any]) -> None:
     async with stdio_server() as (received, sent):
-        await server.run(received, sent, server.create_initialization_options())
+
+        async def refuse(error: Exception) -> None:
+            refusal = refusal_of(error)
+            cli.say(f"edgecron: on stdin: {refusal.error.message}")
+            await sent.send(SessionMessage(refusal))
+
+        heard = Hearing(received, refused=refuse)
+        await server.run(heard, sent, server.create_initialization_options())
 
 
 def server_of(cli: Session, worker: ThreadPoolExecutor, *, may_change: bool) -> Server[Any]:
