@@ -14,7 +14,7 @@ from edgecron.timetext import from_ms
 from edgecron.validity import check_json
 
 if TYPE_CHECKING:
-    from edgecron.model import Execution
+    from edgecron.model import Execution, Schedule
 
 _REPORT_MS = 1_000  # between two reports of a run, at least
 MOST_PAYLOAD_BYTES = 64 * 1024  # of a run's own: it goes to a command as a variable
@@ -23,6 +23,9 @@ MOST_PAYLOAD_BYTES = 64 * 1024  # of a run's own: it goes to a command as a vari
 class Acting(Reading):
     """What is done about runs, by hand."""
 
+    # Who asks for one run after the other does so of one schedule; whether it is still as it was is
+    # looked at with each.
+    _asked_last: Schedule | None = None
     _reported: tuple[int, int] | None = None  # the run that reported last, and when, monotonic
 
     def run_now(self, name: str, *, payload: str | None = None) -> list[Execution]:
@@ -32,13 +35,19 @@ class Acting(Reading):
         schedule's. A row comes back `skipped` where overlap left it out. Raises InvalidInput for
         a payload that is no JSON, or longer than 64 KiB.
         """
+        return [self.execution(one) for one in self.ask(name, payload=payload)]
+
+    def ask(self, name: str, *, payload: str | None = None) -> list[int]:
+        """As `run_now`: the ids of the rows, for who does not look at them."""
         from edgecron.model import Cause
         from edgecron.planning import Fire
 
         if payload is not None:
             check_json(payload, what="payload", most_bytes=MOST_PAYLOAD_BYTES)
         for _ in range(TRIES):
-            schedule = self.store.get_schedule(name)
+            schedule = self._asked_last
+            if schedule is None or schedule.spec.name != name:
+                schedule = self.store.get_schedule(name)
             now_ms = self._clock.now_ms()
             fire = Fire(
                 plan_ms=now_ms,
@@ -49,9 +58,10 @@ class Acting(Reading):
                 payload=payload,
             )
             decided = self.store.enqueue_fire(schedule, fire, now_ms=now_ms)
+            self._asked_last = schedule if decided is not None else None
             if decided is not None:
                 self._ring()
-                return [self.execution(one.execution_id) for one in decided]
+                return [one.execution_id for one in decided]
         raise Conflict(f"schedule {name!r} is being changed by others", hint="try again")
 
     def report_progress(self, execution_id: int, fraction: float | None, text: str = "") -> bool:

@@ -122,8 +122,8 @@ class Scheduled(Generic[T]):
     def _fire(self, payload: str | None) -> list[Run[T]]:
         self._ready.keep_declared()
         with self._ready.pool.client() as client:
-            runs = client.run_now(self.name, payload=payload)
-        return [Run(one, self._ready.waits) for one in runs]
+            run_ids = client.ask(self.name, payload=payload)
+        return [Run(one, self._ready.waits) for one in run_ids]
 
 
 class Entry(Scheduled[T]):

@@ -23,87 +23,91 @@ class Run(Generic[T]):
     these, the last attempt of its fire: its `id` is then another one.
     """
 
-    def __init__(self, execution: Execution, waits: Waits) -> None:
-        self._execution = execution
+    def __init__(self, known: Execution | int, waits: Waits) -> None:
+        """`known` is its id where nothing else is known yet: then it is looked at when it is asked
+        for more."""
+        self._known = known
         self._waits = waits
 
     def __repr__(self) -> str:
-        reason = "" if self._execution.reason is None else f", {self._execution.reason}"
+        reason = "" if self.execution.reason is None else f", {self.execution.reason}"
         return f"<Run {self.id} of {self.schedule}: {self.status}{reason}>"
 
     @property
     def id(self) -> int:
-        return self._execution.id
+        return self._known if isinstance(self._known, int) else self._known.id
 
     @property
     def schedule(self) -> str:
         """The name of the schedule."""
-        return self._execution.schedule
+        return self.execution.schedule
 
     @property
     def scope(self) -> tuple[str, str]:
         """(kind, id) of what it is for; ('global', '') where there are no scopes."""
-        return self._execution.scope_kind, self._execution.scope_id
+        return self.execution.scope_kind, self.execution.scope_id
 
     @property
     def plan_at(self) -> datetime:
         """The time that it stands for, aware, in UTC."""
-        return self._execution.plan_at
+        return self.execution.plan_at
 
     @property
     def started_at(self) -> datetime | None:
         """When it started; None where it did not."""
-        return self._execution.started_at
+        return self.execution.started_at
 
     @property
     def finished_at(self) -> datetime | None:
-        return self._execution.finished_at
+        return self.execution.finished_at
 
     @property
     def attempt(self) -> int:
-        return self._execution.attempt
+        return self.execution.attempt
 
     @property
     def status(self) -> Status:
         """`queued`, `running`, `success`, `failed`, `skipped`, `cancelled` or `interrupted`."""
-        return self._execution.status
+        return self.execution.status
 
     @property
     def reason(self) -> str | None:
         """What refines the status, such as `timeout` or `overlap`."""
-        return None if self._execution.reason is None else self._execution.reason.value
+        return None if self.execution.reason is None else self.execution.reason.value
 
     @property
     def error(self) -> str | None:
         """What went wrong, in a line: of an exception its type and text."""
-        return self._execution.error_msg
+        return self.execution.error_msg
 
     @property
     def exit_code(self) -> int | None:
         """Of a command: 128+N where signal N ended it; None of a function."""
-        return self._execution.exit_code
+        return self.execution.exit_code
 
     @property
     def progress(self) -> Progress | None:
         """How far it said it was, last: a fraction, a text; None where it said nothing."""
-        return self._execution.progress
+        return self.execution.progress
 
     @property
     def execution(self) -> Execution:
         """All that is known of it."""
-        return self._execution
+        if isinstance(self._known, int):
+            self._known = self._waits.execution(self._known)
+        return self._known
 
     @property
     def is_active(self) -> bool:
         """Whether it had not ended yet."""
-        return self._execution.status in ACTIVE
+        return self.execution.status in ACTIVE
 
     @property
     def result(self) -> T | None:
         """What it returned, as JSON brings it back (a tuple is a list); None unless a success."""
         import json
 
-        text = self._execution.result
+        text = self.execution.result
         found: T | None = None if text is None else json.loads(text)
         return found
 
@@ -111,8 +115,7 @@ class Run(Generic[T]):
     def output(self) -> str:
         """What it has printed so far, both streams in order; of a function that raised, where."""
         return "".join(
-            chunk.content.decode("utf-8", "replace")
-            for chunk in self._waits.chunks(self._execution)
+            chunk.content.decode("utf-8", "replace") for chunk in self._waits.chunks(self.execution)
         )
 
     def stored_output(self) -> Output | None:
@@ -121,7 +124,7 @@ class Run(Generic[T]):
 
     def refresh(self) -> Run[T]:
         """Look again; itself."""
-        self._execution = self._waits.look(self._execution)
+        self._known = self._waits.look(self.execution)
         return self
 
     def wait(self, timeout: float | None = None) -> Run[T]:
@@ -131,14 +134,14 @@ class Run(Generic[T]):
         could run it, this waits for one. In a coroutine, await the run instead: this would hold
         up its event loop, and with it what is waited for.
         """
-        self._execution = self._waits.wait(self._execution, timeout_s=timeout)
+        self._known = self._waits.wait(self.execution, timeout_s=timeout)
         return self
 
     def __await__(self) -> Generator[Any, None, Run[T]]:
         return self._awaited().__await__()
 
     async def _awaited(self) -> Run[T]:
-        self._execution = await self._waits.wait_async(self._execution)
+        self._known = await self._waits.wait_async(self.execution)
         return self
 
     def cancel(self) -> Run[T]:
@@ -147,5 +150,5 @@ class Run(Generic[T]):
         A function on a thread is only asked to: see RunContext.must_stop. Raises Conflict where
         it has ended already.
         """
-        self._execution = self._waits.cancel(self.id)
+        self._known = self._waits.cancel(self.id)
         return self

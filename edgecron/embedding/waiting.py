@@ -50,6 +50,11 @@ class Waits:
             for wake in wakers:
                 wake()
 
+    def execution(self, execution_id: int) -> Execution:
+        """A run as it is now."""
+        with self._pool.client() as client:
+            return client.execution(execution_id)
+
     def look(self, execution: Execution) -> Execution:
         """A run as it is now, or the attempt that has followed it."""
         with self._pool.client() as client:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import time
-from _thread import RLock  # what `threading` gives, which takes a millisecond to load
+from _thread import LockType, RLock  # what `threading` gives, which takes 1 ms to load
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -21,11 +21,13 @@ from edgecron.errors import DatabaseUnusable
 from edgecron.store.forks import close_in_children, is_spoiled
 from edgecron.store.logfiles import Logs, may_be_lost, refuse_lost_log
 from edgecron.store.place import MOUNTS, identity_of, is_emptied, prepare_file
-from edgecron.store.translating import emptied, gone, too_new, translated_errors
+from edgecron.store.translating import busy, emptied, gone, too_new, translated_errors
+from edgecron.store.turns import turn_of
 
 APPLICATION_ID = 0x65646763  # 'edgc'
 _LITTLE_KIB = 512  # of SQLite's two megabytes; claims take as long (measured)
 _PAGE_BYTES = 1024  # measured: 0.3 times the bytes per run that 4096 writes
+_TURN_MS = 100  # somebody may want to know that we still wait
 _MORE_THAN_VERSIONS = 2**32  # that SQLite tells: they have 32 bits
 _LEAST_SQLITE = (3, 51, 3)  # earlier ones can corrupt a WAL that two connections reset at once
 _LEFT_TO_PARENT: list[apsw.Connection] = []  # kept from the garbage collector, which closes too
@@ -57,7 +59,7 @@ class Database:
         """
         self.path = path
         self.wal_pages = 0  # of the log, after our latest commit
-        self.lock_waits = 0  # how often another's lock was waited for, about 1 ms each time
+        self.lock_waits = 0  # how often another's lock was waited for, some milliseconds each time
         self._lock_failures = 0  # times that another's lock was found, not put down yet
         self._version: int | None = None  # of the schema, that what we do is made for
         self._data_version = -1
@@ -70,6 +72,7 @@ class Database:
         if may_be_lost(path):
             refuse_lost_log(path, patience_s=busy_wait_s)
         self.identity = identity_of(path)
+        self._next = turn_of(self.identity)
         if is_spoiled(self.identity):
             raise DatabaseUnusable(
                 f"database {path} was in use when this process was forked",
@@ -286,7 +289,7 @@ class Database:
         self._check_process()
         self.check_file()
         self._logs.check()
-        with self.in_use, translated_errors(self.path):
+        with self._turn(), self.in_use, translated_errors(self.path):
             self._connection.execute("BEGIN IMMEDIATE")
             changes_before = self._connection.total_changes()
             try:
@@ -300,6 +303,25 @@ class Database:
                     self._connection.execute("ROLLBACK")
                 raise
         self._lock_failures -= noted
+
+    @contextmanager
+    def _turn(self) -> Iterator[None]:
+        """Be the one of our process who writes. Raises DatabaseBusy where others keep on."""
+        turn = self._next
+        if not turn.acquire(blocking=False):
+            self._wait_for_turn(turn)
+        try:
+            yield
+        finally:
+            turn.release()
+
+    def _wait_for_turn(self, turn: LockType) -> None:
+        self._lock_failures += self._busy_tries > 0
+        for _ in range(0, self._busy_tries, _TURN_MS):
+            self.lock_waits += 1
+            if turn.acquire(timeout=_TURN_MS / 1000):
+                return
+        raise busy(self.path)
 
     def _note_lock_failures(self, changes_before: int) -> int:
         """Put down how often another's lock was found, where this transaction writes anyway; how

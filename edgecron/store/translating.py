@@ -32,10 +32,7 @@ def translated_errors(path: Path) -> Iterator[None]:
     try:
         yield
     except apsw.BusyError as error:
-        raise DatabaseBusy(
-            f"database {path} is locked by another process",
-            hint="try again in a moment; where it lasts, see: edgecron doctor",
-        ) from error
+        raise busy(path) from error
     except (apsw.NotADBError, apsw.CorruptError) as error:
         raise DatabaseDamaged(
             f"database {path} is damaged or not a database ({error})",
@@ -77,6 +74,14 @@ def translated_errors(path: Path) -> Iterator[None]:
             f"database {path} holds what can't be read or gone on from ({error!r:.300})",
             hint=f"what is wrong says: edgecron doctor --deep; {RESTORE}",
         ) from error
+
+
+def busy(path: Path) -> DatabaseBusy:
+    """Of a database that others keep on writing to."""
+    return DatabaseBusy(
+        f"database {path} is locked by another process",
+        hint="try again in a moment; where it lasts, see: edgecron doctor",
+    )
 
 
 def gone(path: Path) -> DatabaseGone:
