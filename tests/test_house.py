@@ -218,12 +218,12 @@ def test_the_database_is_opened_in_one_place(module: str) -> None:
         name
         for name, tree in modules().items()
         for node in ast.walk(tree)
-        if isinstance(node, ast.Attribute)
-        and ast.unparse(node) in ("apsw.Connection", "sqlite3.connect")
+        if isinstance(node, ast.Call)
+        and ast.unparse(node.func) in ("apsw.Connection", "sqlite3.connect")
     }
 
     assert all(name.startswith("edgecron.store") for name in users)
-    assert openers <= {"edgecron.store.connection"}
+    assert openers <= {"edgecron.store.opening"}
     assert module == "apsw" or not users
 
 

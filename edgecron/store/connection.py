@@ -1,9 +1,4 @@
-"""A connection to the one SQLite file: opening it safely, pragmas, transactions, error types.
-
-Nothing else in the package opens the database file. Not even a plain `open()` and `close()`: in
-a process that has the file open through SQLite, that drops SQLite's POSIX locks
-(https://www.sqlite.org/howtocorrupt.html, section 2.2).
-"""
+"""A connection to the one SQLite file: statements, transactions, locks, its log, error types."""
 
 from __future__ import annotations
 
@@ -20,16 +15,14 @@ import apsw
 from edgecron.errors import DatabaseUnusable
 from edgecron.store.forks import close_in_children, is_spoiled
 from edgecron.store.logfiles import Logs, may_be_lost, refuse_lost_log
+from edgecron.store.opening import check_sqlite_version, configure, open_file
 from edgecron.store.place import MOUNTS, identity_of, is_emptied, prepare_file
 from edgecron.store.translating import busy, emptied, gone, too_new, translated_errors
 from edgecron.store.turns import turn_of
 
-APPLICATION_ID = 0x65646763  # 'edgc'
 _LITTLE_KIB = 512  # of SQLite's two megabytes; claims take as long (measured)
-_PAGE_BYTES = 1024  # measured: 0.3 times the bytes per run that 4096 writes
 _TURN_MS = 100  # somebody may want to know that we still wait
 _MORE_THAN_VERSIONS = 2**32  # that SQLite tells: they have 32 bits
-_LEAST_SQLITE = (3, 51, 3)  # earlier ones can corrupt a WAL that two connections reset at once
 _LEFT_TO_PARENT: list[apsw.Connection] = []  # kept from the garbage collector, which closes too
 
 Params = Mapping[str, Any]
@@ -67,7 +60,7 @@ class Database:
         self._is_together = False
         self._pid = os.getpid()
         self._busy_tries = max(1, round(busy_wait_s * 1000))
-        _check_sqlite_version()
+        check_sqlite_version()
         self.is_new = prepare_file(path, must_exist=must_exist, mounts=mounts)
         if may_be_lost(path):
             refuse_lost_log(path, patience_s=busy_wait_s)
@@ -84,68 +77,16 @@ class Database:
             self._open()
 
     def _open(self) -> None:
-        path = self.path
-        with translated_errors(path):
-            # A folder above may well be a link (/home often is); NOFOLLOW would refuse that too.
-            self._connection = apsw.Connection(
-                str(path.parent.resolve() / path.name),
-                flags=apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_NOFOLLOW,
-            )
+        with translated_errors(self.path):
+            self._connection = open_file(self.path)
             try:
-                self._configure()
+                configure(self._connection, self.path, wait_for_lock=self._wait_for_lock)
                 # It may have waited for who put another file in its place: ours has no name then.
                 self.check_file()
-                self._logs = Logs(path, self._connection)
+                self._logs = Logs(self.path, self._connection)
             except BaseException:
                 self._connection.close()
                 raise
-
-    def _configure(self) -> None:
-        connection = self._connection
-        connection.set_busy_handler(self._wait_for_lock)
-        connection.config(apsw.SQLITE_DBCONFIG_DEFENSIVE, 1)
-        connection.config(apsw.SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0)
-        connection.config(apsw.SQLITE_DBCONFIG_ENABLE_FKEY, 1)
-        self._refuse_foreign()
-        # Page size counts only before the first page is written; WAL is kept by the file.
-        connection.execute(f"PRAGMA page_size = {_PAGE_BYTES}")
-        self._enter_wal()
-        # FULL: with NORMAL, 18% of the claims were lost in simulated power cuts; none with FULL.
-        connection.execute("PRAGMA synchronous = FULL")
-        connection.execute("PRAGMA temp_store = MEMORY")
-
-    def _refuse_foreign(self) -> None:
-        # Before the change to WAL, which would write to the other program's file.
-        is_foreign = self._connection.execute(
-            """SELECT application_id != :ours AND (
-                   application_id != 0 OR user_version != 0
-                   OR EXISTS (SELECT 1 FROM sqlite_schema))
-               FROM pragma_application_id, pragma_user_version""",
-            {"ours": APPLICATION_ID},
-        ).fetchall()[0][0]
-        if is_foreign:
-            raise DatabaseUnusable(
-                f"database {self.path} belongs to another program",
-                hint="name another file with --db or EDGECRON_DB",
-            )
-
-    def _enter_wal(self) -> None:
-        # The change to WAL does not always ask the busy handler, so it is asked here.
-        tries = 0
-        while True:
-            try:
-                mode = self._connection.execute("PRAGMA journal_mode = WAL").fetchone()
-            except apsw.BusyError:
-                if not self._wait_for_lock(tries):
-                    raise
-                tries += 1
-                continue
-            if mode is None or mode[0] != "wal":
-                raise DatabaseUnusable(
-                    f"database {self.path} can't use write-ahead logging",
-                    hint="put it on a local file system",
-                )
-            return
 
     def _wait_for_lock(self, tries_before: int) -> bool:
         # A constant, slightly random nap: SQLite's own back-off gives one of eight processes
@@ -471,34 +412,3 @@ class Database:
                 f"database {self.path} was opened before a fork",
                 hint="open it after the fork, in the child",
             )
-
-
-def open_alone(path: Path) -> apsw.Connection:
-    """A file that nobody else uses: no locks, which a network file system may not have."""
-    connection = apsw.Connection(
-        str(path.parent.resolve() / path.name),
-        flags=apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_NOFOLLOW,
-        vfs="unix-none",
-    )
-    connection.config(apsw.SQLITE_DBCONFIG_DEFENSIVE, 1)
-    connection.config(apsw.SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0)
-    # Before it is read: then a log, where it has one, needs no shared memory.
-    connection.execute("PRAGMA locking_mode = EXCLUSIVE")
-    return connection
-
-
-def open_to_look(path: Path) -> apsw.Connection:
-    """A file that others use, to read from at once: it neither waits nor writes, nor makes one."""
-    flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_NOFOLLOW
-    connection = apsw.Connection(str(path.parent.resolve() / path.name), flags=flags)
-    connection.config(apsw.SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0)
-    return connection
-
-
-def _check_sqlite_version() -> None:
-    version = tuple(int(part) for part in apsw.sqlite_lib_version().split("."))
-    if version < _LEAST_SQLITE:
-        raise DatabaseUnusable(
-            f"SQLite is {apsw.sqlite_lib_version()}, expected 3.51.3 or later",
-            hint="upgrade the apsw package",
-        )

@@ -17,9 +17,10 @@ from typing import Any
 import apsw
 
 from edgecron.errors import Conflict, DatabaseUnusable, EdgecronError, SchemaTooNew
-from edgecron.store.connection import APPLICATION_ID, Database, open_alone
+from edgecron.store.connection import Database
 from edgecron.store.damage import damage_of
 from edgecron.store.migrate import SCHEMA_VERSION
+from edgecron.store.opening import APPLICATION_ID, open_alone
 from edgecron.store.translating import translated_errors
 from edgecron.store.whole import copy_pages, leave_wal, snapshot
 

@@ -11,8 +11,9 @@ from typing import Any
 import apsw
 
 from edgecron.errors import DatabaseUnusable
-from edgecron.store.connection import APPLICATION_ID, Database
+from edgecron.store.connection import Database
 from edgecron.store.identity import new_uuid
+from edgecron.store.opening import APPLICATION_ID
 from edgecron.store.translating import too_new
 
 SCRIPTS = (

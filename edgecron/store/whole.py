@@ -8,7 +8,8 @@ from pathlib import Path
 
 import apsw
 
-from edgecron.store.connection import Database, open_alone
+from edgecron.store.connection import Database
+from edgecron.store.opening import open_alone
 from edgecron.store.translating import translated_errors
 
 

@@ -15,7 +15,7 @@ ALL: tuple[Mutation, ...] = (
         proves=("16",),
         edits=(
             Edit(
-                file="store/connection.py",
+                file="store/opening.py",
                 old='connection.execute("PRAGMA synchronous = FULL")',
                 new='connection.execute("PRAGMA synchronous = NORMAL")',
             ),

@@ -20,8 +20,9 @@ from edgecron.errors import (
     NotFound,
     SchemaTooNew,
 )
-from edgecron.store import connection, open_store
-from edgecron.store.connection import APPLICATION_ID, Database
+from edgecron.store import open_store, opening
+from edgecron.store.connection import Database
+from edgecron.store.opening import APPLICATION_ID
 from support.places import unwritable_folder
 
 NOW_MS = 1_795_161_600_000
@@ -491,7 +492,7 @@ def test_a_file_that_is_in_a_transaction_at_a_fork_is_refused_in_the_child(path:
 
 
 def test_an_sqlite_that_is_too_old_is_refused(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connection, "_LEAST_SQLITE", (9, 0, 0))
+    monkeypatch.setattr(opening, "_LEAST_SQLITE", (9, 0, 0))
 
     with pytest.raises(DatabaseUnusable, match="SQLite is"):
         Database(path)
