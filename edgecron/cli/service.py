@@ -142,6 +142,7 @@ def _manager(args: Namespace, *, needed: bool) -> Manager:
 
 def _service(cli: Session, args: Namespace) -> Service:
     """What is to be run."""
+    from edgecron.bundle import find_bundle
     from edgecron.paths import resolve_path
     from edgecron.service.program import find_program
     from edgecron.service.wanted import Scope, Service
@@ -149,7 +150,9 @@ def _service(cli: Session, args: Namespace) -> Service:
     if args.program is not None:
         program: tuple[str, ...] = (args.program,)
     else:
-        program = find_program(sys.argv[0], executable=sys.executable)
+        bundle = find_bundle()
+        started_as = sys.argv[0] if bundle is None else bundle.file
+        program = find_program(started_as, executable=sys.executable)
     config = cli.config_path or os.environ.get("EDGECRON_CONFIG") or None
     if config not in (None, "none"):
         config = str(resolve_path(str(config), what="configuration path"))

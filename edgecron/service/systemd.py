@@ -71,6 +71,8 @@ _STRICT_FOR_ROOT = """\
 # All is read-only but /dev, /proc, /sys, and what is named here.
 ProtectSystem=strict
 ReadWritePaths={writable}
+# Where the single binary is unpacked.
+CacheDirectory=edgecron
 ProtectHome=read-only
 PrivateTmp=yes
 PrivateDevices=yes
