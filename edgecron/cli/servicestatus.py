@@ -59,7 +59,7 @@ def _facts(service: Service, manager: Manager) -> dict[str, Any]:
 
 def _systemd_facts(service: Service, places: Places) -> dict[str, Any]:
     from edgecron.service.managers import ask_systemd, find_manager, see
-    from edgecron.service.marking import is_ours
+    from edgecron.service.marking import is_ours, was_ours
     from edgecron.service.quoting import read_exec_line
 
     facts = _facts(service, Manager.SYSTEMD)
@@ -69,7 +69,7 @@ def _systemd_facts(service: Service, places: Places) -> dict[str, Any]:
         user = pwd.getpwuid(os.getuid()).pw_name
         facts["linger"] = places.linger_mark(user).exists()
     for path, text in seen.texts.items():
-        facts |= {"file": str(path), "changed": not is_ours(text)}
+        facts |= {"file": str(path), "changed": was_ours(text) and not is_ours(text)}
         lines = [line for line in text.splitlines() if line.startswith("ExecStart=")]
         words = read_exec_line(lines[-1].partition("=")[2]) if lines else ()
         facts |= _command_facts(words)
@@ -89,13 +89,13 @@ def _launchd_facts(service: Service, places: Places) -> dict[str, Any]:
 
     from edgecron.service.launchd import label
     from edgecron.service.managers import ask, see
-    from edgecron.service.marking import is_ours
+    from edgecron.service.marking import is_ours, was_ours
 
     facts = _facts(service, Manager.LAUNCHD)
     path = places.plist(service)
     text = see([path]).find(path)
     if text is not None:
-        facts |= {"file": str(path), "changed": not is_ours(text)}
+        facts |= {"file": str(path), "changed": was_ours(text) and not is_ours(text)}
         facts |= _command_facts(tuple(plistlib.loads(text.encode()).get("ProgramArguments", ())))
     domain = "system" if service.scope is Scope.SYSTEM else f"gui/{os.getuid()}"
     answer = ask(["launchctl", "print", f"{domain}/{label(service)}"])

@@ -235,7 +235,7 @@ def _is_packaged(wish: Wish, places: Places, seen: Seen) -> bool:
         return False  # It comes before that of the package, whatever that is.
     for path in places.packaged_units(service):
         text = seen.find(path)
-        if text == systemd.unit(service):
+        if text is not None and _settings(text) == _settings(systemd.unit(service)):
             return True
         if text is not None and not wish.is_forced:
             raise Conflict(
@@ -244,6 +244,12 @@ def _is_packaged(wish: Wish, places: Places, seen: Seen) -> bool:
                 f" or give another --name, or --force",
             )
     return False
+
+
+def _settings(text: str) -> list[str]:
+    """What a unit says, without what is for people: packages have other notes."""
+    lines = (line.strip() for line in text.splitlines())
+    return [line for line in lines if line and not line.startswith(("#", ";", "Documentation="))]
 
 
 def _calls_to_begin(service: Service, *, has_changed: bool, state: UnitState | None) -> list[Deed]:

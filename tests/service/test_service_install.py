@@ -263,7 +263,8 @@ def test_a_user_s_service_is_the_user_s_and_may_linger(places: Places) -> None:
 
 def test_the_very_unit_of_a_package_is_used_and_another_one_not_hidden(places: Places) -> None:
     packaged = places.packaged_units(wish().service)[1]
-    same = Seen(texts={packaged: systemd.unit(wish().service)})
+    text = systemd.unit(wish().service).partition("[Unit]\n")[2]
+    same = Seen(texts={packaged: f"[Unit]\nDocumentation=man:edgecron(1)\n{text}"})
     other = Seen(texts={packaged: "[Service]\nExecStart=/usr/bin/edgecron daemon\n"})
 
     deeds = plan_systemd_install(wish(), places, same, is_live=True, state=ABSENT)

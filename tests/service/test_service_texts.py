@@ -199,6 +199,14 @@ def test_shells_find_nothing_wrong_with_a_script(make: object, tmp_path: Path) -
         assert (said.returncode, said.stdout, said.stderr) == (0, "", ""), command
 
 
+def test_shells_find_nothing_wrong_with_the_trial() -> None:
+    trial = Path(__file__).parents[2] / "packaging/trials/systemd"
+
+    for command in (["sh", "-n", str(trial)], ["shellcheck", str(trial)]):
+        said = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert (said.returncode, said.stdout, said.stderr) == (0, "", ""), command
+
+
 def test_procd_is_given_the_words_as_they_are(tmp_path: Path) -> None:
     wanted = service("/usr/bin/edge cron", database=f"/srv/{' '.join(STRANGE)}")
     stubs = (
