@@ -10,6 +10,7 @@ from typing import Any
 
 from edgecron.documents.values import (
     NONE,
+    check_user,
     check_variable,
     is_secret_name,
     read_payload,
@@ -40,7 +41,7 @@ def read_job(args: Namespace, before: Job | None) -> Job:
             changes[name] = None if text == NONE else read(text)
     env = _read_env(args.env, dict(before.env) if before is not None else {})
     job = Job(kind=kind, argv=argv) if before is None else before
-    return replace(job, kind=kind, argv=argv, env=env, **changes)
+    return check_user(replace(job, kind=kind, argv=argv, env=env, **changes))
 
 
 def find_secrets(args: Namespace) -> list[str]:

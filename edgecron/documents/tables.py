@@ -172,7 +172,7 @@ class _Reading:
 
 def _with(job: Job, name: str, value: object) -> Job:
     changes: dict[str, Any] = {name: value}
-    return replace(job, **changes)
+    return values.check_user(replace(job, **changes))
 
 
 def _suggestion(key: str) -> str:

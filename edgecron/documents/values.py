@@ -16,6 +16,8 @@ from edgecron.errors import InvalidDuration, InvalidInput, InvalidTime, InvalidT
 from edgecron.model import (
     GLOBAL_SCOPE,
     CatchUp,
+    Job,
+    JobKind,
     OnInterrupt,
     Overlap,
     Policies,
@@ -168,6 +170,16 @@ def read_user(name: str, what: str) -> str:
             hint="add it as root, and run the engine as root",
         )
     return name
+
+
+def check_user(job: Job) -> Job:
+    """The job, if it can run as its user. Raises InvalidInput for a function of another's."""
+    if job.kind is JobKind.CALLABLE and job.user is not None:
+        raise InvalidInput(
+            f"user is {job.user!r}, but functions run as the program that has them",
+            hint="run that program as this user, or make the job a command",
+        )
+    return job
 
 
 def read_payload(text: str, what: str) -> str:

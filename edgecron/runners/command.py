@@ -138,9 +138,12 @@ class CommandRunner:
         account = self._own
         if job.user is not None:
             account = find_account(job.user, own=self._own, now_ms=self._clock.now_ms())
+        own = self._environment_of(claim)
+        if own is not None and job.user is not None:
+            message = f"a function runs as its program does, and not as user '{job.user}'"
+            raise NotRunnable("EPERM", message)
         if not account.is_own:
             return _as_another(request, claim, account, base_environment(self._environ, account))
-        own = self._environment_of(claim)
         base = base_environment(self._environ, account) if own is None else own
         return replace(
             request,

@@ -28,6 +28,7 @@ PATIENCE_MS = 10_000
 UMASK = 0o022
 _PR_SET_NO_NEW_PRIVS = 38
 _MOST_ANSWER_BYTES = 64 * 1024
+_ALARM_S = 2 * PATIENCE_MS // 1000
 _END_MS = 1_000  # so long one that was killed may take to be gone
 
 
@@ -110,6 +111,8 @@ def _become_and_run(
     try:
         os.setsid()
         _leave_signals()
+        # Should the supervisor die now: this copy of it holds its lock, but not for ever.
+        signal.alarm(_ALARM_S)
         for number, fd in enumerate(stdio):
             os.dup2(fd, number)
         _leave_surroundings(who)
@@ -122,6 +125,7 @@ def _become_and_run(
         if request.env_file is not None:
             variables = {**request.base_env, **read_env_file(request.env_file), **env}
         step = "command"
+        signal.alarm(0)
         signal.pthread_sigmask(signal.SIG_SETMASK, ())
         os.execvpe(request.argv[0], request.argv, variables)
     except EnvFileRefused as refused:
@@ -145,6 +149,7 @@ def _leave_signals() -> None:
         with contextlib.suppress(OSError, ValueError):
             if signal.getsignal(number) != signal.SIG_DFL:
                 signal.signal(number, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGALRM})
 
 
 def _leave_surroundings(who: Identity) -> None:

@@ -14,11 +14,11 @@ from dataclasses import dataclass
 from edgecron.clock import Clock
 from edgecron.supervisor.files import result_name
 from edgecron.supervisor.groups import LeftGroup, Process, end_left_group, list_processes
-from edgecron.supervisor.results import VARIABLE
+from edgecron.supervisor.results import VARIABLE, WITHOUT
 
 # A look rests for so many times as long as it took.
 RESTS = 50
-_TELLING = (f"{VARIABLE}=".encode(), b"EDGECRON_RUN_ID=")
+_TELLING = (f"{VARIABLE}=".encode(), f"{WITHOUT}=".encode(), b"EDGECRON_RUN_ID=")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,9 +81,9 @@ class Looks:
 def end_unrecorded(token: str) -> LeftGroup:
     """Kill the process group of a command whose supervisor died before its start was on record.
 
-    It is the leader of a session that has the run's result file among its variables. When the
-    supervisor's lock is free, it is no copy of the supervisor any more. One that runs as a user
-    for whom there is no such file is not found.
+    It is the leader of a session that has the run's result file among its variables, or its mark
+    where there is no such file. When the supervisor's lock is free, it is no copy of the supervisor
+    any more.
     """
     mark = f"/{result_name(token)}".encode()
     for seen in list_processes():

@@ -20,7 +20,7 @@ from edgecron.supervisor.groups import (
     signal_session,
 )
 from edgecron.supervisor.looks import Looks
-from edgecron.supervisor.results import VARIABLE
+from edgecron.supervisor.results import VARIABLE, WITHOUT
 
 _RUN_ID = "EDGECRON_RUN_ID"
 
@@ -102,9 +102,10 @@ class Members:
 def find_mark(environment: Mapping[str, str]) -> bytes | None:
     """The variable by which a process of the run is known; None where it has none.
 
-    The file of its result is its own. A run as another user has none where that can't be made.
+    The file of its result is its own, or the mark where that can't be made. Another database may
+    have a run of the same number.
     """
-    for name in (VARIABLE, _RUN_ID):
+    for name in (VARIABLE, WITHOUT, _RUN_ID):
         if name in environment:
             return os.fsencode(f"{name}={environment[name]}")
     return None

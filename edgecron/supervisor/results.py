@@ -16,6 +16,7 @@ from edgecron.supervisor.flags import Flag
 from edgecron.supervisor.records import Identity, StartRequest
 
 VARIABLE = "EDGECRON_RESULT"
+WITHOUT = "EDGECRON_RUN_MARK"  # in its place where there can be no such file: who it is of
 # On a disk, where the file counts as its user's own, as what that user leaves in /var/tmp. In /run,
 # which lies in memory and is otherwise root's, one job could take all the room there is.
 _OF_OTHERS = Path("/var/cache" if Path("/var/cache").is_dir() else "/var/run") / "edgecron"
@@ -30,7 +31,8 @@ def with_result_file(request: StartRequest, state_dir: Path) -> dict[str, str]:
     """The environment of a run, with the file where it may leave a result.
 
     For a run as another user the file is made, in a folder of root's. Where that can't be, as
-    where /var is read-only, there is no such variable.
+    where /var is read-only, there is no such variable, but one by which the run is known all the
+    same, should its supervisor die.
     """
     environment = dict(request.env)
     who = request.identity
@@ -39,6 +41,7 @@ def with_result_file(request: StartRequest, state_dir: Path) -> dict[str, str]:
         environment[VARIABLE] = os.fspath(path)
     else:
         environment.pop(VARIABLE, None)
+        environment[WITHOUT] = f"/{result_name(request.token)}"
     return environment
 
 

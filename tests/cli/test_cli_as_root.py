@@ -12,8 +12,10 @@ from pathlib import Path
 import pytest
 
 import edgecron as package
-from edgecron.documents.values import read_user
+from edgecron.documents.tables import read_table
+from edgecron.documents.values import check_user, read_user
 from edgecron.errors import InvalidInput
+from edgecron.model import Job, JobKind
 from support.accounts import as_root
 from support.cli import Edgecron
 
@@ -101,6 +103,20 @@ def test_only_root_may_add_a_schedule_of_another_user(monkeypatch: pytest.Monkey
 def test_a_user_is_given_by_name(name: str) -> None:
     with pytest.raises(InvalidInput, match="is not known on this machine"):
         read_user(name, "--user")
+
+
+def test_a_function_runs_as_its_program_does_and_as_nobody_else() -> None:
+    name = pwd.getpwuid(os.geteuid()).pw_name
+    table = {"callable": "report", "queue": "py:app", "every": "1h", "user": name}
+
+    wanted, problems = read_table("report", table)
+
+    assert wanted is None
+    assert [problem.message for problem in problems] == [
+        f"user is {name!r}, but functions run as the program that has them"
+    ]
+    command = Job(kind=JobKind.COMMAND, argv=("id",), user=name)
+    assert check_user(command) is command
 
 
 def test_nothing_of_edgecron_is_set_user_id() -> None:

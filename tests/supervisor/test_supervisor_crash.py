@@ -24,11 +24,14 @@ from edgecron.supervisor import (
     lock_is_held,
     lock_path,
     read_journal,
+    results,
     verdict,
 )
 from edgecron.supervisor.groups import read_start_time
 from edgecron.supervisor.looks import end_unrecorded
 from edgecron.supervisor.output import load_output
+from edgecron.supervisor.process import StartBy
+from support.accounts import as_root, identity
 
 ENGINE = """
 import os, sys
@@ -107,6 +110,27 @@ def test_requests_that_were_taken_are_run_though_the_engine_has_gone(tmp_path: P
 
     traces = read_journal(tmp_path, bench.link.supervisor_id).traces.values()
     assert [trace.exit.exit_code for trace in traces if trace.exit] == [0] * 300
+
+
+@as_root
+@pytest.mark.failure(17)
+def test_that_of_another_user_is_found_where_there_can_be_no_file_for_its_result(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As where /var is read-only."""
+    monkeypatch.setattr(results, "_OF_OTHERS", Path("/proc/none"))
+    bench = Bench(tmp_path, by=StartBy.FORK)
+    token = bench.shell("exec sleep 60", identity=identity())
+    started = bench.started(token)
+    bench.kill_guardian()
+    os.kill(bench.link.pid, signal.SIGKILL)
+    wait_gone(bench.link.pid)
+
+    ended = end_unrecorded(token)
+
+    wait_gone(started.pid)
+    assert ended is LeftGroup.ENDED
+    bench.link.close()
 
 
 @pytest.mark.failure(17)
