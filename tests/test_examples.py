@@ -62,6 +62,13 @@ def test_there_are_examples_to_be_done() -> None:
     assert all(code_of(read_topic(name)) for name in TOPICS)
 
 
+def test_what_a_topic_says_was_measured_stands_in_the_table_of_the_readme() -> None:
+    told = re.findall(r"\b\d+\.\d KB\b", read_topic("flash"))
+
+    assert told
+    assert all(f" {figure} |" in README for figure in told)
+
+
 @pytest.mark.parametrize("name", TEXTS)
 def test_each_command_that_a_text_names_has_a_verb_and_options_that_there_are(name: str) -> None:
     grammar = {verb.verb: verb for verb in read_grammar()}
