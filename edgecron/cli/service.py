@@ -1,12 +1,12 @@
 """Run the engine always: from boot on, or while you are logged in.
 
-    edgecron service install                  for you, or as root for the machine
-    edgecron service install --dry-run        what that would write and run
-    edgecron service install --linger         yours, from boot on, without a login
-    edgecron service status                   installed, enabled, at work?
-    edgecron service uninstall                nothing of it stays but the database
-    edgecron service print --for openrc       the file alone, for you to put in its place
-    sudo edgecron service install --strict    forbid what few jobs do, in a drop-in
+    edgecron service install             for you, or as root for the machine
+    edgecron service install --dry-run   what that would write and run
+    edgecron service install --linger    yours, from boot on, without a login
+    edgecron service status              installed, enabled, at work?
+    edgecron service uninstall           nothing of it stays but the database
+    edgecron service print --for openrc  the file alone, for you to put there
+    edgecron service install --strict    forbid what few jobs do, in a drop-in
 
 With systemd a unit is written, enabled and started, with launchd a property list. An engine that
 hangs is restarted; jobs outlive a restart of their engine, which adopts them. A user's service ends

@@ -52,6 +52,8 @@ def find_opening(database: Path) -> Weakness | None:
     """
     if not is_root() or not has_other_users():
         return None
+    if os.path.exists(database) and not os.path.isfile(database):
+        return None  # A device or a folder: it is refused for that, and its mode is left alone.
     for path in (database, state_dir(database)):
         weakness = find_weakness(path)
         if weakness is not None:

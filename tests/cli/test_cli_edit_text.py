@@ -43,7 +43,6 @@ class Editor:
         self._script.write_text(
             f"""\
 import os, stat, sys
-from support.program import PROGRAM
 folder, path, acts = {str(self._folder)!r}, sys.argv[1], {acts!r}
 times = len(os.listdir(folder)) - 1
 text = open(path).read()
