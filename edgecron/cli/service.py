@@ -24,7 +24,6 @@ engine is alive, 1 where none is, 3 where no service is installed.
 
 from __future__ import annotations
 
-import os
 import sys
 from argparse import ArgumentParser, Namespace
 from pathlib import Path, PurePosixPath
@@ -80,9 +79,11 @@ def run(cli: Session, args: Namespace) -> int:
 
 def _check(cli: Session, args: Namespace) -> None:
     """Raise UsageError for options that mean nothing together."""
+    from edgecron.cli.wantedservice import scope_of
+
     if args.user and args.system:
         raise UsageError("--user and --system are given, expected one of them")
-    if args.linger and _scope(args) == "system":
+    if args.linger and scope_of(args) == "system":
         raise UsageError("--linger is for a user's service", hint="give --user, too")
     if cli.token_file is not None and args.http is None:
         raise UsageError("--token-file is for the HTTP API", hint="give --http, too")
@@ -100,12 +101,6 @@ def _check(cli: Session, args: Namespace) -> None:
         if getattr(args, name):
             option = f"--{name.replace('_', '-')}"
             raise UsageError(f"{option} has no meaning with {args.action}")
-
-
-def _scope(args: Namespace) -> str:
-    from edgecron.paths import is_root
-
-    return "system" if args.system or (is_root() and not args.user) else "user"
 
 
 def _manager(args: Namespace, *, needed: bool) -> Manager:
@@ -140,50 +135,12 @@ def _manager(args: Namespace, *, needed: bool) -> Manager:
     return manager
 
 
-def _service(cli: Session, args: Namespace) -> Service:
-    """What is to be run."""
-    from edgecron.bundle import find_bundle
-    from edgecron.paths import resolve_path
-    from edgecron.service.program import find_program
-    from edgecron.service.wanted import Scope, Service
-
-    if args.program is not None:
-        program: tuple[str, ...] = (args.program,)
-    else:
-        bundle = find_bundle()
-        started_as = sys.argv[0] if bundle is None else bundle.file
-        program = find_program(started_as, executable=sys.executable)
-    config = cli.config_path or os.environ.get("EDGECRON_CONFIG") or None
-    if config not in (None, "none"):
-        config = str(resolve_path(str(config), what="configuration path"))
-    token_file = cli.token_file
-    if token_file is not None:
-        token_file = str(resolve_path(token_file, what="token file"))
-    return Service(
-        program=program,
-        scope=Scope(_scope(args)),
-        name=args.name,
-        database=_database(cli),
-        config=config,
-        http=args.http,
-        token_file=token_file,
-    )
-
-
-def _database(cli: Session) -> str | None:
-    """The database that is named here and now; None where that is left to the configuration,
-    which the service reads by itself."""
-    given = cli.config().find("database")
-    if given is None or not (given.origin.startswith("--") or given.origin == "EDGECRON_DB"):
-        return None
-    return str(cli.own_database_path())
-
-
 def _print(cli: Session, args: Namespace) -> int:
+    from edgecron.cli.wantedservice import wanted_service
     from edgecron.service import launchd, scripts, systemd
     from edgecron.service.wanted import Manager
 
-    service, manager = _service(cli, args), _manager(args, needed=False)
+    service, manager = wanted_service(cli, args), _manager(args, needed=False)
     if args.strict and manager is not Manager.SYSTEMD:
         raise UsageError(f"--strict is of systemd, not of {manager}")
     texts = {
@@ -203,12 +160,14 @@ def _print(cli: Session, args: Namespace) -> int:
 def _install(cli: Session, args: Namespace) -> int:
     from edgecron import __version__
     from edgecron.cli.serviceplans import launchd_deeds, systemd_deeds, warn_of_strangers
+    from edgecron.cli.wantedservice import check_http, wanted_service
     from edgecron.service.program import check_program
     from edgecron.service.wanted import Manager
 
     manager = _manager(args, needed=not args.dry_run)
-    service = _service(cli, args)
+    service = wanted_service(cli, args)
     if args.root is None:
+        check_http(cli, service)
         _refuse_rights(args, service.scope)
         check_program(service.program, version=__version__)
         warn_of_strangers(cli, service)
@@ -224,10 +183,11 @@ def _install(cli: Session, args: Namespace) -> int:
 
 def _uninstall(cli: Session, args: Namespace) -> int:
     from edgecron.cli.serviceplans import launchd_deeds, lingers, systemd_deeds
+    from edgecron.cli.wantedservice import scope_of
     from edgecron.service.wanted import Manager, Scope, Service
 
     manager = _manager(args, needed=not args.dry_run)
-    service = Service(program=("/",), scope=Scope(_scope(args)), name=args.name)
+    service = Service(program=("/",), scope=Scope(scope_of(args)), name=args.name)
     if args.root is None:
         _refuse_rights(args, service.scope)
     if manager is Manager.LAUNCHD:
@@ -246,9 +206,10 @@ def _uninstall(cli: Session, args: Namespace) -> int:
 def _status(cli: Session, args: Namespace) -> int:
     from edgecron.cli.serviceplans import places_of
     from edgecron.cli.servicestatus import show
+    from edgecron.cli.wantedservice import scope_of
 
     manager = _manager(args, needed=False)
-    return show(cli, manager, scope=_scope(args), name=args.name, places=places_of(args))
+    return show(cli, manager, scope=scope_of(args), name=args.name, places=places_of(args))
 
 
 def _refuse_rights(args: Namespace, scope: Scope) -> None:

@@ -14,6 +14,7 @@ import pytest
 from edgecron.api import Client
 from edgecron.model import Job, JobKind, ScheduleSpec
 from support.processes import Daemon
+from support.program import copied_program
 from support.servicemanager import NotifySocket
 
 # The process that execs the daemon is the one that the watchdog means, as systemd has it.
@@ -104,6 +105,25 @@ def test_an_engine_that_hangs_feeds_no_more_and_says_where_it_hung(
     said = daemon.process.stderr.read().decode()
     assert daemon.wait_end() == -signal.SIGABRT
     assert "loop.py" in said
+
+
+def test_an_engine_that_hangs_in_a_step_feeds_no_more_whatever_else_lives(
+    listening: NotifySocket, database: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("WATCHDOG_USEC", "1000000")
+    # Once there is a schedule, a step never ends.
+    hang = "        self._store.find_next(self._queues) and __import__('threading').Event().wait()"
+    program = copied_program(tmp_path, ("engine/core.py", r"        self\._beat\(\)", hang))
+    daemon = Daemon(database, program=program, through=MEANT)
+    listening.wait_until(lambda told: "WATCHDOG" in told, bound_s=10)
+
+    job = Job(kind=JobKind.COMMAND, argv=("true",))
+    Client(database).add(ScheduleSpec(name="x", triggers=("every 1h",), job=job))
+    while not listening.is_silent(bound_s=2):
+        pass
+
+    assert daemon.process.poll() is None
+    daemon.kill()
 
 
 def test_an_idle_engine_feeds_a_patient_watchdog_at_its_own_looks_alone(

@@ -214,6 +214,24 @@ def test_what_makes_no_sense_is_refused_in_words(
     assert image.files() == []
 
 
+def test_what_the_shell_knows_and_a_service_does_not_is_put_into_its_file(
+    image: Image, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PYTHONPATH", str(Path(systemd.__file__).parents[2]))
+    monkeypatch.setenv("EDGECRON_DB", "named.db")
+    monkeypatch.setenv("EDGECRON_CONFIG", "my.toml")
+    (tmp_path / "my.toml").touch(mode=0o600)
+
+    image.do("install", "--program", "/usr/bin/edgecron", "--http", "unix:my.sock")
+
+    config, database, socket = (tmp_path / name for name in ("my.toml", "named.db", "my.sock"))
+    line = (
+        f"ExecStart=/usr/bin/edgecron --config {config} --db {database} daemon --http unix:{socket}"
+    )
+    assert line in (image.root / UNIT).read_text()
+
+
 def test_openrc_and_procd_get_their_file_by_print_alone(image: Image) -> None:
     for manager in ("openrc", "procd"):
         said = image.do("install", "--for", manager)
