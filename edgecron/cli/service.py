@@ -74,6 +74,8 @@ def run(cli: Session, args: Namespace) -> int:
             f"{args.action!r} is not known, expected install, uninstall, status or print"
         )
     _check(cli, args)
+    if args.action != "uninstall":
+        cli.database_path()  # an engine has none of another machine
     return actions[args.action](cli, args)
 
 

@@ -202,6 +202,7 @@ def test_status_says_what_is_there_where_no_systemd_runs(image: Image) -> None:
         (("status", "--force"), "--force has no meaning with status"),
         (("uninstall", "--http"), "--http has no meaning with uninstall"),
         (("install", "--name", "../x", "--db", "/x.db"), "service name"),
+        (("install", "--http", "nonsense"), "expected HOST:PORT or unix:PATH"),
     ],
 )
 def test_what_makes_no_sense_is_refused_in_words(
@@ -230,6 +231,19 @@ def test_what_the_shell_knows_and_a_service_does_not_is_put_into_its_file(
         f"ExecStart=/usr/bin/edgecron --config {config} --db {database} daemon --http unix:{socket}"
     )
     assert line in (image.root / UNIT).read_text()
+
+
+def test_a_service_is_of_this_machine_and_of_no_other(image: Image) -> None:
+    for action in ("install", "status", "print"):
+        said = subprocess.run(
+            [sys.executable, "-m", "edgecron", "--url", "http://far:1", "service", action],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert said.returncode == 1
+        assert "http://far:1" in said.stderr
+    assert image.files() == []
 
 
 def test_openrc_and_procd_get_their_file_by_print_alone(image: Image) -> None:
