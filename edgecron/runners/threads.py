@@ -77,16 +77,11 @@ class Workers(Generic[T]):
         thread = threading.Thread(
             target=self._run, name=f"{self._name}-{self._started}", daemon=True
         )
+        # Started before anybody finds it in the list: `close` can't wait for one that was not.
         with self._counts:
+            thread.start()
             self._spares += 1
             self._threads.add(thread)
-        try:
-            thread.start()
-        except RuntimeError:
-            with self._counts:
-                self._spares -= 1
-                self._threads.discard(thread)
-            raise
 
     def _run(self) -> None:
         try:
