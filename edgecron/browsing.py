@@ -27,7 +27,7 @@ class SortBy(StrEnum):
 class ScheduleState(StrEnum):
     ACTIVE = "active"  # something is to come of it, be it after something else, or at boot
     PAUSED = "paused"  # without end, or until a time to come
-    VANISHED = "vanished"  # its program declares it no more: nobody runs it
+    VANISHED = "vanished"  # no engine of its program offers it: nobody runs it
     BROKEN = "broken"  # its triggers, or something else of it, can't be read
     DONE = "done"  # nothing is to come of it
 

@@ -9,7 +9,6 @@ from enum import StrEnum
 
 from edgecron.model import Execution, Schedule
 from edgecron.planning import Timing, count_planned, resolve_due_ms
-from edgecron.queues import has_vanished
 from edgecron.timetext import from_ms, to_ms
 
 MINUTE_MS = 60_000
@@ -21,7 +20,7 @@ class Verdict(StrEnum):
     RECORDED = "recorded"  # the runs say it: what ran, and what was left out
     DUE = "due"  # its time has come, and nothing has decided it yet
     COMING = "coming"  # it will be decided when its time comes
-    VANISHED = "vanished"  # it would be one, but its program declares the schedule no more
+    VANISHED = "vanished"  # it would be one, but no engine of its program offers the schedule
     HELD = "held"  # the pause of the schedule leaves it out
     BROKEN = "broken"  # the triggers can't be read
     NO_TIME = "no_time"  # no trigger has such a time
@@ -149,7 +148,7 @@ def _judge(
         return Verdict.NOT_MADE
     decided_ms = to_ms(schedule.decided_until)
     if plan_ms > decided_ms:
-        if has_vanished(schedule.spec.queue):
+        if schedule.vanished_at is not None:
             return Verdict.VANISHED
         if _is_used_up(schedule, timing, plan_ms, decided_ms=decided_ms):
             return Verdict.USED_UP

@@ -39,6 +39,7 @@ class MeasuredSchedule(NamedTuple):
     next_run_ms: int | None
     is_broken: bool
     is_paused: bool
+    is_vanished: bool
 
 
 class Active(NamedTuple):

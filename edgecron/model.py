@@ -13,6 +13,7 @@ from enum import IntEnum, StrEnum
 from typing import NamedTuple
 
 from edgecron.errors import InvalidInput
+from edgecron.queues import is_taken, offer_of
 from edgecron.reporting import Progress
 from edgecron.timetext import MAX_DURATION_MS
 from edgecron.validity import check_aware, check_name, check_range, check_storable, check_text
@@ -90,8 +91,8 @@ class WaitsFor(StrEnum):
     RESUME = "resume"  # the end of its schedule's pause
     CONDITION = "condition"  # what its schedule needs
     ENGINE = "engine"  # one of its queue that is alive and at work
-    PROGRAM = "program"  # the same of a function: its program is not at work
-    NOBODY = "nobody"  # nothing that will come: its program declares it no more
+    PROGRAM = "program"  # the same of a function: its program is not at work, or without it
+    NOBODY = "nobody"  # nothing that will come: no engine of its program offers it
     EARLIER_RUN = "earlier_run"  # the end of one of its schedule and scope
     REPLACED_RUN = "replaced_run"  # the end, which was asked for, of the one whose place it takes
     GROUP = "group"  # a place among the runs of its group
@@ -270,10 +271,17 @@ class Schedule:
     created_at: datetime
     updated_at: datetime
     pruned_until: datetime | None  # rows of plan times up to it were removed by retention
+    vanished_at: datetime | None  # since then no engine of its program offers it: nobody runs it
 
     @property
     def name(self) -> str:
         return self.spec.name
+
+    @property
+    def offer(self) -> str:
+        """What an engine has to offer to run it."""
+        job = self.spec.job
+        return offer_of(job.kind, job.argv[0], schedule=self.name)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -398,7 +406,14 @@ class EngineInfo:
     pid: int
     boot_id: str
     queues: tuple[str, ...]
+    offers: tuple[str, ...] | None  # what it takes of a program's queue; None is whatever is there
     version: str
     supervisor_id: str | None  # the one that it claims for
     started_at: datetime
     stopped_at: datetime | None
+
+    def takes(self, queue: str, offer: str | None) -> bool:
+        """Whether it looks at a queue, and offers this; None is whatever may be there."""
+        if offer is None:
+            return queue in self.queues
+        return is_taken(offer, queue, queues=self.queues, offers=self.offers)

@@ -64,6 +64,7 @@ def schedule_object(schedule: Schedule) -> dict[str, Any]:
         "until_at": instant(spec.until_at),
         "max_runs": spec.max_runs,
         "trigger_error": schedule.trigger_error,
+        "vanished_at": instant(schedule.vanished_at),
         "id": schedule.id,
         "revision": schedule.revision,
         "created_at": instant(schedule.created_at),

@@ -9,7 +9,6 @@ from datetime import datetime
 from edgecron.admission import Admission, Occupancy, admit_fire
 from edgecron.model import COMMAND_QUEUE, Cause, Execution, Overlap, Schedule, Status, WaitsFor
 from edgecron.planning import Missed
-from edgecron.queues import has_vanished
 from edgecron.standing import Idle
 from edgecron.upcoming import UpcomingFire
 
@@ -80,7 +79,7 @@ def judge_active(
     """What the active runs of a schedule wait for, given in the order in which they go on."""
     until = schedule.paused_until
     is_held = not schedule.enabled or (until is not None and until > now)
-    absent = _absent_of(schedule.spec.queue)
+    absent = _absent_of(schedule)
     judged: list[ActiveRun] = []
     first_of: dict[Scope, Execution] = {}
     backfills: dict[Scope, Execution] = {}
@@ -154,11 +153,11 @@ def judge_fire(
     return judged
 
 
-def _absent_of(queue: str) -> WaitsFor:
-    """Who is missing where no engine that is at work looks at a queue."""
-    if has_vanished(queue):
+def _absent_of(schedule: Schedule) -> WaitsFor:
+    """Who is missing where no engine that is at work takes what there is of a schedule."""
+    if schedule.vanished_at is not None:
         return WaitsFor.NOBODY
-    return WaitsFor.ENGINE if queue == COMMAND_QUEUE else WaitsFor.PROGRAM
+    return WaitsFor.ENGINE if schedule.spec.queue == COMMAND_QUEUE else WaitsFor.PROGRAM
 
 
 def _is_backfill(execution: Execution) -> bool:

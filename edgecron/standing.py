@@ -10,8 +10,6 @@ from datetime import datetime
 from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple
 
-from edgecron.queues import has_vanished
-
 if TYPE_CHECKING:
     from edgecron.model import Schedule
 
@@ -19,7 +17,7 @@ if TYPE_CHECKING:
 class Idle(StrEnum):
     """Why nothing is to come of a schedule."""
 
-    VANISHED = "vanished"  # its program declares it no more: nobody runs it
+    VANISHED = "vanished"  # no engine of its program offers it: nobody runs it
     BROKEN = "broken"  # its trigger can't be read
     PAUSED = "paused"  # without end
     MAX_RUNS = "max_runs"  # it has had as many fires as it may have
@@ -48,7 +46,7 @@ class Standing(NamedTuple):
     planned_count: int
     max_runs: int | None
     until_at: datetime | None
-    queue: str
+    vanished_at: datetime | None
 
 
 def standing_of(schedule: Schedule) -> Standing:
@@ -67,13 +65,13 @@ def standing_of(schedule: Schedule) -> Standing:
         planned_count=schedule.planned_count,
         max_runs=spec.max_runs,
         until_at=spec.until_at,
-        queue=spec.queue,
+        vanished_at=schedule.vanished_at,
     )
 
 
 def find_idle(standing: Standing, *, now: datetime) -> Idle | None:
     """Why nothing is to come of a schedule by its own; None where its next time is known."""
-    if has_vanished(standing.queue):
+    if standing.vanished_at is not None:
         return Idle.VANISHED
     if standing.trigger_error is not None:
         return Idle.BROKEN

@@ -9,7 +9,6 @@ from heapq import heappop, heappush
 
 from edgecron.model import CatchUp, Schedule
 from edgecron.planning import Timing, next_fires
-from edgecron.queues import has_vanished
 from edgecron.timetext import from_ms, to_ms
 
 
@@ -39,7 +38,7 @@ def fires_of(schedule: Schedule, timing: Callable[[], Timing]) -> Iterator[Upcom
     """
     if schedule.next_plan_at is None or schedule.next_run_at is None:
         return
-    if has_vanished(schedule.spec.queue):
+    if schedule.vanished_at is not None:
         return
     if schedule.paused_until is not None and schedule.next_plan_at < schedule.paused_until:
         return  # Held by the pause, at whose end it is recorded; nothing follows.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING
 
 from edgecron.api.applying import Applying
@@ -18,18 +18,14 @@ if TYPE_CHECKING:
 class Declaring(Applying):
     """What a program says at each start, however many of its processes say it at once."""
 
-    def declare(
-        self, wanted: Collection[Wanted], *, queue: str, origin: str, is_all: bool = False
-    ) -> list[Schedule]:
+    def declare(self, wanted: Collection[Wanted], *, queue: str, origin: str) -> list[Schedule]:
         """Make and change schedules as a program declares them; those that it changed.
 
-        What says the same already is left as it is, and fires for no time of the past. Where it
-        `is_all` that the program declares, what else is in `queue` goes to the queue of what
-        nobody runs. Raises AlreadyExists where a name is that of another kind of schedule,
-        and InvalidInput.
+        What says the same already is left as it is, and fires for no time of the past. Raises
+        AlreadyExists where a name is that of another kind of schedule, and InvalidInput.
         """
         for _ in range(TRIES):
-            steps = self._plan_declared(wanted, queue=queue, is_all=is_all)
+            steps = self._plan_declared(wanted, queue=queue)
             if not steps:
                 return []
             try:
@@ -39,27 +35,44 @@ class Declaring(Applying):
                 trouble = error
         raise trouble
 
-    def prune_declared(self, names: Collection[str], *, queue: str, origin: str) -> list[str]:
-        """Remove what a program has made and does not declare any more; the names of those."""
-        from edgecron.queues import VANISHED
+    def prune_declared(
+        self, wanted: Collection[Wanted], *, queue: str, origin: str, spares_others: bool
+    ) -> list[str]:
+        """Remove what a program has made and does not declare any more; the names of those.
 
-        gone = {
-            name
-            for name, made_by in self.store.find_origins().items()
-            if made_by == origin and name not in names
-        }
-        gone.update(self.store.find_names_in_queue(queue + VANISHED))
-        gone.update(set(self.store.find_names_in_queue(queue)) - set(names))
-        for name in sorted(gone):
+        With `spares_others` not what another version of it may need that is at work.
+        """
+        names = {one.spec.name for one in wanted}
+        made = {name for name, made_by in self.store.find_origins().items() if made_by == origin}
+        gone = sorted((made | set(self.store.find_names_in_queue(queue))) - names)
+        if spares_others and gone:
+            needed = self._needed_by_others(wanted, queue=queue)
+            gone = [name for name in gone if not needed(self.store.get_schedule(name))]
+        for name in gone:
             self.remove(name)
-        return sorted(gone)
+        return gone
 
-    def _plan_declared(self, wanted: Collection[Wanted], *, queue: str, is_all: bool) -> list[Step]:
-        from dataclasses import replace
+    def _needed_by_others(
+        self, wanted: Collection[Wanted], *, queue: str
+    ) -> Callable[[Schedule], bool]:
+        """Whether an engine that is alive takes a schedule which is not wanted here; or, of what
+        is no function, may do: nothing tells of which version that is."""
+        from edgecron.queues import offer_of
 
+        alive = [one.info for one in self.engines() if one.is_alive and queue in one.info.queues]
+        jobs = [one.spec for one in wanted if one.spec.queue == queue]
+        ours = {offer_of(one.job.kind, one.job.argv[0], schedule=one.name) for one in jobs}
+        has_other = any(set(info.offers or ()) != ours for info in alive)
+
+        def is_needed(schedule: Schedule) -> bool:
+            if schedule.spec.queue != queue:
+                return has_other
+            return any(info.takes(queue, schedule.offer) for info in alive)
+
+        return is_needed
+
+    def _plan_declared(self, wanted: Collection[Wanted], *, queue: str) -> list[Step]:
         from edgecron.documents.comparing import Action, compare_one
-        from edgecron.documents.document import Wanted as Declared
-        from edgecron.queues import VANISHED
 
         steps: list[Step] = []
         for one in wanted:
@@ -69,22 +82,14 @@ class Declaring(Applying):
             step = compare_one(one, schedule)
             if step.action is not Action.KEEP:
                 steps.append(step)
-        declared = {one.spec.name for one in wanted}
-        for name in self.store.find_names_in_queue(queue) if is_all else ():
-            schedule = None if name in declared else self.store.find_schedule(name)
-            if schedule is not None:
-                spec = replace(schedule.spec, queue=queue + VANISHED)
-                steps.append(compare_one(Declared(spec=spec), schedule))
         return steps
 
 
 def _refuse_other(schedule: Schedule, wanted: Wanted, *, queue: str) -> None:
     """Raise AlreadyExists where a schedule of this name is not this program's to change."""
     from edgecron.model import COMMAND_QUEUE
-    from edgecron.queues import VANISHED
 
-    own = (queue, queue + VANISHED) if wanted.spec.queue == queue else (COMMAND_QUEUE,)
-    if schedule.spec.queue in own:
+    if schedule.spec.queue == (queue if wanted.spec.queue == queue else COMMAND_QUEUE):
         return
     kind, other = schedule.spec.job.kind, schedule.spec.queue
     what = f"a {kind}" if other == COMMAND_QUEUE else f"a {kind} of queue {other!r}"

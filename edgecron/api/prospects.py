@@ -41,7 +41,7 @@ class LookingAhead(Writing):
             fires += islice(self._fires_of(schedule), upcoming)
         stored = store.find_prospects(schedule, most_active=_MOST_ACTIVE, now_ms=to_ms(now))
         is_full = stored.is_group_full
-        has_engine = self.has_engine(schedule.spec.queue)
+        has_engine = self.has_engine(schedule.spec.queue, offer=schedule.offer)
         skipped = store.find_executions(
             schedule_id=schedule.id, statuses=(Status.SKIPPED,), limit=1
         )

@@ -277,9 +277,10 @@ class Reading(Opened):
 
         return find_twins(self.path, uuid=self.store.uuid)
 
-    def has_engine(self, queue: str) -> bool:
-        """Whether an engine that is alive and not stalled looks at a queue."""
-        return any(state.is_working and queue in state.info.queues for state in self.engines())
+    def has_engine(self, queue: str, *, offer: str | None = None) -> bool:
+        """Whether an engine that is alive and not stalled looks at a queue, and takes of it what
+        has to be offered for a schedule; None is whatever may be there."""
+        return any(state.is_working and state.info.takes(queue, offer) for state in self.engines())
 
     def is_supervised(self, execution: Execution) -> bool:
         """Whether the supervisor of a running run is alive."""

@@ -12,9 +12,8 @@ from edgecron.engine.health import EngineHealth, find_holder
 from edgecron.engine.liveness import KernelLiveness
 from edgecron.engine.peers import EngineState
 from edgecron.errors import SupervisorUnavailable
-from edgecron.model import COMMAND_QUEUE, Status
+from edgecron.model import COMMAND_QUEUE, Schedule, Status
 from edgecron.paths import state_dir
-from edgecron.queues import has_vanished
 from edgecron.runners import THREADS
 from edgecron.store.contract import RunningRow
 from edgecron.supervisor.control import Control
@@ -31,23 +30,26 @@ def check_engines(
 ) -> list[Finding]:
     """How each engine does, and whether there is one for what is to be run."""
     found = [_judge(state, states, command=command) for state in states]
+    alive = [state.info for state in states if state.is_alive]
     waiting: Counter[str] = Counter()
-    vanished: dict[str, list[str]] = {}
+    absent: dict[tuple[str, bool], list[Schedule]] = {}  # by queue, and whether it has vanished
     for schedule in client.store.find_each_schedule()[0]:
         queue = schedule.spec.queue
-        if has_vanished(queue):
-            vanished.setdefault(queue, []).append(schedule.name)
+        if schedule.vanished_at is not None:
+            absent.setdefault((queue, True), []).append(schedule)
         elif schedule.next_run_at is not None or (
             schedule.enabled and "on boot" in schedule.spec.triggers
         ):
             waiting[queue] += 1
+            if not any(info.takes(queue, schedule.offer) for info in alive):
+                absent.setdefault((queue, False), []).append(schedule)
     for queue, count in sorted(waiting.items()):
-        if not any(state.is_alive and queue in state.info.queues for state in states):
-            is_any_alive = any(state.is_alive for state in states)
-            found.append(_none_at_work(queue, count, is_any_alive=is_any_alive, command=command))
+        if not any(queue in info.queues for info in alive):
+            absent.pop((queue, False), None)  # which says the same
+            found.append(_none_at_work(queue, count, is_any_alive=bool(alive), command=command))
     found = found or [well("engines", "none alive, and nothing to run")]
     return found + [
-        _vanished(queue, names, command=command) for queue, names in sorted(vanished.items())
+        _absent(client, schedules, command=command) for _, schedules in sorted(absent.items())
     ]
 
 
@@ -83,16 +85,16 @@ def _none_at_work(queue: str, count: int, *, is_any_alive: bool, command: Comman
     )
 
 
-def _vanished(queue: str, names: list[str], *, command: Command) -> Finding:
-    """What nobody runs of a program, and how it goes away."""
-    named = ", ".join(names[:_MOST_NAMED])
-    more = f", and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
-    is_one = len(names) == 1
-    return warning(
-        "vanished",
-        f"{named}{more}: {absence_words(queue, them='it' if is_one else 'them')}",
-        hint=removal_words(names[0] if is_one else "NAME", command=command),
-    )
+def _absent(client: Client, schedules: list[Schedule], *, command: Command) -> Finding:
+    """What nobody runs of a program, or none of its versions that are at work."""
+    first, is_one = schedules[0], len(schedules) == 1
+    named = ", ".join(one.name for one in schedules[:_MOST_NAMED])
+    more = f", and {len(schedules) - _MOST_NAMED} more" if len(schedules) > _MOST_NAMED else ""
+    words = absence_words(client, first, them="it" if is_one else "them")
+    if first.vanished_at is None:
+        return warning("engines", f"{named}{more}: {words}", hint="start that version")
+    hint = removal_words(first.name if is_one else "NAME", command=command)
+    return warning("vanished", f"{named}{more}: {words}", hint=hint)
 
 
 def _who_clears_up(states: Sequence[EngineState], *, command: Command) -> str:

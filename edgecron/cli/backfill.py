@@ -58,7 +58,7 @@ def run(cli: Session, args: Namespace) -> int:
     ids = client.backfill(args.name, first, last, priority=priority, on_progress=_progress_of(cli))
     _put_done(cli, plan, ids)
     if ids:
-        cli.warn_without_engine(client, queue=plan.schedule.spec.queue, name=args.name)
+        cli.warn_without_engine(client, plan.schedule)
     return 0
 
 

@@ -60,10 +60,10 @@ class LogFollower:
         # What there was is shown: of the runs that come, all is new.
         self._lines = None
         try:
-            queue = client.schedule(name).spec.queue
+            schedule = client.schedule(name)
         except NotFound:
             return self._say_removed(name)
-        self._cli.warn_without_engine(client, queue=queue, name=name)
+        self._cli.warn_without_engine(client, schedule)
         while (execution := self._wait_next(later, name)) is not None:
             self._follow_next(execution)
         return self._say_removed(name)

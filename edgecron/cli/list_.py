@@ -34,14 +34,12 @@ def run(cli: Session, args: Namespace) -> int:
         schedules = [] if client is None else client.schedules()
         cli.put_json(schedule_object(schedule) for schedule in schedules)
         return 0
-    from edgecron.queues import has_vanished
-
     standings = [] if client is None else client.standings()
     if client is not None and standings:
         _put_table(cli, client, standings)
         if any(standing.trigger_error is not None for standing in standings):
             cli.say(f"what is broken, and how to mend it: {cli.command('doctor')}")
-        if any(has_vanished(standing.queue) for standing in standings):
+        if any(standing.vanished_at is not None for standing in standings):
             cli.say(f"what nobody runs, and what to do: {cli.command('doctor')}")
     else:
         say_empty(cli)

@@ -58,7 +58,7 @@ def put_changed(cli: Session, schedule: Schedule, changes: Iterable[FieldChange]
     """A schedule that was changed, what of it, and its next run; and where that does not last."""
     from edgecron.words.engines import reverting_words
 
-    reverting = reverting_words(schedule.spec.queue)
+    reverting = reverting_words(schedule)
     if reverting is not None:
         cli.say(f"edgecron: note: {reverting}")
     if cli.is_json:

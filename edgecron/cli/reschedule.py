@@ -40,5 +40,5 @@ def run(cli: Session, args: Namespace) -> int:
 
         zone, now = cli.zone(), client.now()
         cli.put(rescheduled_words(before, schedule, zone=zone, now=now))
-    cli.warn_without_engine(client, queue=schedule.spec.queue, name=schedule.name)
+    cli.warn_without_engine(client, schedule)
     return 0

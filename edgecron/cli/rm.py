@@ -48,7 +48,7 @@ def run(cli: Session, args: Namespace) -> int:
     for schedule in removed:
         history = cli.command(f"history {schedule.name}")
         cli.put(f"removed {schedule.name}; its history stays: {history}")
-        reverting = reverting_words(schedule.spec.queue)
+        reverting = reverting_words(schedule)
         if reverting is not None:
             cli.say(f"edgecron: {reverting}")
     _advise_of_return(cli, removed)

@@ -68,11 +68,11 @@ def _run_and_wait(cli: Session, name: str, *, payload: str | None, result: bool)
     )
     from edgecron.errors import EdgecronError
 
-    queue = cli.client().schedule(name).spec.queue
-    refuse_absent_program(cli, queue, name=name)
-    refuse_without_engine_elsewhere(cli, queue)
+    schedule = cli.client().schedule(name)
+    refuse_absent_program(cli, schedule)
+    refuse_without_engine_elsewhere(cli, schedule)
     printer = StreamPrinter(cli, is_silent=cli.is_json or result)
-    waiter = Waiter(cli, name=name, queue=queue, put=printer.put, end_line=printer.end)
+    waiter = Waiter(cli, schedule, put=printer.put, end_line=printer.end)
     executions = fire_now(cli, name, payload=payload)
     ended: list[Execution] = []
     codes: list[int] = []
@@ -112,7 +112,7 @@ def tell_fired(cli: Session, executions: list[Execution]) -> int:
             cli.say(f"edgecron: run {execution.id} was skipped: {words}")
     if any(execution.status is Status.QUEUED for execution in executions):
         schedule = cli.client().schedule(executions[0].schedule)
-        cli.warn_without_engine(cli.client(), queue=schedule.spec.queue, name=schedule.name)
+        cli.warn_without_engine(cli.client(), schedule)
     return 1 if all(execution.status is Status.SKIPPED for execution in executions) else 0
 
 

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from edgecron.api import Client
     from edgecron.config import Config
     from edgecron.errors import EdgecronError
+    from edgecron.model import Schedule
     from edgecron.remote import Face
 
 
@@ -305,26 +306,14 @@ class Session:
         except KeyError:
             return f"'#{uid}'"
 
-    def warn_without_engine(
-        self, client: Face, *, queue: str = "command", name: str = "NAME"
-    ) -> None:
-        """Say that nothing will fire, and what to do, where no engine is alive and at work.
+    def warn_without_engine(self, client: Face, schedule: Schedule | None = None) -> None:
+        """Say that nothing will fire, and what to do, where no engine is alive and at work for a
+        schedule; None is a command."""
+        from edgecron.words.engines import absence_advice, find_living, stalled_words
 
-        `name` is that of the schedule whose queue it is.
-        """
-        from edgecron.queues import has_vanished
-        from edgecron.words.engines import (
-            absence_words,
-            find_living,
-            removal_words,
-            stalled_words,
-        )
-
-        states = find_living(client, queue)
-        if not states and has_vanished(queue):
-            self.warn(f"{absence_words(queue)}; {removal_words(name, command=self.command)}")
-        elif not states and queue != "command":
-            self.warn(absence_words(queue))
+        states = find_living(client, schedule)
+        if not states and schedule is not None and schedule.spec.queue != "command":
+            self.warn(absence_advice(self, schedule))
         elif not states:
             self.warn(
                 "no engine is running, so nothing will be run yet;"

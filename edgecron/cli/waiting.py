@@ -16,7 +16,7 @@ from edgecron.words.runs import end_words, queued_words
 
 if TYPE_CHECKING:
     from edgecron.engine.host import EngineHost
-    from edgecron.model import Execution, OutputChunk, WaitsFor
+    from edgecron.model import Execution, OutputChunk, Schedule, WaitsFor
     from edgecron.remote import FollowerFace
 
     # A chunk, and the number of bytes before it that were printed and not kept.
@@ -32,13 +32,12 @@ class Waiter:
     """
 
     def __init__(
-        self, cli: Session, *, name: str, queue: str, put: Put, end_line: Callable[[], object]
+        self, cli: Session, schedule: Schedule, *, put: Put, end_line: Callable[[], object]
     ) -> None:
         if cli.remote_url() is None:
             import edgecron.following  # noqa: F401 - before the run begins, which prints at once
         self._cli = cli
-        self._name = name
-        self._queue = queue
+        self._schedule = schedule
         self._put = put
         self._end_line = end_line
         self._checks = 0
@@ -67,7 +66,7 @@ class Waiter:
             last = client.execution(execution.id)
             while (following := client.next_attempt(last)) is not None:
                 last = following
-            if last.status is Status.QUEUED and not client.has_engine(self._queue):
+            if last.status is Status.QUEUED and not self._has_engine():
                 client.cancel(last.id)
                 self._cli.say(f"edgecron: run {last.id} was withdrawn")
             elif last.status in ACTIVE:
@@ -103,11 +102,14 @@ class Waiter:
                     is_due = execution.due_at <= client.now()
                     is_time = follower.is_due_for_check or (is_due and not was_due)
                     was_due = is_due
-                    if is_time and is_due and not client.has_engine(self._queue):
+                    if is_time and is_due and not self._has_engine():
                         return None
                     if follower.is_due_for_check:
                         self._check_queued(execution)
                 follower.wait(until_s=(execution.due_at - client.now()).total_seconds())
+
+    def _has_engine(self) -> bool:
+        return _has_engine(self._cli, self._schedule)
 
     def _check_running(self, execution: Execution, follower: FollowerFace) -> None:
         """Write its end where nobody else does; say once who does not look after it."""
@@ -142,11 +144,11 @@ class Waiter:
         from edgecron.errors import EdgecronError
         from edgecron.model import COMMAND_QUEUE, Status
 
-        if self._queue != COMMAND_QUEUE:
+        if self._schedule.spec.queue != COMMAND_QUEUE:
             # It was alive when the run was queued.
-            refuse_absent_program(self._cli, self._queue, name=self._name)
+            refuse_absent_program(self._cli, self._schedule)
         try:
-            refuse_without_engine_elsewhere(self._cli, self._queue)
+            refuse_without_engine_elsewhere(self._cli, self._schedule)
             return self._drive_new_host(execution_id)
         except EdgecronError:
             with suppress(EdgecronError):  # The first error is the one to tell.
@@ -237,31 +239,39 @@ class Waiter:
         self._cli.say(f"edgecron: run {execution.id} {words}")
 
 
-def refuse_absent_program(cli: Session, queue: str, *, name: str) -> None:
+def refuse_absent_program(cli: Session, schedule: Schedule) -> None:
     """Raise NotSupported where only a program that does not run could run what is queued."""
     from edgecron.errors import NotSupported
     from edgecron.model import COMMAND_QUEUE
-    from edgecron.queues import has_vanished
     from edgecron.words.engines import absence_words, removal_words, runner_words
 
-    if queue == COMMAND_QUEUE or cli.client().has_engine(queue):
+    queue = schedule.spec.queue
+    if queue == COMMAND_QUEUE or _has_engine(cli, schedule):
         return
-    if has_vanished(queue):
-        raise NotSupported(absence_words(queue), hint=removal_words(name, command=cli.command))
+    if schedule.vanished_at is not None:
+        words = absence_words(cli.client(), schedule)
+        raise NotSupported(words, hint=removal_words(schedule.name, command=cli.command))
+    is_at_work = cli.client().has_engine(queue)
+    how = "at work in a version without it" if is_at_work else "not at work"
     raise NotSupported(
-        f"it is run by {runner_words(queue)}, which is not at work",
+        f"it is run by {runner_words(queue)}, which is {how}",
         hint="start that program, or leave out --wait: then it is run when that starts",
     )
 
 
-def refuse_without_engine_elsewhere(cli: Session, queue: str) -> None:
+def refuse_without_engine_elsewhere(cli: Session, schedule: Schedule) -> None:
     """Raise NotSupported where the run is another machine's, and nobody there is at work: it can't
     be run from here."""
     url = cli.remote_url()
-    if url is not None and not cli.client().has_engine(queue):
+    if url is not None and not _has_engine(cli, schedule):
         from edgecron.errors import NotSupported
 
         raise NotSupported(
             f"no engine is at work on the database of {url}, and it can't be run from here",
             hint=f"start one: {cli.command('daemon')}; or leave out --wait, and it is run then",
         )
+
+
+def _has_engine(cli: Session, schedule: Schedule) -> bool:
+    """Whether an engine at work takes what there is of a schedule."""
+    return cli.client().has_engine(schedule.spec.queue, offer=schedule.offer)

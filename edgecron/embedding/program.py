@@ -191,15 +191,19 @@ class Program:
             client.declare([one.wanted for one in unkept], queue=self.queue, origin=self._origin)
             self._registry.note_kept(unkept)
 
-    def prune(self) -> list[str]:
+    def prune(self, *, others: bool = False) -> list[str]:
         """Remove what this program has made and does not declare any more; the names of those.
 
-        For when all is declared. What it added while it ran, in an earlier life, goes, too.
+        For when all is declared. What it added while it ran, in an earlier life, goes, too. What
+        another version of it needs that is at work stays, but where `others` says so.
         """
         self.keep_declared()
         with self.pool.client() as client:
             return client.prune_declared(
-                self._registry.names, queue=self.queue, origin=self._origin
+                [one.wanted for one in self._registry.declared()],
+                queue=self.queue,
+                origin=self._origin,
+                spares_others=not others,
             )
 
     # What there is.
@@ -251,11 +255,11 @@ class Program:
     def _declare_all(self) -> None:
         declared = self._registry.declared()
         with self.pool.client() as client:
+            _ = client.store  # It is there from now on, also where nothing was declared.
             client.declare(
                 [one.wanted for one in declared],
                 queue=self.queue,
                 origin=self._origin,
-                is_all=True,
             )
         self._registry.note_kept(declared)
 

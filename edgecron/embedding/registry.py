@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING, Any
 from edgecron.embedding.arguments import Arguments
 from edgecron.embedding.context import RunContext
 from edgecron.errors import AlreadyExists, InvalidInput
+from edgecron.queues import Offers, find_program, offer_of
 
 if TYPE_CHECKING:
     from edgecron.documents.document import Wanted
+    from edgecron.model import ScheduleSpec
     from edgecron.runners.calls import Call
 
 
@@ -44,6 +46,7 @@ class Registry(Functions):
         self._lock = threading.Lock()
         self._declared: dict[str, Declared] = {}
         self._unkept: dict[str, Declared] = {}  # the database may say something else
+        self.offers: Offers = frozenset()  # what an engine of the program can run of its queue
 
     @property
     def callables(self) -> frozenset[str]:
@@ -74,6 +77,7 @@ class Registry(Functions):
                     hint="give one of them another name: @scheduler.job(..., name='other')",
                 )
             prepare()
+            self.offers |= _offered(one.wanted.spec)
             self._declared[name] = self._unkept[name] = one
 
     def unkept(self) -> list[Declared]:
@@ -95,6 +99,13 @@ class Registry(Functions):
         """Another database may be in its place: all is to be looked at again."""
         with self._lock:
             self._unkept = dict(self._declared)
+
+
+def _offered(spec: ScheduleSpec) -> frozenset[str]:
+    """What an engine of the program offers for a schedule: nothing for what any engine runs."""
+    if find_program(spec.queue) is None:
+        return frozenset()
+    return frozenset({offer_of(spec.job.kind, spec.job.argv[0], schedule=spec.name)})
 
 
 def register(

@@ -13,7 +13,7 @@ from edgecron.clock import Clock
 from edgecron.embedding.children import is_child
 from edgecron.embedding.forks import begin_anew_in_children
 from edgecron.embedding.program import Program
-from edgecron.errors import Conflict, DatabaseGone, EdgecronError, InvalidInput
+from edgecron.errors import Conflict, DatabaseGone, InvalidInput
 from edgecron.model import COMMAND_QUEUE, OnShutdown
 
 if TYPE_CHECKING:
@@ -302,7 +302,7 @@ class Scheduler(Program):
 
     def _refuse_twins(self) -> None:
         """Raise Conflict where another Scheduler of our name runs here, and has other functions:
-        each would say of the other's that there is nobody to run them, or be given them in vain."""
+        which of them a run is of would not be known."""
         for other in list(_begun):
             if other is self or not other.is_running:
                 continue
@@ -341,7 +341,6 @@ class Scheduler(Program):
             read_state=self._read_state,
             clock=self._clock,
             close_ms=_GRACE_MS,
-            others_may=self._others_may,
         )
         try:
             return EngineHost(
@@ -353,6 +352,7 @@ class Scheduler(Program):
                 on_shutdown=self._on_shutdown,
                 retention=self._retention,
                 callables=callables,
+                offers=lambda: self._registry.offers,
                 call_wait_ms=round(self._shutdown_timeout_s * 1000),
                 call_grace_ms=_GRACE_MS,
                 environment_of=self._processes.environment_of,
@@ -362,15 +362,6 @@ class Scheduler(Program):
         except BaseException:
             callables.close()
             raise
-
-    def _others_may(self) -> bool:
-        """Whether another process has an engine of this program: of newer code, it may be."""
-        try:
-            with self.pool.client() as client:
-                engines = client.store.find_engines()
-        except EdgecronError:
-            return False
-        return any(self.queue in one.queues and one.pid != os.getpid() for one in engines)
 
     def _read_state(self, schedule_id: int) -> Mapping[str, str]:
         with self.pool.client() as client:

@@ -13,13 +13,15 @@ from edgecron.engine.rescue import Rescue
 from edgecron.engine.telling import Teller
 from edgecron.errors import DatabaseUnusable, InvalidInput
 from edgecron.model import Claim, Outcome
+from edgecron.queues import Offers
 from edgecron.store.contract import ClaimBatch, Granted, Seat, Store
 
 
 class Claiming:
     """Claims for an engine's supervisor and its threads, within its places and its burst.
 
-    `engine_id` is None before the engine is on record. `fail` is given the end of a granted
+    `engine_id` is None before the engine is on record, `offers` None where it takes all that is in
+    its queues. `fail` is given the end of a granted
     execution that can't be read.
     """
 
@@ -38,6 +40,7 @@ class Claiming:
         fail: Callable[[Outcome], object],
     ) -> None:
         self.engine_id: int | None = None
+        self.offers: Offers | None = None
         self._clock = clock
         self._live = live
         self._catalogue = catalogue
@@ -60,6 +63,7 @@ class Claiming:
             max_running=self._max_running,
             max_starts=self._burst.free(self._clock.monotonic_ms()),
             only=self._only,
+            offers=self.offers,
         )
 
     def open_queues(self) -> tuple[str, ...]:

@@ -28,6 +28,7 @@ from edgecron.engine.timekeeping import Timekeeping
 from edgecron.errors import DatabaseUnusable
 from edgecron.hold import Hold
 from edgecron.model import EngineInfo
+from edgecron.queues import Offers
 from edgecron.retention import UNLIMITED, Retention
 from edgecron.runners import Runner
 from edgecron.store.contract import ClaimBatch, Seat, Store
@@ -55,7 +56,8 @@ class Engine:
     With `only` it takes that one execution and nothing else, adopts nobody, and is not counted
     on: it is recorded as looking at no queue. `callables` runs the functions of the program that
     it is part of; then the runner is started when there is a command to run, and where it can't
-    be, functions are run all the same.
+    be, functions are run all the same. `offers` says what it takes of that program's queue, as
+    other versions of it may have others; None is whatever is there.
     """
 
     def __init__(
@@ -77,6 +79,7 @@ class Engine:
         retention: Retention = UNLIMITED,
         only: int | None = None,
         callables: Runner | None = None,
+        offers: Callable[[], Offers] | None = None,
     ) -> None:
         self._store = store
         self._clock = clock
@@ -86,6 +89,7 @@ class Engine:
         self._max_running = max_running
         self._ring_peers = ring_peers
         self._only = only
+        self._find_offers = offers
         self._catalogue = Catalogue(store)
         self._teller = Teller(report, clock, self._catalogue)
         self._firing = Firing(
@@ -94,6 +98,7 @@ class Engine:
             catalogue=self._catalogue,
             teller=self._teller,
             queues=lambda: self._claiming.open_queues(),
+            offers=lambda: self._claiming.offers,
             claim=self._claim,
             has_one_run=only is not None,
             spread=int.from_bytes(key.encode()[-6:], "big"),
@@ -284,7 +289,8 @@ class Engine:
         """Load and compile what fires next, so that the fire itself need not; tidy up."""
         self._store.tidy()
         if not self._is_prepared:
-            self._catalogue.load(self._store.upcoming(self._queues, limit=CHUNK))
+            offers = self._claiming.offers
+            self._catalogue.load(self._store.upcoming(self._queues, limit=CHUNK, offers=offers))
             self._is_prepared = True
 
     def rehearse(self, at_ms: int) -> None:
@@ -304,7 +310,7 @@ class Engine:
     def note_draining(self) -> None:
         """Put on record that this engine is not to be counted on for what is due."""
         if self._engine_id is not None:
-            self._store.close_queues(self._engine_id)
+            self._store.close_queues(self._engine_id, now_ms=self._clock.now_ms())
 
     def stop_runs(self) -> None:
         """Have all that runs ended, by TERM, its grace, KILL; the next steps write the ends."""
@@ -329,6 +335,7 @@ class Engine:
         self._live.close()
 
     def _register(self) -> None:
+        offers = None if self._find_offers is None else self._find_offers()
         if self._engine_id is None:
             self._engine_id = self._store.register_engine(
                 key=self._key,
@@ -336,8 +343,12 @@ class Engine:
                 boot_id=self._clock.boot_id(),
                 queues=self._queues if self._only is None else (),
                 now_ms=self._clock.now_ms(),
+                offers=offers,
             )
             self._claiming.engine_id = self._engine_id
+        elif offers is not None and offers is not self._claiming.offers:
+            self._store.note_offers(self._engine_id, offers, now_ms=self._clock.now_ms())
+        self._claiming.offers = offers
 
     def _beat(self) -> None:
         """Say of what runs, now and then, that it lives."""
@@ -402,7 +413,8 @@ class Engine:
     def _next_wake_ms(self, hold: Hold, *, begun_ms: int) -> int | None:
         now_ms = self._clock.now_ms()
         queues = self._claiming.open_queues()
-        due_ms = self._store.next_due_ms(queues, now_ms=begun_ms, hold=hold)
+        offers = self._claiming.offers
+        due_ms = self._store.next_due_ms(queues, now_ms=begun_ms, hold=hold, offers=offers)
         if self._ends.is_held:
             return now_ms + HOLD_MS
         # Of what else is urgent: orphans, another runner, a clock that may be trusted by now.

@@ -14,6 +14,7 @@ from edgecron.errors import SENSELESS, DatabaseUnusable, Unreadable
 from edgecron.hold import Hold
 from edgecron.model import Cause
 from edgecron.planning import Due, Fire
+from edgecron.queues import Offers
 from edgecron.store.contract import BootDecision, ClaimBatch, Decision, Seat, Store
 from edgecron.triggers.zones import one_local_zone
 
@@ -27,7 +28,8 @@ Broken = Callable[[Due, str | None, str], object]  # a schedule's name and what 
 
 
 class Firing:
-    """Decides for the queues of one engine: `queues` says which may be claimed from now. `claim`
+    """Decides for the queues of one engine: `queues` says which may be claimed from now, `offers`
+    what of a program's; None is all that is there. `claim`
     runs a claim transaction and starts what it granted. `spread` is a number of its own for each
     engine. With `has_one_run` only what is queued is claimed, which the seat bounds to that run.
     """
@@ -40,6 +42,7 @@ class Firing:
         catalogue: Catalogue,
         teller: Teller,
         queues: Callable[[], tuple[str, ...]],
+        offers: Callable[[], Offers | None],
         claim: Claim,
         has_one_run: bool,
         spread: int,
@@ -49,10 +52,12 @@ class Firing:
         self._catalogue = catalogue
         self._teller = teller
         self._queues = queues
+        self._offers = offers
         self._claim = claim
         self._has_one_run = has_one_run
         self._spread = spread
-        self._boot_decided: tuple[str, ...] = ()  # the queues that it is decided for
+        # The queues that it is decided for, and what of them.
+        self._boot_decided: tuple[tuple[str, ...], Offers | None] = ((), None)
 
     def claim_all(self, hold: Hold, *, has_filled: bool = False) -> list[ClaimBatch]:
         """Decide and claim all that is due now and not held.
@@ -69,8 +74,9 @@ class Firing:
     def rehearse(self, seat: Seat, at_ms: int) -> None:
         """Go through what will be due at an instant, and undo it: the fire itself finds all that
         it needs in memory. What can't be done now shows then."""
-        queues = self._queues()
-        due = self._store.find_due(queues, now_ms=at_ms, limit=FIRST_CHUNK)
+        due = self._store.find_due(
+            self._queues(), now_ms=at_ms, limit=FIRST_CHUNK, offers=self._offers()
+        )
         if not due:
             return
         with one_local_zone():
@@ -80,13 +86,13 @@ class Firing:
 
     def _fire_boot(self) -> ClaimBatch:
         """Decide `on boot` once for this boot."""
-        queues = self._queues()
-        if self._boot_decided == queues:
+        queues, offers = self._queues(), self._offers()
+        if self._boot_decided == (queues, offers):
             return ClaimBatch()
         boot_id = self._clock.boot_id()
         now_ms = self._clock.now_ms()
         decisions = []
-        due = self._store.find_boot_due(queues, boot_id=boot_id)
+        due = self._store.find_boot_due(queues, boot_id=boot_id, offers=offers)
         for schedule_id, revision in due:
             entry = self._catalogue.find(schedule_id, revision)
             if entry is None or entry.spec is None:
@@ -110,7 +116,7 @@ class Firing:
             )
         # What was edited meanwhile is not decided, and looked at again.
         if batch.advanced == len(due):
-            self._boot_decided = queues
+            self._boot_decided = (queues, offers)
         return batch
 
     def _fire_due(self, hold: Hold) -> list[ClaimBatch]:
@@ -120,13 +126,13 @@ class Firing:
         else all would decide the same, for one of them to have it.
         """
         batches = []
-        queues = self._queues()
+        queues, offers = self._queues(), self._offers()
         limit = FIRST_CHUNK
         losses = 0
         before: list[Due] = []
         for _ in range(_MOST_CHUNKS):
             now_ms = self._clock.now_ms()
-            due = self._store.find_due(queues, now_ms=now_ms, limit=limit, hold=hold)
+            due = self._store.find_due(queues, now_ms=now_ms, limit=limit, hold=hold, offers=offers)
             if not due:
                 break
             taken = self._share(due, losses) if losses else due

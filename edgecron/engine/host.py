@@ -22,6 +22,7 @@ from edgecron.engine.wake import ring_engines
 from edgecron.errors import DatabaseUnusable
 from edgecron.model import COMMAND_QUEUE, OUTPUT_CAP_BYTES, Claim, OnShutdown
 from edgecron.paths import state_dir
+from edgecron.queues import Offers
 from edgecron.retention import Retention
 from edgecron.runners import Runner
 from edgecron.store import open_store
@@ -41,11 +42,12 @@ class EngineHost:
 
     The order matters: the supervisor is forked before the database is opened and before any
     thread exists, and the engine's lock is taken after that fork, or it would live on in it.
-    `callables` runs the functions of this program, and is closed with the rest. Such a program may
-    have threads, and much in its memory: its supervisor is no fork of it, and there is none before
-    there is a command to run. `environment_of` is asked for what parts of the program find that
-    run as commands: None for all others; with `runs_commands` there are such, and the first of
-    them does not wait for a supervisor to be started. `pulse` is told that the engine is at work.
+    `callables` runs the functions of this program, of which it has what `offers` says, and is
+    closed with the rest. Such a program may have threads, and much in its memory: its supervisor
+    is no fork of it, and there is none before there is a command to run. `environment_of` is asked
+    for what parts of the program find that run as commands: None for all others; with
+    `runs_commands` there are such, and the first of them does not wait for a supervisor to be
+    started. `pulse` is told that the engine is at work.
     """
 
     def __init__(
@@ -65,6 +67,7 @@ class EngineHost:
         output_cap_bytes: int | None = None,
         cgroup: str | None = None,
         callables: Runner | None = None,
+        offers: Callable[[], Offers] | None = None,
         call_wait_ms: int = 0,
         call_grace_ms: int = CALL_GRACE_MS,
         environment_of: Callable[[Claim], Mapping[str, str] | None] = lambda claim: None,
@@ -119,6 +122,7 @@ class EngineHost:
                 ),
                 only=only,
                 callables=callables,
+                offers=offers,
             )
         except BaseException:
             for runner in first_runner:

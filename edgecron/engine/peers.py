@@ -71,7 +71,8 @@ def find_state(
 
     def is_overdue() -> bool:
         now_ms = clock.now_ms()
-        due_ms = store.next_due_ms(info.queues, now_ms=now_ms)
+        offers = None if info.offers is None else frozenset(info.offers)
+        due_ms = store.next_due_ms(info.queues, now_ms=now_ms, offers=offers)
         return due_ms is not None and due_ms < now_ms - _OVERDUE_MS
 
     diagnosis = diagnose(

@@ -80,6 +80,7 @@ _LISTED_SCHEDULE: Mapping[str, Shape] = {
     "until_at": nullable(_INSTANT),
     "max_runs": nullable(_COUNT),
     "trigger_error": nullable(_TEXT),
+    "vanished_at": nullable(_INSTANT),
     "id": _COUNT,
     "revision": _COUNT,
     "created_at": _INSTANT,

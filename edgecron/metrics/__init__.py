@@ -6,7 +6,7 @@
     scheduler_run_duration_seconds                a histogram, of all schedules together
     scheduler_claim_latency_seconds               likewise: from due to started
     scheduler_running, scheduler_queued, scheduler_owed
-    scheduler_schedules{state}                    active, paused, broken
+    scheduler_schedules{state}                    active, paused, broken, vanished
     scheduler_engines_alive, scheduler_engines_stalled
     scheduler_lock_failures_total
     scheduler_database_bytes, scheduler_wal_bytes

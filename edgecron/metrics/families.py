@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from edgecron.measures import Measures
 
 _SLICE = 500  # schedules; what is held of the text at once stays small
-_STATES = ("active", "paused", "broken")
+_STATES = ("active", "paused", "broken", "vanished")
 _STATUSES = ("success", "failed", "cancelled", "interrupted")
 _TIMES = (
     ("last_run", "When the latest run that has ended was started, in seconds since 1970."),
@@ -90,6 +90,8 @@ def _schedules(schedules: Sequence[MeasuredSchedule]) -> Metric:
 
 
 def _state_of(schedule: MeasuredSchedule) -> str:
+    if schedule.is_vanished:
+        return "vanished"
     if schedule.is_broken:
         return "broken"
     return "paused" if schedule.is_paused else "active"

@@ -158,8 +158,8 @@ class Reading(Asking):
         found: list[Twin] = self._ask("twins")
         return found
 
-    def has_engine(self, queue: str) -> bool:
-        found: bool = self._ask("has_engine", queue=queue)
+    def has_engine(self, queue: str, *, offer: str | None = None) -> bool:
+        found: bool = self._ask("has_engine", queue=queue, offer=offer)
         return found
 
     def is_supervised(self, execution: Execution) -> bool:

@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from asyncio import AbstractEventLoop, Task, TimerHandle
 
 CLOSE_MS = 10_000  # so long those that were asked to stop are waited for at the end
-_MOST_GIVEN_BACK = 5  # times that a call is left to others, a second apart or more
 _LEAST_CLOSE_MS = 1_000  # and idle threads
 
 
@@ -45,9 +44,7 @@ class CallableRunner:
     after its timeout has failed, too. Nothing but `registry` and `coroutines` says what a name
     means; the latter run on the event loop that `find_loop` gives, from any thread.
     `read_state` finds what a schedule remembers; it is called by the functions, on their threads.
-    `close_ms`: so long those that were asked to stop are waited for at the end. `others_may` says
-    whether another process may know a name that is not registered here, as newer code does: what
-    is called so is left to it, some times. None is nobody.
+    `close_ms`: so long those that were asked to stop are waited for at the end.
     """
 
     kinds = frozenset({JobKind.CALLABLE})
@@ -63,10 +60,7 @@ class CallableRunner:
         find_loop: Callable[[], AbstractEventLoop] | None = None,
         read_state: ReadState = remember_nothing,
         close_ms: int = CLOSE_MS,
-        others_may: Callable[[], bool] | None = None,
     ) -> None:
-        self._others_may = others_may
-        self._given_back: dict[int, int] = {}  # times, by execution id
         self._close_ms = close_ms
         self.supervisor_id = THREADS
         self._registry = registry
@@ -184,8 +178,7 @@ class CallableRunner:
         function = self._registry.get(call.claim.job.argv[0])
         if function is None:
             message = f"this program has registered no callable '{call.claim.job.argv[0]}'"
-            flags = (Flag.NOT_STARTED,) if self._gives_back(call.claim) else ()
-            self._tell(self._outcome(call, why=Failure("EINVAL", message), flags=flags))
+            self._tell(self._outcome(call, why=Failure("EINVAL", message)))
             return
         started_ms = self._begin(call)
         try:
@@ -194,18 +187,6 @@ class CallableRunner:
         except BaseException as error:  # noqa: BLE001  SystemExit, too: it is recorded
             ended = Ended(why=failure_of(error))
         self._end(call, ended, started_ms)
-
-    def _gives_back(self, claim: Claim) -> bool:
-        """Whether a call that can't be made here is to be left to another process."""
-        if self._others_may is None:
-            return False
-        times = self._given_back.get(claim.execution_id, 0)
-        # Once in any case: one that has just started may not be on record yet.
-        if times >= _MOST_GIVEN_BACK or (times and not self._others_may()):
-            self._given_back.pop(claim.execution_id, None)
-            return False
-        self._given_back[claim.execution_id] = times + 1
-        return True
 
     def _begin_coroutine(self, call: Call, function: Coroutine) -> None:
         """Have a coroutine begun on its loop. Raises RuntimeError where that is closed."""

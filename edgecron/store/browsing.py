@@ -22,8 +22,6 @@ from edgecron.browsing import (
     state_of,
 )
 from edgecron.errors import Unreadable
-from edgecron.model import COMMAND_QUEUE
-from edgecron.queues import VANISHED_GLOB
 from edgecron.standing import Standing
 from edgecron.store import standings
 from edgecron.store.connection import Database, Params
@@ -33,11 +31,10 @@ _T = TypeVar("_T")
 _LOOKED_AT = 100  # of a schedule's newest runs, to find those that its line shows
 _ACTIVE = """(SELECT count(*) FROM executions AS e INDEXED BY executions_active
     WHERE e.schedule_id = schedules.id AND e.status IN ('queued', 'running'))"""
-_VANISHED = f"(queue GLOB '{VANISHED_GLOB}')"
 _LINE = ("id", "timezone", "group_name", _ACTIVE, "compiled", *standings.COLUMNS)
 # How a schedule stands whose state does not show at once: most are active, and to sort the columns
 # of all takes half as long again.
-_STANDING = f"""iif(next_run_at IS NOT NULL AND paused_until IS NULL AND NOT {_VANISHED}, NULL,
+_STANDING = f"""iif(next_run_at IS NOT NULL AND paused_until IS NULL AND vanished_at IS NULL, NULL,
     json_array({", ".join(standings.COLUMNS)}))"""
 _KEYS = ("id", "name", "last_status", "group_name", _STANDING)
 _TEXTS = frozenset(
@@ -49,14 +46,13 @@ _TEXTS = frozenset(
         "last_status",
         "timezone",
         "group_name",
-        "queue",
         _STANDING,
     }
 )
 _LIVING = "FROM schedules INDEXED BY schedules_by_name WHERE deleted_at IS NULL"
 _SORTED_BY = {
     SortBy.WHEN: "triggers",
-    SortBy.NEXT: f"iif({_VANISHED}, NULL, next_run_at)",
+    SortBy.NEXT: "iif(vanished_at IS NULL, next_run_at, NULL)",
     SortBy.LAST: "last_run_at",
     SortBy.STATUS: """CASE last_status WHEN 'failed' THEN 1 WHEN 'interrupted' THEN 2
         WHEN 'cancelled' THEN 3 WHEN 'skipped' THEN 4 WHEN 'success' THEN 5 END""",
@@ -186,7 +182,7 @@ def _standing_of(row: tuple[Any, ...]) -> Standing:
             planned_count=0,
             max_runs=None,
             until_at=None,
-            queue=COMMAND_QUEUE,
+            vanished_at=None,
         )
 
 

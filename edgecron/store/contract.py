@@ -23,6 +23,7 @@ from edgecron.model import (
     WaitsFor,
 )
 from edgecron.planning import Due, Fire, FirePlan
+from edgecron.queues import Offers
 from edgecron.reporting import Reported
 from edgecron.retention import Limits, Removed
 
@@ -31,7 +32,8 @@ class Seat(NamedTuple):
     """Who claims: the engine, the supervisor that will run it, and how much it runs at once.
 
     `max_starts` bounds how many it starts in this transaction; None is no bound. `only` is the
-    one queued execution that it takes, where it is there for nothing else.
+    one queued execution that it takes, where it is there for nothing else. With `offers` it takes
+    of a program's queue only these.
     """
 
     engine_id: int
@@ -40,6 +42,7 @@ class Seat(NamedTuple):
     max_running: int
     max_starts: int | None = None
     only: int | None = None
+    offers: Offers | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -197,7 +200,8 @@ class ClockMarks:
 
 
 class Store(Protocol):
-    """The durable side of an engine. Queues bound every look; instants are milliseconds."""
+    """The durable side of an engine. Queues bound every look, and of a program's queue `offers`,
+    where there are some; instants are milliseconds."""
 
     @property
     def seed(self) -> bytes:
@@ -208,28 +212,46 @@ class Store(Protocol):
         """A number that changes when somebody else has committed."""
 
     def register_engine(
-        self, *, key: str, pid: int, boot_id: str, queues: tuple[str, ...], now_ms: int
+        self,
+        *,
+        key: str,
+        pid: int,
+        boot_id: str,
+        queues: tuple[str, ...],
+        now_ms: int,
+        offers: Offers | None = None,
     ) -> int:
-        """Record an engine; its id."""
+        """Record an engine, and with it what nobody runs any more, or somebody does; its id."""
+
+    def note_offers(self, engine_id: int, offers: Offers, *, now_ms: int) -> None:
+        """Record what an engine of a program offers from now on, and likewise what comes of it."""
 
     def note_supervisor(self, engine_id: int, supervisor_id: str) -> None:
         """Record which supervisor an engine claims for from now on."""
 
-    def close_queues(self, engine_id: int) -> None:
-        """Record that an engine takes on nothing more."""
+    def close_queues(self, engine_id: int, *, now_ms: int) -> None:
+        """Record that an engine takes on nothing more, and likewise."""
 
     def retire_engine(self, engine_id: int, *, now_ms: int) -> None:
-        """Record that an engine has stopped."""
+        """Record that an engine has stopped, and likewise."""
 
     def find_due(
-        self, queues: tuple[str, ...], *, now_ms: int, limit: int, hold: Hold = Hold.NOTHING
+        self,
+        queues: tuple[str, ...],
+        *,
+        now_ms: int,
+        limit: int,
+        hold: Hold = Hold.NOTHING,
+        offers: Offers | None = None,
     ) -> list[Due]:
         """Schedules whose next fire may start, earliest first.
 
         While calendar times are held, those that were rebased on the clock as it is.
         """
 
-    def find_boot_due(self, queues: tuple[str, ...], *, boot_id: str) -> list[tuple[int, int]]:
+    def find_boot_due(
+        self, queues: tuple[str, ...], *, boot_id: str, offers: Offers | None = None
+    ) -> list[tuple[int, int]]:
         """(id, revision) of enabled `on boot` schedules that this boot has not decided."""
 
     def is_used(self, queue: str) -> bool:
@@ -239,14 +261,21 @@ class Store(Protocol):
         """The schedules of these (id, revision) pairs; a revision that is gone is left out."""
 
     def next_due_ms(
-        self, queues: tuple[str, ...], *, now_ms: int, hold: Hold = Hold.NOTHING
+        self,
+        queues: tuple[str, ...],
+        *,
+        now_ms: int,
+        hold: Hold = Hold.NOTHING,
+        offers: Offers | None = None,
     ) -> int | None:
         """When a schedule or a queued row is due, a pause ends, or a condition's deadline comes.
 
         What is held is never due.
         """
 
-    def upcoming(self, queues: tuple[str, ...], *, limit: int) -> list[tuple[int, int]]:
+    def upcoming(
+        self, queues: tuple[str, ...], *, limit: int, offers: Offers | None = None
+    ) -> list[tuple[int, int]]:
         """(id, revision) of the schedules that fire next, so that they can be compiled early."""
 
     def find_next(self, queues: tuple[str, ...]) -> tuple[str, int] | None:

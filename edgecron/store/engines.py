@@ -6,7 +6,9 @@ import json
 
 import edgecron
 from edgecron.model import EngineInfo
+from edgecron.queues import Offers, find_program
 from edgecron.store.connection import Database
+from edgecron.store.offers import note_vanished, offers_text
 from edgecron.store.rows import engine_of
 
 _KEPT_STOPPED = 50
@@ -20,6 +22,7 @@ def register_engine(
     boot_id: str,
     queues: tuple[str, ...],
     now_ms: int,
+    offers: Offers | None = None,
 ) -> int:
     """Record an engine, and forget the oldest of those that stopped; its id.
 
@@ -33,20 +36,33 @@ def register_engine(
             {"kept": _KEPT_STOPPED},
         )
         row = database.returning(
-            """INSERT INTO engines (key, pid, boot_id, queues, version, started_at)
-               VALUES (:key, :pid, :boot, :queues, :version, :now)
+            """INSERT INTO engines (key, pid, boot_id, queues, program, offers, version, started_at)
+               VALUES (:key, :pid, :boot, :queues, :program, :offers, :version, :now)
                ON CONFLICT (key) DO UPDATE SET stopped_at = NULL RETURNING id""",
             {
                 "key": key,
                 "pid": pid,
                 "boot": boot_id,
                 "queues": json.dumps(queues),
+                "program": next((one for one in queues if find_program(one) is not None), None),
+                "offers": offers_text(offers),
                 "version": edgecron.__version__,
                 "now": now_ms,
             },
         )
+        note_vanished(database, queues, now_ms=now_ms)
     assert row is not None
     return int(row[0])
+
+
+def note_offers(database: Database, engine_id: int, offers: Offers, *, now_ms: int) -> None:
+    """Record what an engine of a program offers from now on."""
+    with database.transaction():
+        database.change(
+            "UPDATE engines SET offers = :offers WHERE id = :id",
+            {"id": engine_id, "offers": offers_text(offers)},
+        )
+        _note_vanished(database, engine_id, now_ms)
 
 
 def note_supervisor(database: Database, engine_id: int, supervisor_id: str) -> None:
@@ -58,25 +74,36 @@ def note_supervisor(database: Database, engine_id: int, supervisor_id: str) -> N
         )
 
 
-def close_queues(database: Database, engine_id: int) -> None:
+def close_queues(database: Database, engine_id: int, *, now_ms: int) -> None:
     """Record that an engine takes on nothing more, though it still looks after what it runs."""
     with database.transaction():
         database.change("UPDATE engines SET queues = '[]' WHERE id = :id", {"id": engine_id})
+        _note_vanished(database, engine_id, now_ms)
 
 
 def retire_engine(database: Database, engine_id: int, *, now_ms: int) -> None:
     """Record that an engine has stopped; harmless when that is recorded already."""
     with database.transaction():
-        database.change(
+        changed = database.change(
             "UPDATE engines SET stopped_at = :now WHERE id = :id AND stopped_at IS NULL",
             {"id": engine_id, "now": now_ms},
         )
+        if changed:
+            _note_vanished(database, engine_id, now_ms)
 
 
 def find_engines(database: Database) -> list[EngineInfo]:
     """Every engine that has not been recorded as stopped, oldest first."""
     rows = database.rows(
-        """SELECT id, key, pid, boot_id, queues, version, supervisor_id, started_at, stopped_at
+        """SELECT id, key, pid, boot_id, queues, offers, version, supervisor_id, started_at,
+               stopped_at
            FROM engines WHERE stopped_at IS NULL ORDER BY id"""
     )
     return [engine_of(row) for row in rows]
+
+
+def _note_vanished(database: Database, engine_id: int, now_ms: int) -> None:
+    """Put down what has vanished with an engine, or come back, inside the transaction."""
+    row = database.row("SELECT program FROM engines WHERE id = :id", {"id": engine_id})
+    if row is not None and row[0] is not None:
+        note_vanished(database, row[:1], now_ms=now_ms)

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from edgecron.correcting import KeptTimes, Retimed
     from edgecron.model import Outcome
     from edgecron.planning import Due
+    from edgecron.queues import Offers
     from edgecron.reporting import Reported
     from edgecron.store import (
         broken,
@@ -59,43 +60,76 @@ class ForEngines(OpenStore):
     """The side of the store that engines use; each method is that of a module."""
 
     def register_engine(
-        self, *, key: str, pid: int, boot_id: str, queues: tuple[str, ...], now_ms: int
+        self,
+        *,
+        key: str,
+        pid: int,
+        boot_id: str,
+        queues: tuple[str, ...],
+        now_ms: int,
+        offers: Offers | None = None,
     ) -> int:
         # What its first fire needs is loaded before that is due.
         for part in _PARTS:
             part.load()
         self._database.keep_little()
         return engines.register_engine(
-            self._database, key=key, pid=pid, boot_id=boot_id, queues=queues, now_ms=now_ms
+            self._database,
+            key=key,
+            pid=pid,
+            boot_id=boot_id,
+            queues=queues,
+            now_ms=now_ms,
+            offers=offers,
         )
+
+    def note_offers(self, engine_id: int, offers: Offers, *, now_ms: int) -> None:
+        engines.note_offers(self._database, engine_id, offers, now_ms=now_ms)
 
     def note_supervisor(self, engine_id: int, supervisor_id: str) -> None:
         engines.note_supervisor(self._database, engine_id, supervisor_id)
 
-    def close_queues(self, engine_id: int) -> None:
-        engines.close_queues(self._database, engine_id)
+    def close_queues(self, engine_id: int, *, now_ms: int) -> None:
+        engines.close_queues(self._database, engine_id, now_ms=now_ms)
 
     def retire_engine(self, engine_id: int, *, now_ms: int) -> None:
         engines.retire_engine(self._database, engine_id, now_ms=now_ms)
 
     def find_due(
-        self, queues: tuple[str, ...], *, now_ms: int, limit: int, hold: Hold = Hold.NOTHING
+        self,
+        queues: tuple[str, ...],
+        *,
+        now_ms: int,
+        limit: int,
+        hold: Hold = Hold.NOTHING,
+        offers: Offers | None = None,
     ) -> list[Due]:
-        return looking.find_due(self._database, queues, now_ms=now_ms, limit=limit, hold=hold)
+        return looking.find_due(
+            self._database, queues, now_ms=now_ms, limit=limit, hold=hold, offers=offers
+        )
 
-    def find_boot_due(self, queues: tuple[str, ...], *, boot_id: str) -> list[tuple[int, int]]:
-        return looking.find_boot_due(self._database, queues, boot_id=boot_id)
+    def find_boot_due(
+        self, queues: tuple[str, ...], *, boot_id: str, offers: Offers | None = None
+    ) -> list[tuple[int, int]]:
+        return looking.find_boot_due(self._database, queues, boot_id=boot_id, offers=offers)
 
     def next_due_ms(
-        self, queues: tuple[str, ...], *, now_ms: int, hold: Hold = Hold.NOTHING
+        self,
+        queues: tuple[str, ...],
+        *,
+        now_ms: int,
+        hold: Hold = Hold.NOTHING,
+        offers: Offers | None = None,
     ) -> int | None:
-        return looking.next_due_ms(self._database, queues, now_ms=now_ms, hold=hold)
+        return looking.next_due_ms(self._database, queues, now_ms=now_ms, hold=hold, offers=offers)
 
     def is_used(self, queue: str) -> bool:
         return looking.is_used(self._database, queue)
 
-    def upcoming(self, queues: tuple[str, ...], *, limit: int) -> list[tuple[int, int]]:
-        return looking.upcoming(self._database, queues, limit=limit)
+    def upcoming(
+        self, queues: tuple[str, ...], *, limit: int, offers: Offers | None = None
+    ) -> list[tuple[int, int]]:
+        return looking.upcoming(self._database, queues, limit=limit, offers=offers)
 
     def find_next(self, queues: tuple[str, ...]) -> tuple[str, int] | None:
         return looking.find_next(self._database, queues)

@@ -11,14 +11,16 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from heapq import merge
-from typing import Any
+from typing import Any, NamedTuple
 
 from edgecron.admission import Occupancy, is_full
 from edgecron.errors import SENSELESS
 from edgecron.model import Cause, Overlap
+from edgecron.queues import Offers
 from edgecron.store.connection import Database
 from edgecron.store.contract import QueuedRow
 from edgecron.store.ledger import Ledger, ScopeKey
+from edgecron.store.offers import AMONG_OF_S, among
 from edgecron.store.rows import needs_of
 from edgecron.store.sense import unreadable
 
@@ -76,19 +78,23 @@ def walk_queued(
     now_ms: int,
     ledger: Ledger,
     blocked: Blocked,
+    offers: Offers | None,
 ) -> Iterator[QueuedRow]:
-    """The queued rows of these queues that are due and that nothing in `blocked` holds."""
-    walks = [_walk(database, queue, now_ms, ledger, blocked) for queue in queues]
+    """The queued rows of these queues that are due and that nothing in `blocked` holds; with
+    `offers`, of a program's those alone that are among them."""
+    look = _Look(database, now_ms=now_ms, offers=offers)
+    walks = [_walk(look, queue, ledger, blocked) for queue in queues]
     rows = walks[0] if len(walks) == 1 else merge(*walks, key=_order)
     for row in rows:
         if not blocked.holds(row):
             yield row
 
 
-def is_any_due(database: Database, queue: str, *, now_ms: int) -> bool:
-    """Whether a queued row that is due waits for a place."""
+def is_any_due(database: Database, queue: str, *, now_ms: int, offers: Offers | None) -> bool:
+    """Whether a queued row that is due waits for a place, likewise."""
+    look = _Look(database, now_ms=now_ms, offers=offers)
     return any(
-        _find_page(database, queue, priority, None, now_ms, Blocked(), limit=1)
+        _find_page(look, queue, priority, None, Blocked(), limit=1)
         for priority in priorities(database, queue)
     )
 
@@ -109,15 +115,21 @@ def priorities(database: Database, queue: str) -> Iterator[int]:
         yield below
 
 
-def _walk(
-    database: Database, queue: str, now_ms: int, ledger: Ledger, blocked: Blocked
-) -> Iterator[QueuedRow]:
+class _Look(NamedTuple):
+    """Where and when it is looked for queued rows, and what is taken of a program's."""
+
+    database: Database
+    now_ms: int
+    offers: Offers | None
+
+
+def _walk(look: _Look, queue: str, ledger: Ledger, blocked: Blocked) -> Iterator[QueuedRow]:
     # Nearly always the first rows may start.
     limit = min(_FIRST_PAGE, ledger.places + _MORE)
-    for priority in priorities(database, queue):
+    for priority in priorities(look.database, queue):
         after: QueuedRow | None = None
         while True:
-            page = _find_page(database, queue, priority, after, now_ms, blocked, limit=limit)
+            page = _find_page(look, queue, priority, after, blocked, limit=limit)
             ledger.look_at(row.schedule_id for row in page)
             yield from page
             if len(page) < limit:
@@ -125,7 +137,7 @@ def _walk(
             after = page[-1]
             limit = _PAGE
             # Many pages may hold what can't start; a few running rows tell which.
-            blocked.find_all_keys(database)
+            blocked.find_all_keys(look.database)
 
 
 def _find_full(database: Database) -> list[ScopeKey]:
@@ -155,16 +167,16 @@ def _order(row: QueuedRow) -> tuple[int, int, int]:
 
 
 def _find_page(
-    database: Database,
+    look: _Look,
     queue: str,
     priority: int,
     after: QueuedRow | None,
-    now_ms: int,
     blocked: Blocked,
     *,
     limit: int,
 ) -> list[QueuedRow]:
-    rows = database.rows(
+    offered, values = among(queue, look.offers, sql=AMONG_OF_S)
+    rows = look.database.rows(
         f"""SELECT e.id, e.schedule_id, e.revision, e.scope_kind, e.scope_id, e.cause, e.priority,
                e.due_at, s.overlap, s.max_running, s.group_name, s.needs, s.needs_deadline_s,
                e.fire_key GLOB 'backfill:*'
@@ -172,18 +184,19 @@ def _find_page(
            WHERE e.status = 'queued' AND e.queue = :queue AND e.waiting_for IS NULL
                AND e.priority = :priority AND e.due_at <= :now
                AND (e.due_at, e.id) > (:due, :id)
-               {blocked.sql()}
+               {blocked.sql()} {offered}
                AND (e.cause = 'manual' OR (s.enabled AND s.deleted_at IS NULL
                     AND (s.paused_until IS NULL OR s.paused_until <= :now)))
            ORDER BY e.due_at, e.id LIMIT :limit""",
         {
             "queue": queue,
             "priority": priority,
-            "now": now_ms,
+            "now": look.now_ms,
             "due": after.due_ms if after else -(2**62),
             "id": after.execution_id if after else 0,
             "limit": limit,
             **blocked.params(),
+            **values,
         },
     )
     return [_queued_row(row) for row in rows]

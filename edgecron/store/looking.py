@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 
 from edgecron.errors import Unreadable
 from edgecron.hold import Hold
 from edgecron.planning import Due
+from edgecron.queues import Offers
 from edgecron.store.connection import Database
 from edgecron.store.inorder import priorities
+from edgecron.store.offers import among
 
 MOST_UPCOMING = 1024  # so many are known beforehand of what is due at one instant: 1.4 KB each
 
@@ -22,18 +23,25 @@ _HELD = {
 
 
 def find_due(
-    database: Database, queues: tuple[str, ...], *, now_ms: int, limit: int, hold: Hold
+    database: Database,
+    queues: tuple[str, ...],
+    *,
+    now_ms: int,
+    limit: int,
+    hold: Hold,
+    offers: Offers | None,
 ) -> list[Due]:
     """Schedules whose next fire may start, earliest first, at most `limit` per queue."""
     found: list[Due] = []
     for queue in queues:
+        offered, values = among(queue, offers)
         sql = f"""SELECT id, revision, next_plan_at, next_run_at, decided_until, paused_until,
                    planned_count, next_source
                FROM schedules
                WHERE queue = :queue AND next_run_at IS NOT NULL AND next_run_at <= :now
-                   {_HELD[hold]}
+                   {_HELD[hold]} {offered}
                ORDER BY next_run_at LIMIT :limit"""
-        params = {"queue": queue, "now": now_ms, "limit": limit}
+        params = {"queue": queue, "now": now_ms, "limit": limit, **values}
         try:
             rows = database.rows(sql, params)
         except Unreadable:
@@ -58,17 +66,19 @@ def find_due(
 
 
 def find_boot_due(
-    database: Database, queues: tuple[str, ...], *, boot_id: str
+    database: Database, queues: tuple[str, ...], *, boot_id: str, offers: Offers | None
 ) -> list[tuple[int, int]]:
     """(id, revision) of enabled `on boot` schedules that this boot has not decided."""
-    return database.rows(
-        """SELECT id, revision FROM schedules
-           WHERE on_boot AND enabled AND deleted_at IS NULL AND boot_decided IS NOT :boot
-               AND queue IN (SELECT value FROM json_each(:queues))
-               AND trigger_error IS NULL
-           ORDER BY id""",
-        {"boot": boot_id, "queues": json.dumps(queues)},
-    )
+    found: list[tuple[int, int]] = []
+    for queue in queues:
+        offered, values = among(queue, offers)
+        found += database.rows(
+            f"""SELECT id, revision FROM schedules
+               WHERE on_boot AND enabled AND deleted_at IS NULL AND boot_decided IS NOT :boot
+                   AND queue = :queue AND trigger_error IS NULL {offered}""",
+            {"boot": boot_id, "queue": queue, **values},
+        )
+    return sorted(found)
 
 
 def is_used(database: Database, queue: str) -> bool:
@@ -86,7 +96,12 @@ def is_used(database: Database, queue: str) -> bool:
 
 
 def next_due_ms(
-    database: Database, queues: tuple[str, ...], *, now_ms: int, hold: Hold
+    database: Database,
+    queues: tuple[str, ...],
+    *,
+    now_ms: int,
+    hold: Hold,
+    offers: Offers | None,
 ) -> int | None:
     """The earliest of: a schedule is due, a queued row is due, a pause ends, the deadline comes of
     what waits for a condition.
@@ -95,15 +110,16 @@ def next_due_ms(
     """
     times: list[int] = []
     for queue in queues:
+        offered, values = among(queue, offers)
         times.extend(
             row[0]
             for row in database.rows(
                 f"""SELECT min(next_run_at) FROM schedules
-                   WHERE queue = :queue AND next_run_at IS NOT NULL {_HELD[hold]}
+                   WHERE queue = :queue AND next_run_at IS NOT NULL {_HELD[hold]} {offered}
                    UNION ALL
                    SELECT min(paused_until) FROM schedules
                    WHERE queue = :queue AND paused_until > :now""",
-                {"queue": queue, "now": now_ms},
+                {"queue": queue, "now": now_ms, **values},
             )
             if row[0] is not None
         )
@@ -143,7 +159,7 @@ def find_next(database: Database, queues: tuple[str, ...]) -> tuple[str, int] | 
         for queue in queues
         for name, at_ms in database.rows(
             """SELECT name, next_run_at FROM schedules
-               WHERE queue = :queue AND next_run_at IS NOT NULL
+               WHERE queue = :queue AND next_run_at IS NOT NULL AND vanished_at IS NULL
                ORDER BY next_run_at LIMIT 1""",
             {"queue": queue},
         )
@@ -154,22 +170,28 @@ def find_next(database: Database, queues: tuple[str, ...]) -> tuple[str, int] | 
     return name, at_ms
 
 
-def upcoming(database: Database, queues: tuple[str, ...], *, limit: int) -> list[tuple[int, int]]:
+def upcoming(
+    database: Database, queues: tuple[str, ...], *, limit: int, offers: Offers | None
+) -> list[tuple[int, int]]:
     """(id, revision) of the schedules that fire next; where more than `limit` of a queue are due
     at one instant, of all of these, up to MOST_UPCOMING."""
     found: list[tuple[int, int]] = []
     for queue in queues:
-        rows = _next_of(database, queue, limit)
+        rows = _next_of(database, queue, limit, offers)
         if len(rows) == limit and rows[0][2] == rows[-1][2]:
-            rows = [row for row in _next_of(database, queue, MOST_UPCOMING) if row[2] == rows[0][2]]
+            more = _next_of(database, queue, MOST_UPCOMING, offers)
+            rows = [row for row in more if row[2] == rows[0][2]]
         found.extend((row[0], row[1]) for row in rows)
     return found
 
 
-def _next_of(database: Database, queue: str, limit: int) -> list[tuple[int, int, int]]:
+def _next_of(
+    database: Database, queue: str, limit: int, offers: Offers | None
+) -> list[tuple[int, int, int]]:
+    offered, values = among(queue, offers)
     return database.rows(
-        """SELECT id, revision, next_run_at FROM schedules
-           WHERE queue = :queue AND next_run_at IS NOT NULL
+        f"""SELECT id, revision, next_run_at FROM schedules
+           WHERE queue = :queue AND next_run_at IS NOT NULL {offered}
            ORDER BY next_run_at LIMIT :limit""",
-        {"queue": queue, "limit": limit},
+        {"queue": queue, "limit": limit, **values},
     )

@@ -27,7 +27,8 @@ def find_measured(database: Database, *, now_ms: int) -> list[MeasuredSchedule]:
         """SELECT name, success_count, failed_count, cancelled_count, interrupted_count,
                skipped_count, last_run_at, last_success_at, next_run_at,
                trigger_error IS NOT NULL,
-               NOT enabled OR (paused_until IS NOT NULL AND paused_until > :now)
+               NOT enabled OR (paused_until IS NOT NULL AND paused_until > :now),
+               vanished_at IS NOT NULL
            FROM schedules WHERE deleted_at IS NULL""",
         {"now": now_ms},
     )

@@ -23,6 +23,7 @@ SCRIPTS = (
     "0004_leaner_runs.sql",
     "0005_own_payloads.sql",
     "0006_measures.sql",
+    "0007_offers.sql",
 )
 SCHEMA_VERSION = len(SCRIPTS)
 

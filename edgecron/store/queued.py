@@ -73,7 +73,9 @@ def has_queued(database: Database) -> bool:
 
 def has_waiting(database: Database, seat: Seat, now_ms: int) -> bool:
     """Whether a queued row that is due waits for a place of this engine's queues."""
-    return any(is_any_due(database, queue, now_ms=now_ms) for queue in seat.queues)
+    return any(
+        is_any_due(database, queue, now_ms=now_ms, offers=seat.offers) for queue in seat.queues
+    )
 
 
 def _has_expired(database: Database, seat: Seat, now_ms: int) -> bool:
@@ -117,6 +119,7 @@ class _Filler:
             now_ms=self._now_ms,
             ledger=ledger,
             blocked=self._blocked,
+            offers=self._seat.offers,
         )
         for row in rows if ledger.places > 0 else ():
             if only is not None and row.execution_id != only:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from edgecron.busy.tally import Recurrence
-from edgecron.queues import VANISHED_GLOB
 from edgecron.store.connection import Database
 
 
@@ -20,9 +19,9 @@ def find_recurring(
            FROM schedules
            WHERE id > :after AND deleted_at IS NULL AND enabled AND trigger_error IS NULL
                AND (next_run_at IS NOT NULL OR after_end_ms IS NOT NULL)
-               AND NOT queue GLOB :vanished
+               AND vanished_at IS NULL
            ORDER BY id LIMIT :limit""",
-        {"after": after_id, "limit": limit, "vanished": VANISHED_GLOB},
+        {"after": after_id, "limit": limit},
     )
     following = rows[-1][0] if len(rows) == limit else None
     return [_recurrence_of(row) for row in rows], following

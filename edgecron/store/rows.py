@@ -41,7 +41,7 @@ KEPT_COLUMNS = (
     "decided_until", "trigger_error", "last_execution_id", "last_status", "last_run_at",
     "last_success_at", "last_error", "run_count", "planned_count", "success_count", "failed_count",
     "skipped_count", "cancelled_count", "interrupted_count", "created_at", "updated_at",
-    "pruned_until",
+    "pruned_until", "vanished_at",
 )  # fmt: skip
 EXECUTION_COLUMNS = (
     "id", "schedule_id", "revision", "scope_kind", "scope_id", "plan_at", "fire_key", "cause",
@@ -176,6 +176,7 @@ def _schedule_of(columns: Columns, spec: ScheduleSpec) -> Schedule:
         created_at=from_ms(columns["created_at"]),
         updated_at=from_ms(columns["updated_at"]),
         pruned_until=_instant(columns["pruned_until"]),
+        vanished_at=_instant(columns["vanished_at"]),
     )
 
 
@@ -217,10 +218,11 @@ def _engine_of(row: tuple[Any, ...]) -> EngineInfo:
         pid=row[2],
         boot_id=row[3],
         queues=tuple(json.loads(row[4])),
-        version=row[5],
-        supervisor_id=row[6],
-        started_at=from_ms(row[7]),
-        stopped_at=_instant(row[8]),
+        offers=None if row[5] is None else texts_of(json.loads(row[5])),
+        version=row[6],
+        supervisor_id=row[7],
+        started_at=from_ms(row[8]),
+        stopped_at=_instant(row[9]),
     )
 
 

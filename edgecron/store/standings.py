@@ -6,7 +6,6 @@ import json
 from typing import Any
 
 from edgecron.errors import SENSELESS
-from edgecron.queues import VANISHED_GLOB
 from edgecron.standing import Standing
 from edgecron.store.connection import Database
 from edgecron.store.sense import texts_of, unreadable
@@ -14,17 +13,16 @@ from edgecron.timetext import from_ms
 
 COLUMNS = (
     "name", "triggers", "enabled", "paused_until", "next_run_at", "trigger_error", "last_status",
-    "last_run_at", "run_count", "planned_count", "max_runs", "until_at", "queue",
+    "last_run_at", "run_count", "planned_count", "max_runs", "until_at", "vanished_at",
 )  # fmt: skip
 
 
 def count_schedules(database: Database) -> tuple[int, int, int]:
     """How many schedules there are; of how many the triggers can't be read; and how many nobody
-    runs, as their programs declare them no more."""
+    runs, as no engine of their programs offers them."""
     [counts] = database.rows(
-        """SELECT count(*), count(trigger_error), count(iif(queue GLOB :vanished, 1, NULL))
-           FROM schedules WHERE deleted_at IS NULL""",
-        {"vanished": VANISHED_GLOB},
+        """SELECT count(*), count(trigger_error), count(vanished_at)
+           FROM schedules WHERE deleted_at IS NULL"""
     )
     count, broken, vanished = counts
     return count, broken, vanished
@@ -54,7 +52,7 @@ def standing_of(row: tuple[Any, ...]) -> Standing:
             planned_count=row[9],
             max_runs=row[10],
             until_at=None if row[11] is None else from_ms(row[11]),
-            queue=row[12],
+            vanished_at=None if row[12] is None else from_ms(row[12]),
         )
     except SENSELESS as error:
         raise unreadable("schedule", error, name=row[0]) from error

@@ -250,7 +250,7 @@ class ActingScreen(AskingScreen[ScreenResultType]):
 
         def done(report: Report) -> None:
             app.show_progress("")
-            is_fine = not (report.refused or report.idle_queues)
+            is_fine = not (report.refused or report.idle)
             app.tell(
                 report_words(report, naming, engine_key=app.label("engine")),
                 severity="information" if is_fine else "warning",
@@ -270,9 +270,6 @@ class ActingScreen(AskingScreen[ScreenResultType]):
 
 def report_words(report: Report, naming: Naming, *, engine_key: str) -> str:
     """What became of it, and what it still lacks."""
-    from edgecron.model import COMMAND_QUEUE
-    from edgecron.words.engines import absence_words
-
     parts = []
     if report.done == 1 or report.is_summed:
         parts.append(report.said)
@@ -284,9 +281,9 @@ def report_words(report: Report, naming: Naming, *, engine_key: str) -> str:
     more = report.refused - len(report.errors)
     if more > 0:
         parts.append(f"and {more:,} more")
-    for queue in report.idle_queues:
-        if queue != COMMAND_QUEUE:
-            parts.append(absence_words(queue))
+    for words in report.idle:
+        if words:
+            parts.append(words)
         elif engine_key:
             parts.append(f"no engine is alive: it waits; {engine_key} runs one from here")
         else:

@@ -21,12 +21,12 @@ class Chosen(NamedTuple):
 
 class Report(NamedTuple):
     """What became of it: how many it was done to, what is to be said of the first of them, how
-    many it could not be done to and why, of the first ones; `idle_queues` are those that what was
-    queued waits in, and no engine looks at. `is_summed`: what is said is of all of them."""
+    many it could not be done to and why, of the first ones; `idle` says of what was queued
+    that no engine at work takes it, '' of commands. `is_summed`: what is said is of all of them."""
 
     done: int = 0
     said: str = ""
     refused: int = 0
     errors: tuple[EdgecronError, ...] = ()
-    idle_queues: tuple[str, ...] = ()
+    idle: tuple[str, ...] = ()
     is_summed: bool = False

@@ -16,7 +16,7 @@ from edgecron.errors import (
     QueryInterrupted,
     Unreadable,
 )
-from edgecron.model import ACTIVE, Execution, Status
+from edgecron.model import ACTIVE, COMMAND_QUEUE, Execution, Schedule, Status
 from edgecron.remote import Face
 from edgecron.tui.chosen import Chosen, Progress, Report
 from edgecron.tui.fronts import Front
@@ -29,6 +29,7 @@ from edgecron.words.acts import (
     rescheduled_words,
     resumed_words,
 )
+from edgecron.words.engines import absence_words
 from edgecron.words.phrases import count_words
 from edgecron.words.runs import blocking_words
 
@@ -66,24 +67,29 @@ def run_now(client: Face, chosen: Chosen, progress: Progress) -> Report:
     """Fire schedules now."""
     # What ended while no engine was alive must not look like a run that this one overlaps.
     client.take_over()
-    queues = set()
+    queued: list[Schedule] = []
 
     def fire(name: str) -> str:
         runs = client.run_now(name)
         if any(run.status is Status.QUEUED for run in runs):
-            queues.add(client.schedule(name).spec.queue)
+            queued.append(client.schedule(name))
         elif runs:
             why = blocking_words(Front(client), runs[0])
             raise Conflict(fired_words(runs[0]), hint=why)
         return "; ".join(fired_words(run) for run in runs)
 
     report = _each(names_of(client, chosen), fire, progress)
-    return report._replace(idle_queues=_idle(client, queues))
+    return report._replace(idle=_idle(client, queued))
 
 
-def _idle(client: Face, queues: Iterable[str]) -> tuple[str, ...]:
-    """The queues that no engine at work looks at."""
-    return tuple(sorted(queue for queue in queues if not client.has_engine(queue)))
+def _idle(client: Face, schedules: Iterable[Schedule]) -> tuple[str, ...]:
+    """What is to be said of these, of which no engine at work takes anything; '' of commands."""
+    idle = set()
+    for one in schedules:
+        if not client.has_engine(one.spec.queue, offer=one.offer):
+            is_command = one.spec.queue == COMMAND_QUEUE
+            idle.add("" if is_command else absence_words(client, one))
+    return tuple(sorted(idle))
 
 
 def pause(
@@ -158,7 +164,7 @@ def backfill(
     """Queue runs for what schedules have not done of a range of the past."""
     first, last = span
     count = 0
-    queues = set()
+    queued: list[Schedule] = []
 
     def fill(name: str) -> str:
         nonlocal count
@@ -166,14 +172,14 @@ def backfill(
         if not ids:
             raise Conflict(f"nothing to backfill of {name}")
         count += len(ids)
-        queues.add(client.schedule(name).spec.queue)
+        queued.append(client.schedule(name))
         return queued_words(name, ids)
 
     report = _each(names, fill, progress)
     if report.done > 1:
         runs, schedules = count_words(count, "run"), count_words(report.done, "schedule")
         report = report._replace(said=f"queued {runs} of {schedules}", is_summed=True)
-    return report._replace(idle_queues=_idle(client, queues))
+    return report._replace(idle=_idle(client, queued))
 
 
 def _each(targets: Iterable[T], act: Callable[[T], str], progress: Progress) -> Report:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from edgecron.queues import find_program, has_vanished
+from edgecron.queues import find_program
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -25,18 +25,23 @@ def runner_words(queue: str) -> str:
     return f"the program of queue {queue!r}" if program is None else f"the program {program!r}"
 
 
-def absence_words(queue: str, *, them: str = "it") -> str:
-    """That nobody runs what is in a queue which no engine at work looks at; `them` is what.
+def absence_words(client: Face, schedule: Schedule, *, them: str = "it") -> str:
+    """That nobody runs a schedule which no engine at work takes; `them` is what.
 
     `the program 'app' is not at work, and runs it when it starts`.
     """
     from edgecron.model import COMMAND_QUEUE
 
+    queue = schedule.spec.queue
     if queue == COMMAND_QUEUE:
         return "no engine is at work, and nothing runs"
-    if has_vanished(queue):
-        return f"{runner_words(queue)} declares {them} no more: nobody runs {them}"
-    return f"{runner_words(queue)} is not at work, and runs {them} when it starts"
+    runner = runner_words(queue)
+    if schedule.vanished_at is not None:
+        return f"{runner} declares {them} no more: nobody runs {them}"
+    if client.has_engine(queue):
+        version = f"a version that does not know {them}"
+        return f"{runner} is at work in {version}: one that does runs {them} when it starts"
+    return f"{runner} is not at work, and runs {them} when it starts"
 
 
 def removal_words(name: str, *, command: Callable[[str], str]) -> str:
@@ -45,28 +50,33 @@ def removal_words(name: str, *, command: Callable[[str], str]) -> str:
 
 
 def absence_advice(front: FrontEnd, schedule: Schedule) -> str:
-    """That nobody runs a schedule whose queue no engine at work looks at, and what to do."""
+    """That nobody runs a schedule which no engine at work takes, and what to do."""
     from edgecron.model import COMMAND_QUEUE
 
-    queue = schedule.spec.queue
-    if queue == COMMAND_QUEUE:
-        return f"{absence_words(queue)}: {front.command('daemon')}"
-    if has_vanished(queue):
-        return f"{absence_words(queue)}; {removal_words(schedule.name, command=front.command)}"
-    return absence_words(queue)
+    words = absence_words(front.client(), schedule)
+    if schedule.spec.queue == COMMAND_QUEUE:
+        return f"{words}: {front.command('daemon')}"
+    if schedule.vanished_at is not None:
+        return f"{words}; {removal_words(schedule.name, command=front.command)}"
+    return words
 
 
-def reverting_words(queue: str) -> str | None:
+def reverting_words(schedule: Schedule) -> str | None:
     """That a change by hand does not last; None where it does."""
-    if find_program(queue) is None or has_vanished(queue):
+    queue = schedule.spec.queue
+    if find_program(queue) is None or schedule.vanished_at is not None:
         return None
     return f"{runner_words(queue)} brings this back to what its code says when it starts"
 
 
-def find_living(client: Face, queue: str) -> list[EngineState]:
-    """The engines that are alive and look at a queue, stalled ones included."""
-    states = client.engines()
-    return [state for state in states if state.is_alive and queue in state.info.queues]
+def find_living(client: Face, schedule: Schedule | None) -> list[EngineState]:
+    """The engines that are alive and take what there is of a schedule, stalled ones included; None
+    is a command."""
+    from edgecron.model import COMMAND_QUEUE
+
+    queue = COMMAND_QUEUE if schedule is None else schedule.spec.queue
+    offer = None if schedule is None else schedule.offer
+    return [one for one in client.engines() if one.is_alive and one.info.takes(queue, offer)]
 
 
 def stalled_words(states: Sequence[EngineState]) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from datetime import datetime, tzinfo
 from typing import TYPE_CHECKING
 
-from edgecron.queues import has_vanished
 from edgecron.words.times import distance, full_time, near_time, seconds_words
 
 if TYPE_CHECKING:
@@ -58,7 +57,7 @@ def next_words(standing: Standing, *, zone: tzinfo, now: datetime) -> str:
 
 def next_sentence(schedule: Schedule, *, zone: tzinfo, now: datetime) -> str:
     """The next time in full, local and how far away."""
-    if schedule.next_run_at is None or has_vanished(schedule.spec.queue):
+    if schedule.next_run_at is None or schedule.vanished_at is not None:
         from edgecron.standing import standing_of
 
         return f"next: {next_words(standing_of(schedule), zone=zone, now=now)}"

@@ -5,7 +5,6 @@ from __future__ import annotations
 from datetime import datetime, tzinfo
 from typing import TYPE_CHECKING
 
-from edgecron.queues import has_vanished
 from edgecron.words.engines import absence_advice, runner_words
 from edgecron.words.phrases import (
     count_words,
@@ -246,7 +245,7 @@ def waits_words(run: ActiveRun, *, zone: tzinfo, now: datetime) -> str:
         WaitsFor.TIME: due_words(run.execution, zone=zone, now=now),
         WaitsFor.RESUME: "held by the pause",
         WaitsFor.ENGINE: "waits for an engine; none is at work",
-        WaitsFor.PROGRAM: "waits for its program, which is not at work",
+        WaitsFor.PROGRAM: "waits for its program, which is not at work, or without it",
         WaitsFor.NOBODY: "nobody runs it: its program declares it no more",
         WaitsFor.EARLIER_RUN: f"waits for run {run.behind_id}",
         WaitsFor.REPLACED_RUN: f"takes the place of run {run.behind_id}, which is being ended",
@@ -270,7 +269,7 @@ def _becomes(outlook: Outlook, fire: FireNow) -> str:
 
     overlap = outlook.schedule.spec.policies.overlap
     run = f"run {fire.because_id}" if fire.because_id is not None else "what is active"
-    if has_vanished(outlook.schedule.spec.queue):
+    if outlook.schedule.vanished_at is not None:
         return "would be run by nobody"
     if fire.admission is Admission.RUN and outlook.unmet is not None:
         from edgecron.conditions import read_condition

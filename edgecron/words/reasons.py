@@ -119,8 +119,8 @@ def verdict_sentences(
 
 def _engine_words(front: FrontEnd, found: Explanation) -> list[str]:
     """What stands in the way of what is due, or will be."""
-    client = front.client()
-    if not client.has_engine(found.schedule.spec.queue):
+    client, schedule = front.client(), found.schedule
+    if not client.has_engine(schedule.spec.queue, offer=schedule.offer):
         return [_sentence(absence_advice(front, found.schedule))]
     if not client.clock_state().is_trusted:
         return [f"This machine's clock can't be trusted; see {front.command('doctor')}."]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from datetime import datetime, tzinfo
 
-    from edgecron.model import Execution, ScheduleSpec
+    from edgecron.model import Execution, Schedule, ScheduleSpec
     from edgecron.remote import Face
     from edgecron.words.frontend import FrontEnd
 
@@ -116,10 +116,10 @@ def blocking_words(front: FrontEnd, execution: Execution) -> str | None:
     if not before or (execution.status is Status.QUEUED and not running):
         return None  # What is queued before it keeps back what would be queued, and nothing else.
     words = f"run {running[-1].id} still runs" if running else f"run {before[-1].id} is queued"
-    queue = _queue_of(client, execution.schedule)
-    states = find_living(client, queue)
-    if not states and queue != COMMAND_QUEUE:
-        return f"{words}, and {absence_words(queue)}"
+    schedule = _find_schedule(client, execution.schedule)
+    states = find_living(client, schedule)
+    if not states and schedule is not None and schedule.spec.queue != COMMAND_QUEUE:
+        return f"{words}, and {absence_words(client, schedule)}"
     if not states:
         return f"{words}, and no engine is alive: start one with {front.command('daemon')}"
     if all(state.is_stalled for state in states):
@@ -133,11 +133,10 @@ def blocking_words(front: FrontEnd, execution: Execution) -> str | None:
     return words
 
 
-def _queue_of(client: Face, name: str) -> str:
+def _find_schedule(client: Face, name: str) -> Schedule | None:
     from edgecron.errors import NotFound
-    from edgecron.model import COMMAND_QUEUE
 
     try:
-        return client.schedule(name).spec.queue
+        return client.schedule(name)
     except NotFound:
-        return COMMAND_QUEUE  # It was removed meanwhile.
+        return None  # It was removed meanwhile.

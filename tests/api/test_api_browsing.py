@@ -20,6 +20,7 @@ from edgecron.store.browsing import find_order_of
 from edgecron.store.connection import Database
 from edgecron.timetext import to_ms
 from support.clock import FakeClock
+from support.offering import let_vanish
 from support.specs import make_spec
 
 NOW = datetime(2026, 11, 20, 8, 0, tzinfo=UTC)
@@ -106,7 +107,8 @@ def test_an_order_holds_what_matches(client: Client, sort: SortBy) -> None:
     for name in ("on", "off", "until", "broken", "had", "boot", "after", "gone"):
         trigger = {"boot": "on boot", "after": "after on"}.get(name, "@daily")
         client.add(make_spec(name, trigger, group="disk", max_runs=1 if name == "had" else None))
-    client.add(make_spec("ghost", "@daily", group="disk", queue="py:app:vanished"))
+    client.add(make_spec("ghost", "@daily", group="disk", queue="py:app"))
+    let_vanish(client, "ghost")
     client.pause("off")
     client.pause("until", until=NOW + timedelta(days=3))
     client.remove("gone")

@@ -20,6 +20,7 @@ from edgecron.errors import UnknownTimezone
 from edgecron.timetext import from_ms, to_ms
 from edgecron.triggers import combine, dump_trigger, load_zone, parse_trigger
 from support.clock import FakeClock
+from support.offering import let_vanish
 from support.specs import SEED, make_spec
 
 BERLIN = "Europe/Berlin"
@@ -194,7 +195,8 @@ def test_paused_ones_count_from_the_end_of_their_pause_on(client: Client) -> Non
 
 def test_what_nobody_runs_does_not_count(client: Client) -> None:
     client.add(make_spec("poll", "every 1h", queue="py:app"))
-    client.add(make_spec("sweep", "every 1h", queue="py:app:vanished"))
+    client.add(make_spec("sweep", "every 1h", queue="py:app"))
+    let_vanish(client, "sweep")
 
     heat = heat_of(client)
 

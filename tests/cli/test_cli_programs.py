@@ -5,7 +5,6 @@ Of the program `plant`, `poll` is declared and `sweep` is not any more.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,6 +13,7 @@ from edgecron.api import Client
 from edgecron.model import Job, JobKind, ScheduleSpec
 from support.cli import Edgecron
 from support.embedded import QUEUE, program
+from support.offering import let_vanish
 
 GONE = "the program 'plant' declares it no more: nobody runs it"
 REMEDY = "remove it: edgecron rm sweep, or the program's scheduler.prune()"
@@ -29,7 +29,8 @@ def function(name: str, queue: str) -> ScheduleSpec:
 def _plant(database: Path) -> None:
     with Client(database) as client:
         client.add(function("poll", QUEUE))
-        client.add(function("sweep", f"{QUEUE}:vanished"))
+        client.add(function("sweep", QUEUE))
+        let_vanish(client, "sweep")
 
 
 def test_a_list_shows_what_nobody_runs(edgecron: Edgecron) -> None:
@@ -143,7 +144,7 @@ def test_a_change_by_hand_says_that_the_code_takes_it_back(edgecron: Edgecron) -
 
 
 def test_with_its_program_at_work_all_is_as_ever(edgecron: Edgecron, database: Path) -> None:
-    with program(database, {}) as host:
+    with program(database, {}, offers=lambda: frozenset({"callable poll"})) as host:
         host.engine.step()
         queued, why = edgecron("run", "poll"), edgecron("why", "poll")
 
@@ -153,12 +154,36 @@ def test_with_its_program_at_work_all_is_as_ever(edgecron: Edgecron, database: P
         assert GONE in edgecron("run", "sweep").err
 
 
+def test_where_another_version_is_at_work_it_is_told_that_one_is_missing(
+    edgecron: Edgecron, database: Path
+) -> None:
+    missing = "a version that does not know it: one that does runs it when it starts"
+    with program(database, {}, offers=lambda: frozenset({"callable sweep"})) as host:
+        host.engine.step()
+        with Client(database) as client:
+            client.store.register_engine(
+                key="newer",
+                pid=1,
+                boot_id="boot-1",
+                queues=(QUEUE,),
+                now_ms=client.clock.now_ms(),
+                offers=frozenset({"callable poll"}),
+            )
+        queued, why = edgecron("run", "poll"), edgecron("why", "poll")
+        waited, doctor = edgecron("run", "poll", "--wait"), edgecron("doctor", "--json").json
+
+    assert queued.err == f"edgecron: warning: the program 'plant' is at work in {missing}\n"
+    assert missing in " ".join(why.out.split())
+    assert (waited.code, "at work in a version without it" in waited.err) == (125, True)
+    [told] = [one for one in doctor if missing in one["message"]]
+    assert (told["check"], told["hint"]) == ("engines", "start that version")
+    assert told["message"].startswith("poll: the program 'plant' is at work")
+
+
 def test_what_waited_is_run_when_its_program_declares_it_again(
     edgecron: Edgecron, database: Path
 ) -> None:
     edgecron("run", "sweep")
-    with Client(database) as client:
-        client.edit("sweep", lambda spec: replace(spec, queue=QUEUE), origin="plant")
 
     with program(database, {"sweep": lambda call: None}) as host:
         host.engine.step()

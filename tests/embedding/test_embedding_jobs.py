@@ -16,6 +16,7 @@ from edgecron.api import Client
 from edgecron.errors import AlreadyExists, Conflict, DatabaseBusy, InvalidInput, NotFound
 from edgecron.model import JobKind, Overlap
 from support.clock import START, FakeClock
+from support.servers import wait_until
 from support.specs import make_spec
 
 BOUND_S = 20.0
@@ -40,6 +41,14 @@ def declared(path: Path, clock: FakeClock, **options: Any) -> Scheduler:
         return len(host)
 
     return scheduler
+
+
+def _apart() -> None:
+    """Declared as a process of its own."""
+
+
+def has_vanished(client: Client, name: str) -> bool:
+    return client.schedule(name).vanished_at is not None
 
 
 @pytest.fixture
@@ -298,20 +307,24 @@ def test_a_vanished_job_is_run_by_nobody_until_it_comes_back(
     before = client.schedule("poll")
 
     with Scheduler(path):
-        gone = client.schedule("poll")
+        wait_until(lambda: has_vanished(client, "poll"), lambda: "vanished")
+    gone = client.schedule("poll")
     with declared(path, clock):
-        back = client.schedule("poll")
+        wait_until(lambda: not has_vanished(client, "poll"), lambda: "back")
+    back = client.schedule("poll")
 
-    assert gone.spec.queue == "py:app:vanished"
     assert gone.next_plan_at == before.next_plan_at
-    assert back.spec == before.spec
+    assert (back.spec, back.revision) == (before.spec, before.revision)
+    assert client.schedule("poll").vanished_at is None  # Nor while its program does not run.
 
 
 def test_the_jobs_of_another_program_do_not_vanish(path: Path, client: Client) -> None:
     declared(path, FakeClock()).get("poll")
 
-    with Scheduler(path, name="other"):
-        assert client.schedule("poll").spec.queue == "py:app"
+    with Scheduler(path, name="other") as other:
+        wait_until(lambda: bool(client.engines()), lambda: "an engine")
+        assert other.is_running
+    assert not has_vanished(client, "poll")
 
 
 def test_prune_removes_what_the_program_made_and_declares_no_more(
@@ -327,6 +340,39 @@ def test_prune_removes_what_the_program_made_and_declares_no_more(
 
     assert now.prune() == ["poll", "rotate"]
     assert [one.name for one in client.schedules()] == ["by-hand", "report"]
+
+
+def test_prune_leaves_what_another_version_needs_that_is_at_work_unless_told(
+    path: Path, clock: FakeClock, client: Client
+) -> None:
+    old = declared(path, clock)
+    old.add("rotate", "@daily", command=["true"])
+    old.job("@daily", name="apart", process=True)(_apart)
+    older = Scheduler(path, clock=clock)
+    older.job("@daily", name="sweep")(print)
+    older.keep_declared()
+    now = Scheduler(path, clock=clock)
+    now.job("@daily", name="report")(print)
+
+    with old:
+        wait_until(lambda: bool(client.engines()), lambda: "an engine")
+        spared, rest = now.prune(), {one.name for one in client.schedules()}
+        forced = now.prune(others=True)
+
+    assert (spared, rest) == (["sweep"], {"apart", "poll", "report", "rotate"})
+    assert forced == ["apart", "poll", "rotate"]
+
+
+def test_prune_beside_an_engine_of_the_same_version_is_as_without(
+    path: Path, clock: FakeClock, client: Client
+) -> None:
+    old = Scheduler(path, clock=clock)
+    old.add("rotate", "@daily", command=["true"])
+
+    with declared(path, clock):
+        wait_until(lambda: bool(client.engines()), lambda: "an engine")
+
+        assert declared(path, clock).prune() == ["rotate"]
 
 
 def test_fire_runs_a_job_for_each_of_its_scopes(path: Path, clock: FakeClock) -> None:

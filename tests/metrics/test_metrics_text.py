@@ -113,6 +113,7 @@ def test_schedules_are_counted_by_state_and_removed_ones_vanish(story: Story) ->
     assert found["scheduler_schedules", "active"] == 1
     assert found["scheduler_schedules", "paused"] == 1
     assert found["scheduler_schedules", "broken"] == 0
+    assert found["scheduler_schedules", "vanished"] == 0
     assert not [key for key in found if "bad" in key]
     assert found["scheduler_run_duration_seconds_count",] == 6
 

@@ -226,18 +226,6 @@ def test_a_name_that_the_program_did_not_register_is_refused(runner: CallableRun
     assert outcome.started_ms is None
 
 
-def test_a_name_that_another_process_may_know_is_left_to_it_some_times() -> None:
-    runner = CallableRunner({}, clock=SystemClock(), others_may=lambda: True)
-
-    flags = []
-    for _ in range(6):
-        runner.start([claim("newer")])
-        flags.append(collect_all(runner)[1].flags)
-
-    assert flags == [("not_started",)] * 5 + [()]
-    runner.close()
-
-
 def test_functions_that_block_run_beside_each_other_and_short_ones_do_not_wait_for_them(
     runner: CallableRunner, registry: dict[str, Function]
 ) -> None:

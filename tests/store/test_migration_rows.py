@@ -119,6 +119,32 @@ def test_who_followed_another_schedule_follows_it(path: Path) -> None:
     ]
 
 
+def test_what_had_a_queue_for_nobody_is_in_that_of_its_program_again(path: Path) -> None:
+    make_version_1(path)
+    connection = apsw.Connection(str(path))
+    connection.execute("""
+        UPDATE schedules SET queue = 'py:plant:vanished', kind = 'callable', job = 'poll',
+            updated_at = 5 WHERE name = 'first';
+        UPDATE schedule_revisions SET snapshot = json_set(snapshot, '$.queue', 'py:plant:vanished')
+        WHERE schedule_id = (SELECT id FROM schedules WHERE name = 'first');
+        UPDATE executions SET queue = 'py:plant:vanished'
+        WHERE status = 'running'""")
+    connection.close()
+
+    migrated(path)
+
+    rows = everything(path)
+    [first] = [row for row in rows["schedules"] if row["name"] == "first"]
+    assert (first["queue"], first["vanished_at"]) == ("py:plant", 5)
+    assert {row["vanished_at"] for row in rows["schedules"] if row is not first} == {None}
+    assert {
+        json.loads(str(row["snapshot"]))["queue"]
+        for row in rows["schedule_revisions"]
+        if row["schedule_id"] == first["id"]
+    } == {"py:plant"}
+    assert "vanished" not in str([row["queue"] for row in rows["executions"]])
+
+
 def test_what_can_not_be_read_of_a_schedule_does_not_hold_up_the_others(path: Path) -> None:
     make_version_1(path)
     connection = apsw.Connection(str(path))

@@ -20,10 +20,12 @@ from edgecron.store.pages import Wanted, find_page, find_page_ids
 from edgecron.store.replacing import replace_oldest
 from edgecron.store.tallies import find_ended, find_output_sizes
 from support.clock import FakeClock
+from support.offering import come
 from support.specs import make_spec
 
 QUEUES = ("command", "py:app")
 SEAT = Seat(engine_id=1, supervisor_id="s1", queues=QUEUES, max_running=3)
+OFFERS = frozenset({"callable poll", "command s1"})
 
 
 def within(store: SqliteStore, call: Callable[[], object]) -> object:
@@ -35,6 +37,18 @@ def within(store: SqliteStore, call: Callable[[], object]) -> object:
 HOT: dict[str, Callable[[SqliteStore, Bench], object]] = {
     "find_due": lambda store, bench: store.find_due(QUEUES, now_ms=bench.now, limit=10),
     "next_due_ms": lambda store, bench: store.next_due_ms(QUEUES, now_ms=bench.now),
+    "find_due, offered": lambda store, bench: store.find_due(
+        QUEUES, now_ms=bench.now, limit=10, offers=OFFERS
+    ),
+    "find_boot_due": lambda store, bench: store.find_boot_due(QUEUES, boot_id="b", offers=OFFERS),
+    "next_due_ms, offered": lambda store, bench: store.next_due_ms(
+        QUEUES, now_ms=bench.now, offers=OFFERS
+    ),
+    "upcoming, offered": lambda store, bench: store.upcoming(QUEUES, limit=10, offers=OFFERS),
+    "claim_queued, offered": lambda store, bench: store.claim_queued(
+        seat=SEAT._replace(offers=OFFERS), now_ms=bench.now
+    ),
+    "note_vanished": lambda store, bench: come(store, "py:app", "poll"),
     "is_used": lambda store, bench: [store.is_used(queue) for queue in QUEUES],
     "upcoming": lambda store, bench: store.upcoming(QUEUES, limit=10),
     "find_next": lambda store, bench: store.find_next(QUEUES),
@@ -140,7 +154,7 @@ REPAIRS: dict[str, Callable[[SqliteStore, Bench], object]] = {
 _ALLOWED = re.compile(
     r"SCAN (w|json_each) VIRTUAL TABLE"
     # Few groups have a limit, and few engines are remembered.
-    r"|SCAN (g|n LEFT-JOIN|CONSTANT ROW)$"
+    r"|SCAN (g|n LEFT-JOIN|CONSTANT ROW|engines|c)$"
     # What runs or waits now, whatever the past holds.
     r"|SCAN \w+ USING (COVERING )?INDEX executions_(active|queued)$"
     # A page of the whole history is read backwards by id, and ends at its limit.

@@ -266,7 +266,7 @@ def test_engines_are_recorded_until_they_stop(make_store: OpenStore, clock: Fake
 def test_an_engine_that_takes_on_nothing_more_is_recorded_without_queues(bench: Bench) -> None:
     [before] = bench.store.find_engines()
 
-    bench.store.close_queues(before.id)
+    bench.store.close_queues(before.id, now_ms=bench.now)
 
     [after] = bench.store.find_engines()
     assert before.queues == ("command",)

@@ -12,6 +12,7 @@ from pilot import Seen, watch
 from edgecron.api import Client
 from edgecron.model import Cause, Status
 from support.clock import FakeClock
+from support.offering import let_vanish
 from support.specs import make_spec
 
 NAMES = ("backup", "report", "sync")
@@ -352,7 +353,8 @@ def test_what_is_run_by_a_program_that_is_not_there_waits_for_it(
 def test_what_its_program_declares_no_more_is_run_by_nobody(
     client: Client, clock: FakeClock
 ) -> None:
-    client.add(make_spec("app", "0 2 * * *", queue="py:shop:vanished"))
+    client.add(make_spec("app", "0 2 * * *", queue="py:shop"))
+    let_vanish(client, "app")
 
     async def story(seen: Seen) -> None:
         [line] = [line for line in seen.text().splitlines() if " app " in line]

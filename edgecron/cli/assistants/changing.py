@@ -30,7 +30,7 @@ def add(session: ToolSession, arguments: Arguments) -> list[dict[str, Any]]:
     except NotFound:
         wanted = _read(client, name, _keys(arguments), known=None)
         [made] = client.apply((compare_one(wanted, None),), origin=ORIGIN)
-        session.warn_without_engine(client, queue=made.spec.queue)
+        session.warn_without_engine(client, made)
         return [schedule_object(made)]
     raise AlreadyExists(f"schedule {name!r} exists already", hint="change it: edit")
 
