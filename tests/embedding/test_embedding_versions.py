@@ -1,0 +1,83 @@
+"""An old and a new version of a program at work on one database, as while one is rolled out."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from edgecron.api import Client
+from edgecron.model import Status
+from support.servers import Plant, Server, wait_until
+
+MANY = 8
+
+
+@pytest.fixture
+def plant(tmp_path: Path) -> Iterator[Plant]:
+    with ExitStack() as stack:
+        yield Plant(tmp_path, stack, recipe="versions")
+
+
+def vanished(plant: Plant) -> set[str]:
+    with Client(plant.database) as client:
+        return {one.name for one in client.schedules() if one.vanished_at is not None}
+
+
+def wait_vanished(plant: Plant, *names: str) -> None:
+    wait_until(lambda: vanished(plant) == set(names), lambda: f"{names}: {vanished(plant)}")
+
+
+def check_both_at_work(plant: Plant, servers: dict[str, Server]) -> None:
+    """From here on each version runs what it knows, and nothing has vanished."""
+    plant.wait_engines(2)
+    wait_vanished(plant)
+    so_far = len(plant.fires.all())
+    for name, server in servers.items():
+        fired = plant.fires.wait_for(MANY, name, after=so_far)
+        assert {one.pid for one in fired} == {server.process.pid}
+    plant.fires.wait_for(MANY, "both", after=so_far)
+    assert vanished(plant) == set()
+
+
+@pytest.mark.failure(70)
+def test_whichever_version_is_killed_and_starts_again_each_runs_what_it_knows(
+    plant: Plant,
+) -> None:
+    servers = {"old": plant.start("program.py", "old")}
+    plant.wait_engines(1)
+    servers["new"] = plant.start("program.py", "new")
+    check_both_at_work(plant, servers)
+
+    for again in ("old", "new"):
+        servers[again].send(signal.SIGKILL)
+        servers[again].process.wait()
+        plant.wait_engines(1)
+        servers[again] = plant.start("program.py", again)
+        check_both_at_work(plant, servers)
+    for server in servers.values():
+        server.stop()
+
+    fired = [(one.name, one.plan) for one in plant.fires.all()]
+    assert len(fired) == len(set(fired)), "a time was run twice"
+    ends = {run.status for run in plant.runs()}
+    # A run of one that was killed is that; none failed for want of its function.
+    assert ends <= {Status.SUCCESS, Status.SKIPPED, Status.INTERRUPTED, Status.QUEUED}
+
+
+def test_what_only_the_old_version_knows_vanishes_with_it_and_comes_back(plant: Plant) -> None:
+    old, new = plant.start("program.py", "old"), None
+    plant.fires.wait_for(1, "old")
+    new = plant.start("program.py", "new")
+    plant.wait_engines(2)
+
+    old.stop()
+    wait_vanished(plant, "old")
+    plant.start("program.py", "old")
+    wait_vanished(plant)
+
+    plant.fires.wait_for(MANY, "old", after=len(plant.fires.all()))
+    assert new.process.poll() is None

@@ -1,0 +1,21 @@
+"""A program in an old and in a new version: python program.py old, python program.py new."""
+
+import os
+import sys
+
+from edgecron import RunContext, Scheduler, every
+
+scheduler = Scheduler("plant.db")
+version = sys.argv[1]
+
+
+def fire(run: RunContext) -> None:
+    with open("polled.txt", "a") as file:
+        file.write(f"{run.schedule} {run.plan_at.isoformat()} {os.getpid()}\n")
+
+
+for name in ("both", version):
+    scheduler.job(every("100ms"), name=name, overlap="allow")(fire)
+
+if __name__ == "__main__":
+    scheduler.run_forever()
