@@ -18,8 +18,8 @@ LIST_FIELDS = [
     "max_running", "timeout_s", "kill_grace_s", "retries", "retry_delay_s", "retry_factor",
     "retry_max_delay_s", "ok_codes", "on_interrupt", "priority", "jitter_s", "needs",
     "needs_deadline_s", "group", "group_max_running", "queue",
-    "description", "scopes", "from_at", "until_at", "max_runs", "trigger_error", "vanished_at", "id",
-    "revision", "created_at", "updated_at",
+    "description", "scopes", "from_at", "until_at", "max_runs", "trigger_error", "vanished_at",
+    "id", "revision", "created_at", "updated_at",
 ]  # fmt: skip
 SHOW_FIELDS = [
     "env", "env_file", "cwd", "user", "payload", "stdin", "counts", "last_success_at",
