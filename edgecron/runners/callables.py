@@ -42,7 +42,8 @@ class CallableRunner:
     A function that returns was a success, and what it returns, as JSON, its result. One that
     raises has failed, whatever it raises; the traceback is its output. One that returns only
     after its timeout has failed, too. Nothing but `registry` and `coroutines` says what a name
-    means; the latter run on the event loop that `find_loop` gives, from any thread.
+    means, and any other is refused: what others know of it, an engine that has offers does not
+    claim. Coroutines run on the event loop that `find_loop` gives, from any thread.
     `read_state` finds what a schedule remembers; it is called by the functions, on their threads.
     `close_ms`: so long those that were asked to stop are waited for at the end.
     """

@@ -223,7 +223,7 @@ def test_a_name_that_the_program_did_not_register_is_refused(runner: CallableRun
 
     assert (outcome.status, outcome.reason) == (Status.FAILED, Reason.SPAWN)
     assert outcome.error_msg == "this program has registered no callable 'os.system'"
-    assert outcome.started_ms is None
+    assert (outcome.started_ms, outcome.flags) == (None, ())
 
 
 def test_functions_that_block_run_beside_each_other_and_short_ones_do_not_wait_for_them(
