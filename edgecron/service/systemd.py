@@ -36,6 +36,7 @@ TimeoutAbortSec=10s
 KillMode=process
 # A job that is killed for its memory is that job's failure, and no reason to stop the others.
 OOMPolicy=continue
+{spared}\
 # A cgroup of our own, in which each job has one: then nothing that it started escapes its end.
 Delegate=yes
 {state}\
@@ -46,6 +47,12 @@ RestrictRealtime=yes
 
 [Install]
 WantedBy={target}
+"""
+
+# For the system alone: to spare one's own from it takes root.
+_SPARED = """\
+# Nor is who watches them to be ended in their place: what runs is not spared with it.
+OOMScoreAdjust=-500
 """
 
 _STRICT = """\
@@ -97,6 +104,7 @@ def unit(service: Service) -> str:
             edit=f"{systemctl_words(service)} edit {service.id}",
             exec=exec_line(service.words()),
             state=_state_lines(service) if is_system else "",
+            spared=_SPARED if is_system else "",
             target="multi-user.target" if is_system else "default.target",
         )
     )

@@ -175,7 +175,8 @@ def _limit(who: Identity, *, descriptors: tuple[int, int] | None) -> None:
             most = _lower(wanted_hard, now_hard)
             resource.setrlimit(number, (_lower(wanted_soft, most), most))
     if who.nice is not None:
-        os.setpriority(os.PRIO_PROCESS, 0, who.nice)
+        with contextlib.suppress(PermissionError):  # likewise: we may not go before all others
+            os.setpriority(os.PRIO_PROCESS, 0, who.nice)
     if who.no_new_privs:
         _give_up_new_privileges()
 

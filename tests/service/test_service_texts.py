@@ -125,6 +125,11 @@ def test_systemd_makes_no_folder_for_a_user_or_for_a_database_elsewhere() -> Non
     assert "StateDirectory" in systemd.unit(service(database="/var/lib/edgecron/other.db"))
 
 
+def test_who_watches_what_runs_is_spared_when_memory_runs_out_where_that_may_be() -> None:
+    assert "OOMScoreAdjust=-500" in systemd.unit(service())
+    assert "OOMScoreAdjust" not in systemd.unit(service(scope=Scope.USER))
+
+
 def test_what_is_run_is_the_daemon_with_all_that_was_named() -> None:
     wanted = service(
         *("/usr/bin/python3", "-m", "edgecron"),
