@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from functools import partial
+from copy import copy
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from edgecron.errors import NotSupported
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
 
 _EOF = b"# EOF\n"
 _OPEN = "application/openmetrics-text"
+_KEPT_VALUES = 1024
+_MANY = 16  # samples of one family
 
 
 class _OneFamily:
@@ -31,6 +34,7 @@ class _Format(NamedTuple):
     content_type: str
     write: Callable[[_OneFamily], bytes]
     ending: bytes
+    value_text: Callable[[float], str]
 
 
 def exposition(client: Client, accept: str | None) -> tuple[bytes, str]:
@@ -53,12 +57,36 @@ def exposition_parts(client: Client, accept: str | None) -> tuple[str, Iterator[
 def _parts(found: Iterable[Metric], form: _Format) -> Iterator[bytes]:
     before = None
     for family in found:
-        text = form.write(_OneFamily(family)).removesuffix(form.ending)
+        text = _text(family, form)
         if family.name == before:
             text = _without_head(text)  # One name has one head, whatever the slices.
         before = family.name
         yield text
     yield form.ending
+
+
+def _text(family: Metric, form: _Format) -> bytes:
+    """A family as the library writes it.
+
+    It writes what is long itself at a fifth of the speed: it looks at each name and each letter of
+    labels again, which of ours it need not. Its head, and the text of numbers, are the library's.
+    """
+    if len(family.samples) < _MANY or family.type not in ("counter", "gauge"):
+        return form.write(_OneFamily(family)).removesuffix(form.ending)
+    empty = copy(family)
+    empty.samples = []
+    head = form.write(_OneFamily(empty)).removesuffix(form.ending)
+    value_text = form.value_text
+    names = sorted(family.samples[0].labels)  # as in every other of them
+    lines = []
+    for name, labels, value, *_ in family.samples:
+        shown = ",".join([f'{label}="{_escaped(labels[label])}"' for label in names])
+        lines.append(f"{name}{{{shown}}} {value_text(value)}\n")
+    return head + "".join(lines).encode()
+
+
+def _escaped(text: str) -> str:
+    return text.replace("\\", "\\\\").replace("\n", "\\n").replace('"', '\\"')
 
 
 def _without_head(text: bytes) -> bytes:
@@ -72,11 +100,14 @@ def _format_of(accept: str | None) -> _Format:
     try:
         from prometheus_client import exposition as plain
         from prometheus_client.openmetrics import exposition as openmetrics
+        from prometheus_client.utils import floatToGoString
     except ImportError as error:
         raise NotSupported(
             "metrics need prometheus-client, which is not installed",
             hint="pip install 'edgecron[http]', or 'edgecron[metrics]' for them alone",
         ) from error
+    # Counts are told again and again, and times each but once or twice.
+    value_text = lru_cache(_KEPT_VALUES)(floatToGoString)
     for one in (accept or "").split(","):
         wanted = one.partition(";")[0].strip().lower()
         if wanted == "text/plain":
@@ -84,6 +115,6 @@ def _format_of(accept: str | None) -> _Format:
         if wanted == _OPEN:
             # No name of ours needs to be escaped, and looking at each letter takes long.
             write = partial(openmetrics.generate_latest, escaping=openmetrics.ALLOWUTF8)
-            return _Format(openmetrics.CONTENT_TYPE_LATEST, write, _EOF)
+            return _Format(openmetrics.CONTENT_TYPE_LATEST, write, _EOF, value_text)
     write = partial(plain.generate_latest, escaping=openmetrics.ALLOWUTF8)
-    return _Format(plain.CONTENT_TYPE_PLAIN_0_0_4, write, b"")
+    return _Format(plain.CONTENT_TYPE_PLAIN_0_0_4, write, b"", value_text)
