@@ -14,9 +14,7 @@ if TYPE_CHECKING:
     from edgecron.remote.lines import Lines
 
 # They work on files and processes of the machine that they run on.
-LOCAL_VERBS = frozenset(
-    {"backup", "daemon", "demo", "doctor", "metrics", "prune", "restore", "service"}
-)
+LOCAL_VERBS = frozenset({"backup", "daemon", "demo", "doctor", "prune", "restore", "service"})
 
 
 def find_url(config: Config) -> str | None:

@@ -41,14 +41,19 @@ def add_arguments(parser: ArgumentParser) -> None:
 def run(cli: Session, args: Namespace) -> int:
     if args.output is not None and cli.is_json:
         raise UsageError("--output and --json are both given, expected one of them")
-    from edgecron.metrics import exposition_parts
+    url = cli.remote_url()
+    if url is None:
+        from edgecron.metrics import exposition_parts
 
-    client = cli.local_client(must_exist=True)
-    # First of all: it says what is missing to write anything.
-    _, parts = exposition_parts(client, None)
-    if cli.is_json:
-        cli.put_json(_samples(client))
-    elif args.output is None:
+        client = cli.local_client(must_exist=True)
+        # First of all: it says what is missing to write anything.
+        _, parts = exposition_parts(client, None)
+        if cli.is_json:
+            cli.put_json(_samples(client))
+            return 0
+    else:
+        parts = iter([_fetched(cli, url)])
+    if args.output is None:
         for part in filter(None, parts):
             cli.put(part.decode().removesuffix("\n"))
     else:
@@ -56,6 +61,30 @@ def run(cli: Session, args: Namespace) -> int:
 
         write_file(args.output, parts, mode=_FILE_MODE)
     return 0
+
+
+def _fetched(cli: Session, url: str) -> bytes:
+    """What a server has at /metrics. Raises ServerUnavailable, what the server says is wrong, and
+    UsageError with --json."""
+    import json
+
+    from edgecron.cli.elsewhere import lines_to
+    from edgecron.wire.faults import fault_of
+
+    if cli.is_json:
+        raise UsageError(
+            f"metrics of {url} come as text alone", hint="leave out --json, or run it there"
+        )
+    line = lines_to(cli.config(), url, warn=cli.caution).open()
+    try:
+        found = line.get("/metrics")
+    finally:
+        line.close()
+    # No line of metrics begins so: it is an error, in the place of them.
+    error = fault_of(json.loads(found)["error"]) if found.startswith(b"{") else None
+    if error is not None:
+        raise error
+    return found
 
 
 def _samples(client: Client) -> Iterator[dict[str, Any]]:

@@ -122,7 +122,7 @@ class Application:
     def _route_of(self, path: str, routes: dict[str, Route]) -> StarletteRoute:
         async def endpoint(request: Request) -> Response:
             route = routes["GET" if request.method == "HEAD" else request.method]
-            ask = _ask_of(request, await _read_body(request, self._limits), route)
+            ask = _ask_of(request, await _read_body(request, self._limits, route), route)
             if route.is_streamed and EVENTS in request.headers.get("accept", ""):
                 return await self._follow(ask)
             return _response(await self._found(route, ask))
@@ -188,18 +188,22 @@ def _check_size(scope: Scope, limits: Limits) -> None:
         raise Refused(414, "path_too_long", f"the path is longer than {limits.path_bytes}")
 
 
-async def _read_body(request: Request, limits: Limits) -> bytes:
+async def _read_body(request: Request, limits: Limits, route: Route) -> bytes:
     """All of a body. Raises Refused for one that is too large, or takes too long."""
     body = bytearray()
+    most_bytes = limits.call_bytes if route.is_of_ours else limits.body_bytes
     length = request.headers.get("content-length", "")
-    if length.isascii() and length.isdigit() and int(length[:20]) > limits.body_bytes:
-        raise _too_large(limits)
+    if length.isascii() and length.isdigit() and int(length[:20]) > most_bytes:
+        raise _too_large(most_bytes)
     try:
-        async with asyncio.timeout(limits.body_s):
+        async with asyncio.timeout(limits.body_s) as bound:
+            begun_s = asyncio.get_running_loop().time()
             async for chunk in request.stream():
                 body += chunk
-                if len(body) > limits.body_bytes:
-                    raise _too_large(limits)
+                if len(body) > most_bytes:
+                    raise _too_large(most_bytes)
+                # So much time for each part of it, which only what is large has several of.
+                bound.reschedule(begun_s + limits.body_s * (1 + len(body) // limits.body_bytes))
     except TimeoutError:
         raise Refused(
             408, "body_too_slow", f"the body took longer than {limits.body_s:g} s"
@@ -207,8 +211,8 @@ async def _read_body(request: Request, limits: Limits) -> bytes:
     return bytes(body)
 
 
-def _too_large(limits: Limits) -> Refused:
-    return Refused(413, "body_too_large", f"the body is larger than {limits.body_bytes} bytes")
+def _too_large(most_bytes: int) -> Refused:
+    return Refused(413, "body_too_large", f"the body is larger than {most_bytes} bytes")
 
 
 def _ask_of(request: Request, body: bytes, route: Route) -> Ask:

@@ -86,11 +86,13 @@ class Route:
     """Who answers a method of a path, which has its words in braces.
 
     A route without an `operation` is not in the OpenAPI document, and checks its own requests.
-    One that `is_streamed` gives the run of its path as events to who asks for these.
+    One that `is_of_ours` is for edgecron's own clients, and takes larger bodies. One that
+    `is_streamed` gives the run of its path as events to who asks for these.
     """
 
     method: str
     path: str
     handle: Handler
     operation: Operation | None = None
+    is_of_ours: bool = False
     is_streamed: bool = False

@@ -58,7 +58,13 @@ def calls_route(watch: ChangeWatch) -> Route:
         except EdgecronError as error:
             return replace(error_answer(error), body=fault_text(error))
 
-    return Route(method="POST", path=f"{API}/calls/{{call}}", handle=call, operation=_OPERATION)
+    return Route(
+        method="POST",
+        path=f"{API}/calls/{{call}}",
+        handle=call,
+        operation=_OPERATION,
+        is_of_ours=True,
+    )
 
 
 def _answer(client: Client, ask: Ask, watch: ChangeWatch) -> Answer | Later:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from edgecron.wire.calls import MOST_BYTES
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
@@ -13,9 +15,12 @@ class Limits:
     from there to the end of its body; `unread_s` is how long a client may leave unread what was
     sent to it, `keep_alive_s` how long a stream of events is silent at most. Connections and heads
     are bounded where we serve ourselves, not where an application is mounted in another server.
+    Of edgecron's own clients, which apply a file of schedules as a whole, a body may have
+    `call_bytes`, and then `body_s` is for each `body_bytes` of it.
     """
 
     body_bytes: int = 1024 * 1024
+    call_bytes: int = MOST_BYTES
     head_bytes: int = 16 * 1024
     path_bytes: int = 8 * 1024
     connections: int = 64

@@ -27,7 +27,7 @@ _REFUSALS: Mapping[int, str] = {
     408: "the body came too slowly",
     409: "it can't be done as things stand, or others are at it",
     412: "the schedule is not as the ETag says any more",
-    413: "the body is larger than 1 MiB",
+    413: "the body is larger than 1 MiB, of a call than 16",
     414: "the path is too long",
     415: "the body is not said to be JSON",
     421: "it is asked for by a name that is none of the server's",

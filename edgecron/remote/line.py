@@ -11,7 +11,7 @@ import os
 import select
 import socket
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -67,6 +67,19 @@ class HttpLine:
         finally:
             with self._lock:
                 self._is_asking = False
+
+    def get(self, path: str) -> bytes:
+        """What the server has at a path beside its calls, such as /metrics."""
+        try:
+            self._drop_stale()
+            self._send_request(f"GET {self._server.base}{path}", ())
+            return self._receive()
+        except OSError as error:
+            self.close()
+            raise ServerLost(f"{self._server.url} {_os_words(error)}") from error
+        except ServerUnavailable:
+            self.close()
+            raise
 
     def begin(self, call: Call, body: bytes, *, wait_s: float) -> None:
         try:
@@ -128,22 +141,27 @@ class HttpLine:
                 self.close()
 
     def _send(self, call: Call, body: bytes, *, query: str = "") -> None:
-        self._may_be_heard = False
-        link = self._socket or self._connect()
-        server = self._server
         head = [
-            f"POST {server.base}/api/v1/calls/{call.name}{query} HTTP/1.1",
-            f"Host: {server.host_header}",
-            f"User-Agent: edgecron/{__version__}",
             f"Edgecron-Wire: {WIRE}",
             "Accept: application/json",
             "Content-Type: application/json",
             f"Content-Length: {len(body)}",
         ]
+        self._send_request(f"POST {self._server.base}/api/v1/calls/{call.name}{query}", head, body)
+
+    def _send_request(self, what: str, head: Sequence[str], body: bytes = b"") -> None:
+        self._may_be_heard = False
+        link = self._socket or self._connect()
+        lines = [
+            f"{what} HTTP/1.1",
+            f"Host: {self._server.host_header}",
+            f"User-Agent: edgecron/{__version__}",
+            *head,
+        ]
         if self._token is not None:
-            head.append(f"Authorization: Bearer {self._token}")
+            lines.append(f"Authorization: Bearer {self._token}")
         self._may_be_heard = True
-        link.sendall("\r\n".join([*head, "", ""]).encode("ascii") + body)
+        link.sendall("\r\n".join([*lines, "", ""]).encode("ascii") + body)
 
     def _connect(self) -> socket.socket:
         server = self._server

@@ -6,9 +6,9 @@ import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from edgecron.errors import EdgecronError, MalformedCall, ServerUnavailable
+from edgecron.errors import EdgecronError, InvalidInput, MalformedCall, ServerUnavailable
 from edgecron.timetext import to_ms
-from edgecron.wire.calls import AWAITED, Call, get_call
+from edgecron.wire.calls import AWAITED, MOST_BYTES, Call, get_call
 from edgecron.wire.codec import refuse
 from edgecron.wire.faults import fault_object, fault_of
 
@@ -58,8 +58,14 @@ def fault_text(error: EdgecronError) -> bytes:
 
 
 def question_text(call: Call, arguments: Mapping[str, Any]) -> bytes:
-    """A question as it goes out."""
-    return _text(call.encode_arguments(arguments))
+    """A question as it goes out. Raises InvalidInput for one that is larger than any is taken."""
+    text = _text(call.encode_arguments(arguments))
+    if len(text) > MOST_BYTES:
+        raise InvalidInput(
+            f"what is to be sent is {len(text)} bytes, expected at most {MOST_BYTES}",
+            hint="apply the file in parts, or on the machine of the database",
+        )
+    return text
 
 
 class Answered(NamedTuple):

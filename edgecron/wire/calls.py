@@ -25,6 +25,8 @@ WRITES = frozenset(
 # They answer None where there is nothing yet: after so many seconds it is looked again.
 AWAITED: Mapping[str, float] = {"await_printed": 0.1, "await_begun": 0.1, "await_change": 0.25}
 
+MOST_BYTES = 16 * 1024 * 1024  # of a question: a file of some ten thousand schedules
+
 _OF_CLIENT = frozenset(
     {
         *("active_counts", "add", "add_all", "apply", "backfill", "cancel", "clock_state"),

@@ -146,6 +146,40 @@ def test_what_belongs_to_the_machine_itself_is_refused(
     assert "run it there" in said.err
 
 
+def test_metrics_are_those_that_are_served(edgecron: Edgecron, tmp_path: Path) -> None:
+    edgecron("add", "watched", "--every", "1h", "--", "true")
+
+    said = edgecron("metrics")
+    written = edgecron("metrics", "--output", str(tmp_path / "far.prom"))
+
+    assert said.code == 0, said.err
+    assert 'scheduler_runs_total{schedule_id="watched",status="success"} 0.0' in said.out
+    assert written.code == 0
+    assert "scheduler_engines_alive 1.0" in (tmp_path / "far.prom").read_text()
+    assert edgecron("metrics", "--json").code == 2
+
+
+def test_a_file_of_thousands_of_schedules_is_applied_from_afar_as_a_whole(
+    edgecron: Edgecron, tmp_path: Path
+) -> None:
+    file = tmp_path / "many.toml"
+    lines = "".join(
+        f'[schedules.m{number}]\ncron = "0 2 * * *"\nshell = "{"x" * 400}"\n'
+        for number in range(1200)
+    )
+    file.write_text(lines)
+
+    applied = edgecron("apply", str(file))
+    far_too_many = tmp_path / "more.toml"
+    far_too_many.write_text(lines.replace("x" * 400, "x" * 13_800))
+    refused = edgecron("apply", str(far_too_many))
+
+    assert applied.code == 0, applied.err
+    assert len(edgecron("list", "--json").json) >= 1200
+    assert refused.code == 2
+    assert "apply the file in parts" in refused.err
+
+
 def test_two_databases_at_once_are_none(
     edgecron: Edgecron, url: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
