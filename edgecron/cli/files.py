@@ -46,6 +46,6 @@ def _replace(path: str, parts: Iterable[bytes], mode: int | None) -> None:
                 os.fchmod(fd, mode)
             os.fsync(fd)
         os.replace(temporary, path)
-    except BaseException:
+    except BaseException:  # Ctrl-C, too, leaves no half of a file
         os.unlink(temporary)
         raise

@@ -293,7 +293,7 @@ class Scheduler(Program):
             self._loops.use(loop)
         try:
             self._declare_all()
-        except BaseException:
+        except BaseException:  # an interrupt, too: else it would seem to run for ever
             self._forget(serving)
             raise
         self._must_exist = True
@@ -359,7 +359,7 @@ class Scheduler(Program):
                 runs_commands=bool(self._processes.commands),
                 pulse=self._pulse,
             )
-        except BaseException:
+        except BaseException:  # an interrupt, too: its descriptors would stay open
             callables.close()
             raise
 

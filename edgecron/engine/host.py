@@ -124,7 +124,7 @@ class EngineHost:
                 callables=callables,
                 offers=offers,
             )
-        except BaseException:
+        except BaseException:  # an interrupt, too: a supervisor, and locks, would be left behind
             for runner in first_runner:
                 runner.close()
             self.close()

@@ -137,7 +137,7 @@ class Application:
         stream = self._streams.open(int(ask.words["id"]), position=int(last))
         try:
             await stream.begin()
-        except BaseException:
+        except BaseException:  # a client that goes away cancels us: its thread and place go, too
             stream.close()
             raise
         return EventsResponse(stream)

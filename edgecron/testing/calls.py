@@ -80,7 +80,7 @@ class CallsInTurn(CallableRunner):
                 return function(call)
             except (Exception, SystemExit):
                 raise
-            except BaseException as error:
+            except BaseException as error:  # Ctrl-C in it ends the test, and is no run's end
                 self.raised = error
                 raise
 
@@ -94,7 +94,7 @@ class CallsInTurn(CallableRunner):
                 return await function(call)
             except (Exception, SystemExit, CancelledError):
                 raise
-            except BaseException as error:
+            except BaseException as error:  # Ctrl-C in it ends the test, and is no run's end
                 self.raised = error
                 raise
 

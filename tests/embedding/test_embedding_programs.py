@@ -261,3 +261,29 @@ def test_a_type_checker_finds_each_wrong_argument_and_nothing_else(tmp_path: Pat
 
     errors = {int(line.split(":")[1]) for line in found if ": error:" in line}
     assert errors == {first + 1 + number for number in range(1, len(wrong.splitlines()))}
+
+
+@pytest.mark.parametrize(
+    ("folder", "what"),
+    [
+        ("web", ("children.py", "fastapi_app.py", "flask_app.py", "jobs.py", "worker.py")),
+        ("shop", ("orders", "shop")),
+    ],
+)
+def test_a_type_checker_finds_nothing_in_the_recipes(
+    tmp_path: Path, folder: str, what: tuple[str, ...]
+) -> None:
+    tests = Path(__file__).parents[1]
+    told = subprocess.run(
+        [
+            *(sys.executable, "-m", "mypy", "--check-untyped-defs", "--ignore-missing-imports"),
+            *("--no-error-summary", "--config-file=", "--cache-dir", str(tmp_path), *what),
+        ],
+        cwd=tests / "recipes" / folder,
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "MYPYPATH": str(tests.parent)},
+    )
+
+    assert (told.stdout, told.returncode) == ("", 0), told.stderr

@@ -14,11 +14,11 @@ def work() -> None:
 
 
 if __name__ == "__main__":
-    context = multiprocessing.get_context(sys.argv[1])
+    multiprocessing.set_start_method(sys.argv[1])
     with scheduler:
-        children = [context.Process(target=work) for _ in range(3)]
+        children = [multiprocessing.Process(target=work) for _ in range(3)]
         for child in children:
             child.start()
         for child in children:
             child.join()
-    sys.exit(max(child.exitcode for child in children))
+    sys.exit(any(child.exitcode for child in children))
