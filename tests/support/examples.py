@@ -69,11 +69,16 @@ class Example:
         programs = folder / "bin"
         programs.mkdir()
         put_program_on_path(programs)
+        # A job that calls it has no PYTHONPATH, and would start the one that is installed.
+        source = Path(package.__file__).parents[1]
+        program = programs / "edgecron"
+        text = program.read_text().replace("exec ", f"PYTHONPATH={shlex.quote(str(source))} exec ")
+        program.write_text(text)
         kept = ("LANG", "LC_ALL", "VIRTUAL_ENV")
         self.environ = {
             **{name: os.environ[name] for name in kept if name in os.environ},
             "PATH": f"{programs}:{Path(sys.executable).parent}:{os.environ['PATH']}",
-            "PYTHONPATH": str(Path(package.__file__).parents[1]),
+            "PYTHONPATH": str(source),
             "PYTHONUTF8": "1",
             "PYTHONUNBUFFERED": "1",  # Both streams in the order that a terminal shows.
             "HOME": str(folder),
