@@ -109,9 +109,7 @@ ROWS = {
     81: "a callable that raises SystemExit, hangs, or returns what is no JSON",
 }
 
-NOT_CARRIED = {
-    71: "comes with the single binary",
-}
+NOT_CARRIED = {}
 
 
 @cache

@@ -1,0 +1,273 @@
+"""The launcher of the single binary: unpacked once, whole or not at all, for its user alone."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from binary.bundles import Binary
+from binary.conftest import Make
+
+from support.processes import BOUND_S
+
+
+def test_the_second_start_writes_nothing(binary: Binary) -> None:
+    first = binary.run("hello")
+    before = binary.snapshot()
+
+    second = binary.run("hello", "again")
+
+    assert (first.returncode, first.stdout, first.stderr) == (0, "hello\n", "")
+    assert second.stdout == "hello again\n"
+    assert binary.snapshot() == before
+
+
+@pytest.mark.failure(62)
+def test_what_it_unpacks_is_for_its_user_alone(binary: Binary) -> None:
+    subprocess.run(
+        ["sh", "-c", f"umask 000; {binary.path} x"], env=binary.environment(), check=True
+    )
+
+    modes = {
+        path: path.stat().st_mode & 0o077 for path in (binary.program, *binary.program.rglob("*"))
+    }
+
+    assert len(modes) > 5
+    assert set(modes.values()) == {0}
+
+
+def test_many_first_starts_at_once_all_succeed_and_leave_one_folder(binary: Binary) -> None:
+    starts = [binary.start("where") for _ in range(12)]
+
+    said = [start.communicate(timeout=BOUND_S) for start in starts]
+
+    assert {start.returncode for start in starts} == {0}
+    assert said == [(f"{binary.versions()[0]}\n", "")] * 12
+    assert len(binary.versions()) == 1
+
+
+@pytest.mark.failure(15)
+def test_killed_while_it_unpacks_nothing_of_it_is_used_and_the_next_start_clears_it_away(
+    binary: Binary, tmp_path: Path
+) -> None:
+    gate = tmp_path / "gate"
+    os.mkfifo(gate)
+    killed = binary.start("hello", TRY=str(gate))
+    # It opens for writing when the program is there to be tried: all is written by then.
+    gate_fd = os.open(gate, os.O_WRONLY)
+    killed.kill()
+    os.close(gate_fd)
+    killed.communicate(timeout=BOUND_S)
+    [left] = binary.versions()
+    assert left.name.startswith(".new-")
+
+    said = binary.run("hello")
+
+    assert said.stdout == "hello\n"
+    assert [path.name[:6] for path in binary.versions()] == ["1.0.0-"]
+
+
+@pytest.mark.parametrize("damage", ["removed", "cut short"])
+def test_a_file_that_is_not_whole_is_put_back(binary: Binary, damage: str) -> None:
+    binary.run("hello")
+    [folder] = binary.versions()
+    file = folder / "_internal" / "lib" / "one.so"
+    if damage == "removed":
+        shutil.rmtree(file.parent)
+    else:
+        os.truncate(file, 5)
+
+    said = binary.run("hello")
+
+    assert said.stdout == "hello\n"
+    assert file.read_text() == "one" * 1000
+    assert binary.versions() == [folder]
+
+
+def test_a_new_version_removes_an_old_one_whose_file_was_replaced(make: Make) -> None:
+    make("1.0.0").run("hello")
+
+    new = make("1.1.0")
+    new.run("hello")
+
+    assert [path.name[:6] for path in new.versions()] == ["1.1.0-"]
+
+
+def test_an_old_version_stays_as_long_as_a_process_runs_from_it(make: Make) -> None:
+    old = make("1.0.0")
+    running = old.start("hold")
+    assert running.stdout is not None
+    running.stdout.readline()
+    new = make("1.1.0", name="other")
+    old.path.unlink()
+
+    new.run("hello")
+
+    assert [path.name[:6] for path in new.versions()] == ["1.0.0-", "1.1.0-"]
+    running.communicate("go\n", timeout=BOUND_S)
+    make("1.2.0", name="third").run("hello")
+    assert [path.name[:6] for path in new.versions()] == ["1.1.0-", "1.2.0-"]
+
+
+def test_two_versions_whose_files_are_both_there_do_not_remove_each_other(make: Make) -> None:
+    old, new = make("1.0.0"), make("1.1.0", name="other")
+    for binary in (old, new):
+        binary.run("hello")
+    before = old.snapshot()
+
+    for binary in (old, new, old):
+        binary.run("hello")
+
+    assert old.snapshot() == before
+    assert len(old.versions()) == 2
+
+
+def test_the_lock_of_a_folder_is_shared_by_whoever_runs_from_it(binary: Binary) -> None:
+    running = [binary.start("hold") for _ in range(2)]
+    for one in running:
+        assert one.stdout is not None
+        one.stdout.readline()
+    fd = os.open(binary.versions()[0], os.O_RDONLY)
+
+    running[0].communicate("go\n", timeout=BOUND_S)
+    with pytest.raises(BlockingIOError):
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+    running[1].communicate("go\n", timeout=BOUND_S)
+    fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    os.close(fd)
+
+
+@pytest.mark.failure(64)
+def test_the_users_own_loader_variables_are_left_as_they_are(binary: Binary) -> None:
+    said = binary.run("environment", LD_LIBRARY_PATH="/opt/mine", _PYI_ARCHIVE_FILE="/of/another")
+
+    lines = said.stdout.splitlines()
+    assert "LD_LIBRARY_PATH=/opt/mine" in lines
+    assert "_PYI_ARCHIVE_FILE=/of/another" not in lines
+    assert not any(line.startswith(("LD_LIBRARY_PATH_", "LD_PRELOAD", "PYTHON")) for line in lines)
+
+
+@pytest.mark.failure(63)
+@pytest.mark.parametrize(
+    ("trap", "words"),
+    [
+        ("link", "a link or file stands there"),
+        ("file", "a link or file stands there"),
+        ("open", "others may write to it: chmod go-w"),
+    ],
+)
+def test_a_place_that_others_may_have_prepared_is_refused(
+    binary: Binary, tmp_path: Path, trap: str, words: str
+) -> None:
+    binary.places.mkdir()
+    if trap == "link":
+        (tmp_path / "elsewhere").mkdir()
+        binary.program.symlink_to(tmp_path / "elsewhere")
+    elif trap == "file":
+        binary.program.touch()
+    else:
+        binary.places.chmod(0o777)
+
+    said = binary.run("hello")
+
+    assert said.returncode == 125
+    assert f"  {binary.places}: {words}\n" in said.stderr
+    assert "EDGECRON_UNPACK_DIR=/path" in said.stderr
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ("noexec,mode=700", "it is mounted noexec: no program can be run there"),
+        ("size=64k,mode=700", "no space left: 1 MB are needed"),
+        ("ro", "Read-only file system"),
+    ],
+)
+@pytest.mark.failure(51)
+def test_where_a_place_can_not_have_it_the_next_one_does(
+    make: Make, tmp_path: Path, options: str, words: str
+) -> None:
+    binary = make(**{"_internal/large": "0123456789" * 20_000})
+    binary.places.mkdir()
+    namespace = ["unshare", "-m"] if os.geteuid() == 0 else ["unshare", "-rm"]
+    home = tmp_path / "home"
+    home.mkdir()
+    # As a user: root has its cache where no test may write.
+    script = (
+        f"mount -t tmpfs -o {options} tmpfs {binary.places} &&"
+        f" {{ {binary.path} hello; echo code $?; }}"
+    )
+
+    said = subprocess.run(
+        [*namespace, "sh", "-c", script],
+        env=binary.environment(),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert said.stdout == "code 125\n"
+    assert f"  {binary.places}: {words}\n" in said.stderr
+
+
+def test_the_places_are_those_of_the_user_in_a_fixed_order(binary: Binary) -> None:
+    environment = binary.environment(XDG_CACHE_HOME="/some/cache", HOME="/some/home")
+    del environment["EDGECRON_UNPACK_DIR"]
+
+    said = subprocess.run(
+        [binary.path, ":places"], env=environment, capture_output=True, text=True, check=True
+    )
+
+    uid = os.geteuid()
+    last = [f"/var/tmp/edgecron-{uid}", f"/tmp/edgecron-{uid}", f"/dev/shm/edgecron-{uid}"]
+    assert said.stdout.splitlines()[-3:] == last
+    if uid == 0:
+        assert said.stdout.splitlines()[:2] == ["/var/cache/edgecron", "/var/lib/edgecron"]
+    else:
+        first = ["/some/cache/edgecron", "/some/home/.cache/edgecron"]
+        assert said.stdout.splitlines()[:2] == first
+
+
+@pytest.mark.parametrize(
+    ("harm", "words"),
+    [
+        ("cut short", "its file is not whole: fetch it again, and compare its checksum"),
+        ("changed", "the file is damaged: fetch it again, and compare its checksum"),
+    ],
+)
+def test_a_file_that_was_harmed_on_its_way_says_so_and_unpacks_nothing(
+    binary: Binary, launcher: bytes, harm: str, words: str
+) -> None:
+    content = bytearray(binary.path.read_bytes())
+    if harm == "cut short":
+        del content[-1000:]
+    else:
+        at = len(launcher) + -len(launcher) % 4096 + 40
+        content[at] ^= 0xFF
+    binary.path.write_bytes(content)
+
+    said = binary.run("hello")
+
+    assert said.returncode == 125
+    assert words in said.stderr
+    assert harm == "cut short" or binary.versions() == []
+
+
+def test_a_program_that_does_not_start_here_says_why_and_is_not_kept(make: Make) -> None:
+    binary = make()
+
+    said = binary.run("hello", TRIED="1")
+
+    assert said.returncode == 125
+    assert "it was tried there, and ended at once" in said.stderr
+    assert "glibc 2.31 or newer" in said.stderr
+    assert binary.versions() == []
+
+
+def test_the_same_files_make_the_same_binary(make: Make) -> None:
+    assert make().path.read_bytes() == make(name="second").path.read_bytes()
