@@ -106,20 +106,20 @@ def small_files(pack: ModuleType, *, program: str = PROGRAM, **more: str) -> lis
     ]
 
 
-def package_files(pack: ModuleType) -> list[object]:
+def package_files(pack: ModuleType, *, entry: str | None = None) -> list[object]:
     """The real package with what starts it in the single binary, run by this Python."""
     root = PACKAGING.parents[1]
-    program = f"""#!{sys.executable}
+    real = (PACKAGING / "entry.py").read_text("utf-8")
+    program = f"""#!{sys.executable} -I
 import os, sys
 sys.executable = os.path.abspath(__file__)
 sys.path.insert(0, os.path.dirname(sys.executable) + "/_internal")
-sys.dont_write_bytecode = True
 with open(os.path.dirname(sys.executable) + "/_internal/entry.py") as entry:
     exec(compile(entry.read(), entry.name, "exec"))
 """
     files = [
         pack.File("edgecron", 0o700, program.encode()),
-        pack.File("_internal/entry.py", 0o600, (PACKAGING / "entry.py").read_bytes()),
+        pack.File("_internal/entry.py", 0o600, (entry or real).encode()),
     ]
     for path in sorted((root / "edgecron").rglob("*")):
         if path.is_file() and "__pycache__" not in path.parts:

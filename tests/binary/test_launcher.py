@@ -149,7 +149,7 @@ def test_the_users_own_loader_variables_are_left_as_they_are(binary: Binary) -> 
     lines = said.stdout.splitlines()
     assert "LD_LIBRARY_PATH=/opt/mine" in lines
     assert "_PYI_ARCHIVE_FILE=/of/another" not in lines
-    assert not any(line.startswith(("LD_LIBRARY_PATH_", "LD_PRELOAD", "PYTHON")) for line in lines)
+    assert {line for line in lines if line.startswith("LD_LIBRARY_PATH_")} == set()
 
 
 @pytest.mark.failure(63)
@@ -184,20 +184,17 @@ def test_a_place_that_others_may_have_prepared_is_refused(
     ("options", "words"),
     [
         ("noexec,mode=700", "it is mounted noexec: no program can be run there"),
-        ("size=64k,mode=700", "no space left: 1 MB are needed"),
+        ("size=64k,mode=700", "no space left: it takes 1 MB"),
         ("ro", "Read-only file system"),
     ],
 )
 @pytest.mark.failure(51)
-def test_where_a_place_can_not_have_it_the_next_one_does(
-    make: Make, tmp_path: Path, options: str, words: str
+def test_where_the_place_that_was_named_can_not_have_it_the_reason_is_told(
+    make: Make, options: str, words: str
 ) -> None:
     binary = make(**{"_internal/large": "0123456789" * 20_000})
     binary.places.mkdir()
     namespace = ["unshare", "-m"] if os.geteuid() == 0 else ["unshare", "-rm"]
-    home = tmp_path / "home"
-    home.mkdir()
-    # As a user: root has its cache where no test may write.
     script = (
         f"mount -t tmpfs -o {options} tmpfs {binary.places} &&"
         f" {{ {binary.path} hello; echo code $?; }}"

@@ -6,9 +6,10 @@ import fcntl
 import json
 import os
 import shutil
+import signal
 import subprocess
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import ModuleType
 
@@ -16,6 +17,27 @@ import pytest
 from binary.bundles import Binary, package_files
 
 from support.processes import BOUND_S
+
+# It has loaded little when it is told to go on.
+LATE = """
+import fcntl, os
+from edgecron.bundle import settle
+bundle = settle(os.environ, folder=os.path.dirname(sys.executable))
+from edgecron.bundle.restoring import watch
+watch(bundle)
+if sys.argv[1] == ":try":
+    sys.exit()
+print("ready", flush=True)
+sys.stdin.readline()
+open(bundle.folder + "/_internal/edgecron/tui/dashboard.tcss").close()
+import edgecron.crontab
+print("read, imported")
+fd = os.open(bundle.folder, os.O_RDONLY)
+try:
+    fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+except BlockingIOError:
+    print("locked")
+"""
 
 
 @pytest.fixture
@@ -25,14 +47,44 @@ def program(tmp_path: Path, pack: ModuleType, launcher: bytes) -> Binary:
     return Binary(tmp_path / "edgecron", content=content, places=tmp_path / "places")
 
 
+def _vanish(folder: Path) -> None:
+    """At once: else what is being removed is put back meanwhile."""
+    shutil.rmtree(folder.rename(folder.parent / "gone"))
+
+
+def _ask(program: Binary, database: Path, *, places: Path) -> subprocess.CompletedProcess[str]:
+    words = ("--db", str(database), "run", "job", "--wait")
+    return program.run(*words, EDGECRON_UNPACK_DIR=str(places))
+
+
+def _end_supervisor(program: Binary, database: Path) -> None:
+    """As the kernel does where memory is short."""
+    for journal in Path(f"{database}.state").glob("supervisor-*.lock"):
+        for process in Path("/proc").glob("[0-9]*"):
+            with suppress(OSError):
+                opened = {os.readlink(fd) for fd in (process / "fd").iterdir()}
+                if any(str(journal) in path for path in opened):
+                    os.kill(int(process.name), signal.SIGKILL)
+
+
+def _is_used(folder: Path) -> bool:
+    fd = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(fd)
+    return False
+
+
 @contextmanager
 def engine(program: Binary, database: Path) -> Iterator[subprocess.Popen[str]]:
     """An engine of it that has begun its work."""
     process = program.start("--db", str(database), "daemon", "--log-format", "json")
     try:
         assert process.stdout is not None
-        while json.loads(process.stdout.readline())["event"] != "engine_started":
-            pass
+        json.loads(process.stdout.readline())
         yield process
     finally:
         process.terminate()
@@ -40,36 +92,52 @@ def engine(program: Binary, database: Path) -> Iterator[subprocess.Popen[str]]:
 
 
 @pytest.mark.failure(71)
-@pytest.mark.parametrize("file", ["there", "replaced"])
-def test_an_engine_whose_files_vanish_goes_on_and_puts_them_back(
-    program: Binary, tmp_path: Path, file: str
+def test_an_engine_whose_files_vanish_goes_on_and_its_next_supervisor_puts_them_back(
+    program: Binary, tmp_path: Path
 ) -> None:
     database = tmp_path / "edgecron.db"
     program.run("--db", str(database), "add", "job", "--every", "1h", "--", "echo", "done")
     [folder] = program.versions()
     with engine(program, database):
-        shutil.rmtree(program.places)
-        if file == "replaced":
-            # An upgrade: who starts it anew has another version, the engine its own.
-            program.path.rename(tmp_path / "kept")
-        other = program.path if file == "there" else tmp_path / "kept"
+        _vanish(program.places)
 
-        # Its first command: the supervisor, and half of the engine, are not loaded before.
-        asked = subprocess.run(
-            [other, "--db", database, "run", "job", "--wait"],
-            env=program.environment(EDGECRON_UNPACK_DIR=str(tmp_path / "others")),
-            capture_output=True,
-            text=True,
-            timeout=BOUND_S,
-            check=False,
-        )
+        # From a place of its own, so that what comes back is the engine's doing.
+        asked = _ask(program, database, places=tmp_path / "others")
+        _end_supervisor(program, database)
+        again = _ask(program, database, places=tmp_path / "others")
 
         assert (asked.returncode, asked.stdout) == (0, "done\n")
+        assert (again.returncode, again.stdout) == (0, "done\n")
         assert program.versions() == [folder]
-        fd = os.open(folder, os.O_RDONLY)
-        with pytest.raises(BlockingIOError):
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        os.close(fd)
+        assert _is_used(folder)
+
+
+@pytest.mark.failure(71)
+@pytest.mark.parametrize("file", ["there", "replaced", "removed"])
+@pytest.mark.parametrize("gone", ["all", "some"])
+def test_what_is_first_needed_after_the_files_vanished_is_put_back(
+    tmp_path: Path, pack: ModuleType, launcher: bytes, file: str, gone: str
+) -> None:
+    content = pack.packed(package_files(pack, entry=LATE), launcher=launcher, version="1.0.0")
+    program = Binary(tmp_path / "edgecron", content=content, places=tmp_path / "places")
+    running = program.start("late")
+    assert running.stdout is not None
+    running.stdout.readline()
+    [folder] = program.versions()
+    if gone == "all":
+        _vanish(program.places)
+    else:
+        _vanish(folder / "_internal" / "edgecron" / "crontab")
+        (folder / "_internal" / "edgecron" / "tui" / "dashboard.tcss").unlink()
+    if file != "there":
+        program.path.unlink()
+    if file == "replaced":
+        program.path.write_text("another version")
+
+    said, error = running.communicate("go\n", timeout=BOUND_S)
+
+    assert (said, error) == ("read, imported\nlocked\n", "")
+    assert program.versions() == [folder]
 
 
 @pytest.mark.failure(38)
@@ -108,11 +176,9 @@ def test_a_supervisor_keeps_the_folder_in_use_when_its_engine_is_gone(
 
     said = program.run("self", "--json")
 
+    is_used = _is_used(program.versions()[0])
     os.close(way_fd)
     _, folder = json.loads(said.stdout)
     assert folder["is_current"]
-    # This Python's own file is what runs, so no pid is found by it; the lock tells.
-    fd = os.open(folder["path"], os.O_RDONLY)
-    with pytest.raises(BlockingIOError):
-        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    os.close(fd)
+    # What runs is this Python's own file, so no process is found by it; the lock tells.
+    assert is_used

@@ -59,8 +59,9 @@ static void close_inherited(const char *told) {
 }
 
 int open_bundle(struct bundle *bundle, const char *argv0, char *why, size_t size) {
-    int fd = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
     const char *told = (const char *)getauxval(AT_EXECFN);
+    close_inherited(told);
+    int fd = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
     if (fd < 0) {
         fd = open(told != NULL ? told : argv0, O_RDONLY | O_CLOEXEC);
     }
@@ -71,7 +72,6 @@ int open_bundle(struct bundle *bundle, const char *argv0, char *why, size_t size
     /* Never one of 0, 1 and 2, which the caller may have closed: they are told apart later. */
     bundle->fd = fcntl(fd, F_DUPFD_CLOEXEC, 10);
     close(fd);
-    close_inherited(told);
     if (bundle->fd < 0 || read_trailer(bundle->fd, &bundle->trailer) != 0) {
         snprintf(why, size, "its file is not whole: fetch it again, and compare its checksum");
         return -1;

@@ -52,7 +52,6 @@ int open_place(const char *place, int makes, char *why, size_t size);
 int is_whole(const struct bundle *bundle, int folder);
 /* Write what is missing, or not in full. 0, or an errno. */
 int unpack(const struct bundle *bundle, int folder);
-int sync_all(const struct bundle *bundle, int folder);
 
 /* folders.c */
 int open_folder(int parent, const char *name);

@@ -134,17 +134,3 @@ int unpack(const struct bundle *bundle, int folder) {
     free(source);
     return error;
 }
-
-/* After all is written: the first one commits most, and the others find little left to do. */
-int sync_all(const struct bundle *bundle, int folder) {
-    struct entry entry;
-    char path[PATH_MAX];
-    for (const char *at = bundle->list; next_entry(&at, &entry);) {
-        int fd = openat(folder, path_of(&entry, path), O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
-        if (fd < 0) return errno;
-        int error = fsync(fd) == 0 || errno == EINVAL ? 0 : errno;
-        close(fd);
-        if (error != 0) return error;
-    }
-    return fsync(folder) == 0 || errno == EINVAL ? 0 : errno;
-}
