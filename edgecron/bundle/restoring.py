@@ -17,7 +17,7 @@ from typing import Any
 
 from edgecron.bundle import Bundle
 
-LIST = "files.txt"  # within the folder: the files that must be there, a line each
+LIST = "files.txt"  # within the folder: the files that belong there, a line each
 _READS = frozenset({"open", "os.listdir", "os.scandir"})
 
 
@@ -42,7 +42,6 @@ class _Keeper:
     def __init__(self, bundle: Bundle) -> None:
         self._bundle = bundle
         self._inside = bundle.folder + os.sep
-        self._never_there: set[str] = set()
         self.is_idle = False
 
     def see(self, event: str, args: tuple[Any, ...]) -> None:
@@ -53,12 +52,10 @@ class _Keeper:
         if (
             isinstance(path, str)
             and path.startswith(self._inside)
-            and path not in self._never_there
             and not os.path.lexists(path)
+            and self._belongs(path)
         ):
             self._restore()
-            if not os.path.lexists(path):
-                self._never_there.add(path)
 
     def find_spec(
         self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
@@ -75,12 +72,26 @@ class _Keeper:
                     return spec
         return None
 
+    def _belongs(self, path: str) -> bool:
+        """Whether a file or folder is one that was unpacked: others are looked for in vain."""
+        names = self._names()
+        within = path.removeprefix(self._inside)
+        return names is None or any(f"{name}/".startswith(f"{within}/") for name in names)
+
     def _is_damaged(self) -> bool:
+        names = self._names()
+        return names is None or not all(os.path.lexists(self._inside + name) for name in names)
+
+    def _names(self) -> list[str] | None:
+        """What belongs in the folder; None where even that has gone."""
+        self.is_idle = True  # Not to see ourselves.
         try:
             with open(self._inside + LIST, encoding="utf-8") as files:
-                return not all(os.path.lexists(self._inside + line.rstrip("\n")) for line in files)
+                return files.read().splitlines()
         except OSError:
-            return True
+            return None
+        finally:
+            self.is_idle = False
 
     def _restore(self) -> None:
         """Have the launcher look, which puts back what is missing, where it was."""

@@ -83,13 +83,13 @@ def read_tree(tree: Path) -> list[File]:
         if path.is_file():
             mode = 0o700 if os.access(path, os.X_OK) else 0o600
             files.append(File(path.relative_to(tree).as_posix(), mode, path.read_bytes()))
-    checked = sorted(file.path for file in files if file.is_checked)
-    files.append(File(LIST, 0o600, "".join(f"{path}\n" for path in checked).encode()))
+    names = sorted(file.path for file in files)
+    files.append(File(LIST, 0o600, "".join(f"{name}\n" for name in names).encode()))
     return sorted(files, key=lambda file: (Path(file.path).suffix, file.path))
 
 
-def packed(files: list[File], *, launcher: bytes, version: str) -> bytes:
-    """The bytes of the one file."""
+def packed(files: list[File], *, launcher: bytes, version: str, level: int = 22) -> bytes:
+    """The bytes of the one file. `level` is how hard zstd tries."""
     lines = "".join(
         f"{file.mode:o} {'c' if file.is_checked else '-'} {len(file.content)} {file.path}\n"
         for file in files
@@ -97,7 +97,7 @@ def packed(files: list[File], *, launcher: bytes, version: str) -> bytes:
     content = b"".join(file.content for file in files)
     name = f"{version}-{hashlib.sha256(lines + content).hexdigest()[:16]}".encode()
     parameters = zstandard.ZstdCompressionParameters.from_level(
-        22, window_log=WINDOW_LOG, source_size=len(content), write_checksum=1
+        level, window_log=WINDOW_LOG, source_size=len(content), write_checksum=1
     )
     frame = zstandard.ZstdCompressor(compression_params=parameters).compress(content)
     launcher += b"\0" * (-len(launcher) % 4096)

@@ -27,7 +27,9 @@ def make(tmp_path: Path, pack: ModuleType, launcher: bytes) -> Make:
     """A small binary of a version, with other files where told; all unpack to the same place."""
 
     def made(version: str = "1.0.0", *, name: str = "edgecron", **more: str) -> Binary:
-        content = pack.packed(small_files(pack, **more), launcher=launcher, version=version)
+        content = pack.packed(
+            small_files(pack, **more), launcher=launcher, version=version, level=1
+        )
         return Binary(tmp_path / name, content=content, places=tmp_path / "places")
 
     return made

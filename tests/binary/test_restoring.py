@@ -43,7 +43,7 @@ except BlockingIOError:
 @pytest.fixture
 def program(tmp_path: Path, pack: ModuleType, launcher: bytes) -> Binary:
     """A single binary that is the real program, in all but its Python."""
-    content = pack.packed(package_files(pack), launcher=launcher, version="1.0.0")
+    content = pack.packed(package_files(pack), launcher=launcher, version="1.0.0", level=1)
     return Binary(tmp_path / "edgecron", content=content, places=tmp_path / "places")
 
 
@@ -118,7 +118,9 @@ def test_an_engine_whose_files_vanish_goes_on_and_its_next_supervisor_puts_them_
 def test_what_is_first_needed_after_the_files_vanished_is_put_back(
     tmp_path: Path, pack: ModuleType, launcher: bytes, file: str, gone: str
 ) -> None:
-    content = pack.packed(package_files(pack, entry=LATE), launcher=launcher, version="1.0.0")
+    content = pack.packed(
+        package_files(pack, entry=LATE), launcher=launcher, version="1.0.0", level=1
+    )
     program = Binary(tmp_path / "edgecron", content=content, places=tmp_path / "places")
     running = program.start("late")
     assert running.stdout is not None
