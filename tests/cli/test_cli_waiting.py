@@ -19,7 +19,7 @@ from edgecron.words.times import near_time
 from support.cli import Edgecron
 from support.engines import Place
 from support.processes import BOUND_S, Gate
-from support.program import PROGRAM, copied_program
+from support.program import PACKAGE, PROGRAM, copied_program
 from support.reading import read_bytes
 from support.terminal import on_terminal, read_until
 
@@ -50,7 +50,7 @@ def program(
     place: Place, *words: str, stdout: int = subprocess.PIPE, package: Path | None = None
 ) -> subprocess.Popen[bytes]:
     return subprocess.Popen(
-        [*PROGRAM, "--db", str(place.database), *words],
+        [*(PROGRAM if package is None else PACKAGE), "--db", str(place.database), *words],
         cwd=package,  # where Python looks first
         stdout=stdout,
         stderr=subprocess.PIPE,
