@@ -5,8 +5,6 @@ from __future__ import annotations
 import os
 import select
 import signal
-import subprocess
-import sys
 import threading
 from contextlib import closing
 from pathlib import Path
@@ -21,7 +19,15 @@ from edgecron.paths import state_dir
 from edgecron.runners.calls import Call
 from edgecron.supervisor.control import Control
 from edgecron.supervisor.files import lock_is_held
-from support.embedded import BOUND_S, add_command, fire, program, run_of, step_until_ended
+from support.embedded import (
+    BOUND_S,
+    add_command,
+    fire,
+    other_program,
+    program,
+    run_of,
+    step_until_ended,
+)
 
 
 def test_a_registered_function_runs_and_its_row_says_what_it_returned(tmp_path: Path) -> None:
@@ -162,11 +168,7 @@ def test_a_supervisor_that_dies_takes_no_callable_with_it(tmp_path: Path) -> Non
 
 
 FORKS = """
-import os, sys, time
-from pathlib import Path
-from edgecron.clock import SystemClock
-from edgecron.engine.host import EngineHost
-from edgecron.runners.callables import CallableRunner
+import time
 
 def fork(call):
     if os.fork() == 0:
@@ -188,9 +190,7 @@ def test_a_child_that_a_function_has_forked_does_not_make_its_engine_live_on(
 ) -> None:
     database = tmp_path / "edge.db"
     fire(database, "fork")
-    with subprocess.Popen(
-        [sys.executable, "-c", FORKS, str(database)], stdout=subprocess.PIPE, text=True
-    ) as other:
+    with other_program(FORKS, database) as other:
         assert other.stdout is not None
         child_pid = int(other.stdout.readline())
         try:
@@ -210,12 +210,6 @@ def test_a_child_that_a_function_has_forked_does_not_make_its_engine_live_on(
 
 
 PROGRAM = """
-import sys
-from pathlib import Path
-from edgecron.clock import SystemClock
-from edgecron.engine.host import EngineHost
-from edgecron.runners.callables import CallableRunner
-
 def wait(call):
     print("called", flush=True)
     sys.stdin.read()
@@ -234,12 +228,7 @@ def test_a_callable_whose_program_was_killed_is_interrupted_and_not_run_again(
 ) -> None:
     database = tmp_path / "edge.db"
     fire(database, "wait")
-    with subprocess.Popen(
-        [sys.executable, "-c", PROGRAM, str(database)],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    ) as other:
+    with other_program(PROGRAM, database) as other:
         assert other.stdout is not None
         assert other.stdout.readline() == "called\n"
         other.kill()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import select
-import subprocess
 import sys
 import threading
 from dataclasses import replace
@@ -22,7 +21,16 @@ from edgecron.paths import state_dir
 from edgecron.runners import THREADS
 from edgecron.runners.calls import Call
 from edgecron.supervisor.control import Control
-from support.embedded import BOUND_S, QUEUE, add_command, fire, program, run_of, step_until_ended
+from support.embedded import (
+    BOUND_S,
+    QUEUE,
+    add_command,
+    fire,
+    other_program,
+    program,
+    run_of,
+    step_until_ended,
+)
 from support.processes import ends
 
 
@@ -280,12 +288,6 @@ def test_a_function_that_runs_is_one_whatever_its_schedule_is_made_meanwhile(
 
 
 HANGING = """
-import sys, threading
-from pathlib import Path
-from edgecron.clock import SystemClock
-from edgecron.engine.host import EngineHost
-from edgecron.runners.callables import CallableRunner
-
 def wait(call):
     host.loop.stop()
     threading.Event().wait()
@@ -306,12 +308,7 @@ def test_a_function_that_hangs_keeps_no_program_from_its_end_and_is_interrupted_
 ) -> None:
     database = tmp_path / "edge.db"
     fire(database, "wait")
-    with subprocess.Popen(
-        [sys.executable, "-c", HANGING, str(database)],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    ) as other:
+    with other_program(HANGING, database) as other:
         assert other.stdout is not None
         assert other.stdin is not None
         assert other.stdout.readline() == "closed\n"

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import select
+import subprocess
+import sys
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -17,6 +19,25 @@ from edgecron.runners.callables import CallableRunner, Function
 
 BOUND_S = 20.0
 QUEUE = "py:plant"
+
+
+_BEGIN = """
+import os, sys, threading
+from pathlib import Path
+from edgecron.clock import SystemClock
+from edgecron.engine.host import EngineHost
+from edgecron.runners.callables import CallableRunner
+"""
+
+
+def other_program(text: str, database: Path) -> subprocess.Popen[str]:
+    """A program in a process of its own, which makes its engine itself."""
+    return subprocess.Popen(
+        [sys.executable, "-c", _BEGIN + text, str(database)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
 
 
 @contextmanager
