@@ -10,12 +10,15 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from edgecron.errors import InvalidInput
 from edgecron.model import Claim
+
+if TYPE_CHECKING:
+    from edgecron.runners.command import Part
 
 VARIABLE = "EDGECRON_PROGRAM"  # in whose child's environment: what `tell` says
 _CHILD = Path(__file__).with_name("child.py")
@@ -58,12 +61,14 @@ class Processes:
         self._database = database
         self.commands: dict[str, tuple[str, ...]] = {}
 
-    def environment_of(self, claim: Claim) -> Mapping[str, str] | None:
-        """What the process of a claim finds beside its run's own variables, which come over it.
+    def part_of(self, claim: Claim) -> Part | None:
+        """How the process of a claim is started, and what it finds beside its run's own variables,
+        which come over it: as this version of the program has it, where another one wrote it down.
 
         None where it is a command like any other.
         """
-        if self.commands.get(claim.schedule) != claim.job.argv:
+        own = self.commands.get(claim.schedule)
+        if own is None or not _is_process(claim.job.argv):
             return None
         found: list[object] = [*sys.path]
         told = {
@@ -79,4 +84,11 @@ class Processes:
                 "max_attempts": claim.max_attempts,
             },
         }
-        return {**os.environ, VARIABLE: json.dumps(told)}
+        from edgecron.runners.command import Part
+
+        return Part(own, {**os.environ, VARIABLE: json.dumps(told)})
+
+
+def _is_process(argv: tuple[str, ...]) -> bool:
+    """Whether it is a command as `command_of` gives it, wherever an edgecron is installed."""
+    return len(argv) == 4 and argv[1] == "-P" and Path(argv[2]).name == _CHILD.name

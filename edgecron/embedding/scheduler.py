@@ -355,7 +355,7 @@ class Scheduler(Program):
                 offers=lambda: self._registry.offers,
                 call_wait_ms=round(self._shutdown_timeout_s * 1000),
                 call_grace_ms=_GRACE_MS,
-                environment_of=self._processes.environment_of,
+                part_of=self._processes.part_of,
                 runs_commands=bool(self._processes.commands),
                 pulse=self._pulse,
             )

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from edgecron.clock import Clock
 from edgecron.engine.adopted import Adoption
@@ -31,6 +32,9 @@ from edgecron.supervisor.files import prepare_state_dir
 from edgecron.triggers.zones import local_history
 from edgecron.trust import CLOCK_WAIT_MS
 
+if TYPE_CHECKING:
+    from edgecron.runners.command import Part
+
 
 def default_max_running() -> int:
     """How many runs an engine has at once: 4 per core, at least 8."""
@@ -44,8 +48,8 @@ class EngineHost:
     thread exists, and the engine's lock is taken after that fork, or it would live on in it.
     `callables` runs the functions of this program, of which it has what `offers` says, and is
     closed with the rest. Such a program may have threads, and much in its memory: its supervisor
-    is no fork of it, and there is none before there is a command to run. `environment_of` is asked
-    for what parts of the program find that run as commands: None for all others; with
+    is no fork of it, and there is none before there is a command to run. `part_of` says which
+    claims are of parts of the program that run as commands, and how: None for all others; with
     `runs_commands` there are such, and the first of them does not wait for a supervisor to be
     started. `pulse` is told that the engine is at work.
     """
@@ -70,14 +74,14 @@ class EngineHost:
         offers: Callable[[], Offers] | None = None,
         call_wait_ms: int = 0,
         call_grace_ms: int = CALL_GRACE_MS,
-        environment_of: Callable[[Claim], Mapping[str, str] | None] = lambda claim: None,
+        part_of: Callable[[Claim], Part | None] = lambda claim: None,
         runs_commands: bool = False,
         pulse: Pulse | None = None,
     ) -> None:
         self._database = database
         self._clock = clock
         self._callables = callables
-        self._environment_of = environment_of
+        self._part_of = part_of
         self._output_cap_bytes = output_cap_bytes or OUTPUT_CAP_BYTES
         self._cgroup = cgroup
         self._is_lone = callables is None  # the program is nothing else
@@ -196,7 +200,7 @@ class EngineHost:
             link,
             clock=clock,
             output_cap_bytes=self._output_cap_bytes,
-            environment_of=self._environment_of,
+            part_of=self._part_of,
         )
 
 

@@ -7,6 +7,7 @@ import signal
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import NamedTuple
 
 from edgecron.clock import Clock
 from edgecron.model import OUTPUT_CAP_BYTES, Claim, JobKind, Outcome, Reason, Status
@@ -44,12 +45,19 @@ _ENDS: Mapping[EndCause, tuple[Status, Reason]] = {
 }
 
 
+class Part(NamedTuple):
+    """A part of the program that is run as a command: what starts it here, and what it finds."""
+
+    argv: tuple[str, ...]
+    environment: Mapping[str, str]
+
+
 class CommandRunner:
     """Runs commands and shell lines by a supervisor. See Runner for the contract.
 
-    `leases` are what the supervisor runs already, where it was another engine's. What
-    `environment_of` gives for a claim is a part of the program: it has that as its base, and starts
-    in our folder.
+    `leases` are what the supervisor runs already, where it was another engine's. Where `part_of`
+    finds a claim to be of a part of the program, that is started as this program has it, in our
+    folder.
     """
 
     kinds = frozenset({JobKind.COMMAND, JobKind.SHELL})
@@ -62,7 +70,7 @@ class CommandRunner:
         environ: Mapping[str, str] | None = None,
         leases: Sequence[Lease] = (),
         output_cap_bytes: int = OUTPUT_CAP_BYTES,
-        environment_of: Callable[[Claim], Mapping[str, str] | None] = lambda claim: None,
+        part_of: Callable[[Claim], Part | None] = lambda claim: None,
     ) -> None:
         self.supervisor_id = link.supervisor_id
         self._link = link
@@ -70,7 +78,7 @@ class CommandRunner:
         self._environ = dict(os.environ if environ is None else environ)
         self._own = own_account(self._environ)
         self._output_cap_bytes = output_cap_bytes
-        self._environment_of = environment_of
+        self._part_of = part_of
         self._leases = {lease.lease_token: lease for lease in leases}
 
     @property
@@ -138,17 +146,19 @@ class CommandRunner:
         account = self._own
         if job.user is not None:
             account = find_account(job.user, own=self._own, now_ms=self._clock.now_ms())
-        own = self._environment_of(claim)
-        if own is not None and job.user is not None:
+        part = self._part_of(claim)
+        if part is not None and job.user is not None:
             message = f"a function runs as its program does, and not as user '{job.user}'"
             raise NotRunnable("EPERM", message)
         if not account.is_own:
             return _as_another(request, claim, account, base_environment(self._environ, account))
-        base = base_environment(self._environ, account) if own is None else own
+        if part is not None:
+            environment = run_environment(claim, part.environment, home=account.home)
+            return replace(request, argv=part.argv, env=environment, cwd=_our_folder())
         return replace(
             request,
-            env=run_environment(claim, base, home=account.home),
-            cwd=working_folder(job.cwd, home=account.home) if own is None else _our_folder(),
+            env=run_environment(claim, base_environment(self._environ, account), home=account.home),
+            cwd=working_folder(job.cwd, home=account.home),
         )
 
     def _outcome(self, event: Event) -> Outcome | None:

@@ -68,6 +68,25 @@ def test_whichever_version_is_killed_and_starts_again_each_runs_what_it_knows(
     assert ends <= {Status.SUCCESS, Status.SKIPPED, Status.INTERRUPTED, Status.QUEUED}
 
 
+def test_a_process_is_started_as_the_version_has_it_that_is_at_work(plant: Plant) -> None:
+    elsewhere = plant.folder / "elsewhere.py"
+    elsewhere.write_text((plant.folder / "program.py").read_text("utf-8"), "utf-8")
+    plant.start("program.py", "old")
+    plant.fires.wait_for(1, "apart")
+    new = plant.start("elsewhere.py", "new")
+    plant.fires.wait_for(1, "new")  # The command of its own is what is on record by now.
+
+    plant.fires.wait_for(3, "apart", after=len(plant.fires.all()))
+    new.stop()
+    elsewhere.unlink()
+    plant.fires.wait_for(3, "apart", after=len(plant.fires.all()))
+
+    with Client(plant.database) as client:
+        assert str(elsewhere) in client.schedule("apart").spec.job.argv[-1]
+    ends = {run.status for run in plant.runs("apart")}
+    assert ends <= {Status.SUCCESS, Status.SKIPPED, Status.QUEUED, Status.RUNNING}
+
+
 def test_what_only_the_old_version_knows_vanishes_with_it_and_comes_back(plant: Plant) -> None:
     old, new = plant.start("program.py", "old"), None
     plant.fires.wait_for(1, "old")

@@ -20,6 +20,7 @@ def peer(pid: int) -> EngineInfo:
         pid=pid,
         boot_id="boot-1",
         queues=("command",),
+        offers=None,
         version="0.1.0",
         supervisor_id=None,
         started_at=datetime(2026, 11, 20, 8, tzinfo=UTC),

@@ -25,6 +25,7 @@ from support.specs import make_spec
 # What has a meaning on the machine of the database alone, or is for programs that are there.
 _HERE = {
     *(
+        "ask",
         "declare",
         "prune_declared",
         "measures",

@@ -15,7 +15,7 @@ import pytest
 from edgecron.clock import SystemClock
 from edgecron.model import OUTPUT_CAP_BYTES, Cause, Claim, Job, JobKind, Outcome, Reason, Status
 from edgecron.runners import Runner
-from edgecron.runners.command import CommandRunner, outcome_of
+from edgecron.runners.command import CommandRunner, Part, outcome_of
 from edgecron.supervisor import (
     EndCause,
     Exit,
@@ -246,7 +246,8 @@ def test_a_command_finds_nothing_that_was_not_meant_for_it(
 def test_a_part_of_a_program_whose_folder_is_gone_is_not_started_and_says_so(
     link: SupervisorLink, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    runner = CommandRunner(link, clock=SystemClock(), environment_of=lambda claim: os.environ)
+    part = Part(("/bin/true",), os.environ)
+    runner = CommandRunner(link, clock=SystemClock(), part_of=lambda claim: part)
     folder = tmp_path / "release"
     folder.mkdir()
     monkeypatch.chdir(folder)

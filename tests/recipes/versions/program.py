@@ -17,5 +17,11 @@ def fire(run: RunContext) -> None:
 for name in ("both", version):
     scheduler.job(every("100ms"), name=name, overlap="allow")(fire)
 
+
+@scheduler.job(every("1s"), process=True)
+def apart(run: RunContext) -> None:
+    fire(run)
+
+
 if __name__ == "__main__":
     scheduler.run_forever()
