@@ -7,6 +7,13 @@ import signal
 
 from hypothesis import HealthCheck, settings
 
+import edgecron
+
+# Clocks that nobody keeps are judged by it, and those of tests say a day that stays the same: to
+# them this tree was released before that, however late its next release is. Here, before anything
+# reads it.
+edgecron.__built__ = "2026-05-01"
+
 
 def pytest_configure() -> None:
     """Nothing of this machine's reaches a test: neither its configuration nor ignored signals.
