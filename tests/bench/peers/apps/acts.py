@@ -7,6 +7,7 @@ is to be that of its scheduler.
 Each has an `App(DATABASE)` with a scheduler in it, its store in that file:
 
     add_s                how long one schedule takes to be made, at most
+    grain_s              the finest time that it knows, and would else call too early at
     prepare(instants)    have `calls.note` called at each of these instants, once
     start()              begin to work
     enqueue(count)       have it called so often, as soon as can be, each time by a wish of its own
@@ -25,6 +26,8 @@ BOUND_S = 600.0
 LEAD_S = 3.0  # between the last of the preparations and the first instant
 APART_S = 1.0
 _LOOK_S = 0.002
+# Parts of a second, so that no tick of a scheduler, or of the machine, is met by all of them.
+_SPREAD = 0.618
 
 
 class Calls:
@@ -86,10 +89,9 @@ def stream(app, count: int) -> dict:
 
 def latency(app, count: int) -> dict:
     """How late each of so many is called that are due one after the other."""
-    # Whole seconds: huey knows no others (it calls what is due at a part of one too early), and
-    # looks once a second, from when it was started.
-    first = math.ceil(time.time() + LEAD_S + count * app.add_s)
-    instants = [first + n * APART_S for n in range(count)]
+    first = time.time() + LEAD_S + count * app.add_s
+    instants = [first + n * APART_S + (n * _SPREAD) % 1 * APART_S / 2 for n in range(count)]
+    instants = [math.ceil(one / app.grain_s) * app.grain_s for one in instants]
     app.prepare(instants)
     app.start()
     calls.wait()

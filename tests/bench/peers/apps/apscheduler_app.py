@@ -14,6 +14,7 @@ class ApschedulerApp:
     """It keeps no record of ends: a call that has returned is done."""
 
     add_s = 0.05
+    grain_s = 0.001
 
     def __init__(self, database: str) -> None:
         self._scheduler = BackgroundScheduler(timezone=datetime.UTC)

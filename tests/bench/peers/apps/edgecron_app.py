@@ -13,6 +13,7 @@ def call() -> int:
 
 class EdgecronApp:
     add_s = 0.005
+    grain_s = 0.001
 
     def __init__(self, database: str) -> None:
         self._scheduler = Scheduler(database)

@@ -17,6 +17,7 @@ def call() -> int:
 
 class HueyApp:
     add_s = 0.02
+    grain_s = 1.0
 
     def __init__(self, database: str) -> None:
         self._consumer = huey.create_consumer(workers=WORKERS)
