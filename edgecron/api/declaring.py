@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from edgecron.api.applying import Applying
 from edgecron.api.opening import TRIES
-from edgecron.errors import AlreadyExists, Conflict
+from edgecron.errors import AlreadyExists, Conflict, NotFound
 
 if TYPE_CHECKING:
     from edgecron.documents.comparing import Step
@@ -47,10 +48,14 @@ class Declaring(Applying):
         gone = sorted((made | set(self.store.find_names_in_queue(queue))) - names)
         if spares_others and gone:
             needed = self._needed_by_others(wanted, queue=queue)
-            gone = [name for name in gone if not needed(self.store.get_schedule(name))]
+            found = (self.store.find_schedule(name) for name in gone)
+            gone = [one.spec.name for one in found if one is not None and not needed(one)]
+        removed = []
         for name in gone:
-            self.remove(name)
-        return gone
+            with suppress(NotFound):  # Another worker of the program was first.
+                self.remove(name)
+                removed.append(name)
+        return removed
 
     def _needed_by_others(
         self, wanted: Collection[Wanted], *, queue: str

@@ -58,10 +58,14 @@ def remove_own(bundle: Bundle) -> bool:
     let_go()
     _remove(bundle.folder)
     shared = os.path.dirname(bundle.folder)
-    with contextlib.suppress(OSError):  # another version is there, or somebody starts right now
-        os.unlink(os.path.join(shared, ".lock"))
+    place = os.path.dirname(shared)
+    with contextlib.suppress(OSError):  # somebody starts right now
+        if _names(shared) == [".lock"]:
+            os.unlink(os.path.join(shared, ".lock"))
         os.rmdir(shared)
-        os.rmdir(os.path.dirname(shared))
+        # Not one that somebody has named.
+        if os.path.basename(place) in ("edgecron", f"edgecron-{os.geteuid()}"):
+            os.rmdir(place)
     return True
 
 
@@ -74,8 +78,11 @@ def size_of(path: str) -> int:
 
 
 def _shared_folders(bundle: Bundle) -> list[str]:
-    """Where versions may lie, each folder once; ours first."""
-    start = bundle.start(":places")
+    """Where versions lie, each folder once; ours first.
+
+    The launcher leaves out what another user could have put there: what is found is removed.
+    """
+    start = bundle.start(":found")
     try:
         said = subprocess.run(
             start.argv, pass_fds=start.pass_fds, capture_output=True, check=True, text=True

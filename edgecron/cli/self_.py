@@ -17,6 +17,7 @@ folders, and is removed by what installed it.
 from __future__ import annotations
 
 import os
+import stat
 import sys
 from argparse import ArgumentParser, Namespace
 from typing import TYPE_CHECKING, Any
@@ -169,6 +170,7 @@ def _remove(cli: Session, bundle: Bundle, args: Namespace) -> int:
     from edgecron.safetext import clean
 
     _refuse_packaged(bundle)
+    _refuse_of_others(bundle)
     folders = find_folders(bundle)
     used = [folder for folder in folders if folder.pids]
     if used:
@@ -209,6 +211,20 @@ def _refuse_packaged(bundle: Bundle) -> None:
 
         raise NotSupported(
             f"{bundle.file} belongs to the package edgecron", hint="apt-get remove edgecron"
+        )
+
+
+def _refuse_of_others(bundle: Bundle) -> None:
+    """Raises Conflict where the file is not ours to remove: half of it would go."""
+    folder = os.path.dirname(bundle.file)
+    owners = (os.lstat(folder).st_uid, os.lstat(bundle.file).st_uid)
+    is_sticky = bool(os.lstat(folder).st_mode & stat.S_ISVTX) and os.geteuid() not in (0, *owners)
+    if not os.access(folder, os.W_OK) or is_sticky:
+        from edgecron.errors import Conflict
+
+        raise Conflict(
+            f"{bundle.file} can't be removed by you: {folder} is another user's",
+            hint="its owner removes it; what old versions have left goes by: edgecron self clean",
         )
 
 

@@ -84,7 +84,9 @@ def judge_limits(text: str, *, rank: Callable[[str], int | None]) -> Limits:
         if own is None:
             continue
         if item == "-":
-            return NO_LIMITS  # "user -": nothing is set for that one at all
+            if _is_by_name(domain):
+                return NO_LIMITS  # "user -", "@group -": nothing is set for those at all
+            continue
         for kind in kinds:
             if (item, kind) not in found or found[item, kind][0] >= own:
                 found[item, kind] = (own, value)
@@ -118,6 +120,11 @@ def _lines(text: str) -> Iterator[tuple[str, tuple[str, ...], str, str]]:
             yield words[0], (), "-", ""
         elif len(words) == 4 and words[1] in _TYPES:
             yield words[0], _TYPES[words[1]], words[2].lower(), words[3].lower()
+
+
+def _is_by_name(domain: str) -> bool:
+    """Whether it is a user or a group: of wildcards and ranges PAM takes no such line."""
+    return domain not in ("*", "%") and ":" not in domain
 
 
 def _rank(domain: str, who: _Who) -> int | None:

@@ -78,10 +78,11 @@ _STRICT_FOR_ROOT = """\
 # All is read-only but /dev, /proc, /sys, and what is named here.
 ProtectSystem=strict
 ReadWritePaths={writable}
+# Not PrivateTmp=yes: systemd empties that at each restart, under jobs that live on.
+ReadWritePaths=/tmp /var/tmp
 # Where the single binary is unpacked.
 CacheDirectory=edgecron
 ProtectHome=read-only
-PrivateTmp=yes
 PrivateDevices=yes
 ProtectClock=yes
 ProtectHostname=yes

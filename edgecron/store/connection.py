@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from _thread import LockType, RLock  # what `threading` gives, which takes 1 ms to load
+from _thread import RLock  # what `threading` gives, which takes 1 ms to load
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -18,7 +18,7 @@ from edgecron.store.logfiles import Logs, may_be_lost, refuse_lost_log
 from edgecron.store.opening import check_sqlite_version, configure, open_file
 from edgecron.store.place import MOUNTS, identity_of, is_emptied, prepare_file
 from edgecron.store.translating import busy, emptied, gone, too_new, translated_errors
-from edgecron.store.turns import turn_of
+from edgecron.store.turns import give_away, turn_of
 
 _LITTLE_KIB = 512  # of SQLite's two megabytes; claims take as long (measured)
 _TURN_MS = 100  # somebody may want to know that we still wait
@@ -109,6 +109,7 @@ class Database:
         with self.in_use:
             self._logs.prepare_close()
             self._connection.close()
+        give_away(self._next)
 
     def leave_to_parent(self) -> bool:
         """In a child: close our copy of the connection; whether that could be done.
@@ -254,9 +255,9 @@ class Database:
         try:
             yield
         finally:
-            turn.release()
+            give_away(turn)
 
-    def _wait_for_turn(self, turn: LockType) -> None:
+    def _wait_for_turn(self, turn: RLock) -> None:
         self._lock_failures += self._busy_tries > 0
         for _ in range(0, self._busy_tries, _TURN_MS):
             self.lock_waits += 1

@@ -8,20 +8,30 @@ for each other here go on at once.
 from __future__ import annotations
 
 import os
-from _thread import allocate_lock
+from _thread import RLock
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from _thread import LockType
-
     from edgecron.store.forks import Identity
 
-# By process, since a fork copies those that its parent holds. A few bytes for each file.
-_turns: dict[tuple[int, Identity], LockType] = {}
+_turns: dict[Identity, RLock] = {}  # a few bytes for each file
 
 
-def turn_of(identity: Identity | None) -> LockType:
+def turn_of(identity: Identity | None) -> RLock:
     """The lock of those in this process who write to a file; its own where that has no name."""
-    if identity is None:
-        return allocate_lock()
-    return _turns.setdefault((os.getpid(), identity), allocate_lock())
+    return RLock() if identity is None else _turns.setdefault(identity, RLock())
+
+
+def give_away(turn: RLock) -> None:
+    """Let others have their turn, where it is this thread's.
+
+    An exception from outside, as Ctrl-C raises, may come when it is taken and nobody knows it yet:
+    who then closes the connection gives it away.
+    """
+    with suppress(RuntimeError):  # It is not ours.
+        turn.release()
+
+
+# A fork copies those that other threads of the parent hold.
+os.register_at_fork(after_in_child=_turns.clear)

@@ -268,3 +268,25 @@ def test_a_program_that_does_not_start_here_says_why_and_is_not_kept(make: Make)
 
 def test_the_same_files_make_the_same_binary(make: Make) -> None:
     assert make().path.read_bytes() == make(name="second").path.read_bytes()
+
+
+def test_what_was_not_unpacked_here_is_never_removed(binary: Binary) -> None:
+    thesis = binary.program / "my-thesis"
+    thesis.mkdir(parents=True)
+    (thesis / "chapter").write_text("one")
+
+    assert binary.run("--version").returncode == 0
+
+    assert (thesis / "chapter").read_text() == "one"
+
+
+def test_a_place_that_is_a_link_is_not_among_those_found(binary: Binary, tmp_path: Path) -> None:
+    assert binary.run("--version").returncode == 0
+    assert binary.run(":found").stdout == f"{binary.places}\n"
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (elsewhere / "program").symlink_to(binary.program)
+
+    said = binary.run(":found", EDGECRON_UNPACK_DIR=str(elsewhere))
+
+    assert (said.returncode, said.stdout) == (0, "")

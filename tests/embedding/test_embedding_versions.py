@@ -63,7 +63,9 @@ def test_whichever_version_is_killed_and_starts_again_each_runs_what_it_knows(
 
     fired = [(one.name, one.plan) for one in plant.fires.all()]
     assert len(fired) == len(set(fired)), "a time was run twice"
-    ends = {run.status for run in plant.runs()}
+    # A process lives on where its engine ends.
+    apart = ("apart", Status.RUNNING)
+    ends = {run.status for run in plant.runs() if (run.schedule, run.status) != apart}
     # A run of one that was killed is that; none failed for want of its function.
     assert ends <= {Status.SUCCESS, Status.SKIPPED, Status.INTERRUPTED, Status.QUEUED}
 

@@ -138,6 +138,7 @@ FILES = resource.RLIMIT_NOFILE
         ("bob hard nproc 100", ((resource.RLIMIT_NPROC, None, 100),)),
         ("bob hard maxlogins 1", ()),
         ("* hard nofile 9\nbob -", ()),
+        ("bob hard nofile 9\n* -\n1:2000 -", ((FILES, None, 9),)),
     ],
 )
 def test_limits_are_those_of_the_machine(

@@ -59,13 +59,34 @@ def test_a_thread_goes_on_as_soon_as_another_one_has_written(path: Path) -> None
 
 def test_who_waits_too_long_for_its_turn_is_told_that_others_write(path: Path) -> None:
     first, second = Database(path), Database(path, busy_wait_s=0.15)
+    told: list[DatabaseBusy] = []
 
-    with first.transaction(), pytest.raises(DatabaseBusy):
-        count(second)
+    def write() -> None:
+        with pytest.raises(DatabaseBusy) as caught:
+            count(second)
+        told.append(caught.value)
 
+    thread = threading.Thread(target=write)
+    with first.transaction():
+        thread.start()
+        thread.join(BOUND_S)
+
+    assert len(told) == 1
     assert second.lock_waits == 2  # looks in between, for who wants to know that it waits
     count(second)
     assert find_lock_failures(first) == 1000
+
+
+def test_a_turn_that_an_interrupt_left_is_given_away_with_the_connection(path: Path) -> None:
+    first, second = Database(path), Database(path, busy_wait_s=0.1)
+    first._next.acquire()  # As Ctrl-C leaves it that comes right after.
+    first.close()
+    thread = threading.Thread(target=count, args=(second,))
+
+    thread.start()
+    thread.join(BOUND_S)
+
+    assert find_lock_failures(second) == 1000
 
 
 def test_an_error_gives_the_turn_away(path: Path) -> None:

@@ -55,9 +55,20 @@ static int has_its_file(int version, const char *name) {
     return is_same;
 }
 
+/* Whether a folder is one that was unpacked here: where a place was named, others may lie there. */
+static int is_version(int version) {
+    struct stat seen;
+    return fstatat(version, "edgecron", &seen, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(seen.st_mode) &&
+           fstatat(version, "_internal", &seen, AT_SYMLINK_NOFOLLOW) == 0 && S_ISDIR(seen.st_mode);
+}
+
 static void remove_unused(int program, const char *name) {
     int version = open_folder(program, name);
     if (version < 0) return;
+    if (!is_version(version)) {
+        close(version);
+        return;
+    }
     char gone[NAME_MAX + 1];
     snprintf(gone, sizeof gone, ".old-%.200s", name);
     /* Each process that runs from there shares this lock for as long as it lives. */

@@ -225,6 +225,16 @@ int main(int argc, char **argv) {
         for (int each = 0; each < count; each++) puts(places[each]);
         return 0;
     }
+    if (argc == 2 && strcmp(argv[1], ":found") == 0) {
+        /* Those that are there, and nobody else's: what lies in them may be removed. */
+        for (int each = 0; each < count; each++) {
+            int program = open_place(places[each], 0, whys[each], WHY_BYTES);
+            if (program < 0) continue;
+            puts(places[each]);
+            close(program);
+        }
+        return 0;
+    }
     /* Any place that has it, before any that could have it. */
     for (int each = 0; each < count; each++) {
         int program = open_place(places[each], 0, whys[each], WHY_BYTES);
