@@ -302,6 +302,8 @@ def stop_on_signals(loop: Loop, *, is_terminal: bool, on_shutdown: OnShutdown) -
         # What is ignored was meant to be, as by nohup.
         if signal.getsignal(each) is not signal.SIG_IGN:
             signal.signal(each, stop)
+    # Else one that comes right before the loop falls asleep is heard when that wakes next.
+    signal.set_wakeup_fd(loop.copy_bell(), warn_on_full_buffer=False)
 
 
 def _shutdown_timeout_ms(cli: Session, args: Namespace, on_shutdown: OnShutdown) -> int | None:

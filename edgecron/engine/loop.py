@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -106,6 +107,10 @@ class Loop:
         """End `run`, and what runs with it, whatever `on_shutdown` says. Safe likewise."""
         self._must_stop_runs.set()
         self.stop()
+
+    def copy_bell(self) -> int:
+        """A descriptor of the caller's own: whatever is written there ends the sleep."""
+        return os.dup(self._doorbell.fileno())
 
     def close(self) -> None:
         """Let go of what is watched."""
