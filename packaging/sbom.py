@@ -21,6 +21,7 @@ from datetime import UTC, datetime
 from email.message import Message
 from importlib import import_module, metadata
 from pathlib import Path
+from typing import cast
 
 # `name==version ; marker \`, then lines of hashes.
 _PINNED = re.compile(r"^(?P<name>[\w.-]+)==(?P<version>[^\s;]+)", re.MULTILINE)
@@ -95,7 +96,7 @@ def _generic(name: str, version: str, *, kind: str, licence: str) -> dict[str, o
 
 def _licence(said: metadata.PackageMetadata) -> dict[str, object] | None:
     """What a library says of its licence: an expression, else words, else a classifier."""
-    headers: Message = said  # type: ignore[assignment]
+    headers = cast(Message, said)  # what it is: its type promises less
     expression = headers["License-Expression"]
     if expression:
         return {"expression": expression}

@@ -149,7 +149,8 @@ def run(cli: Session, args: Namespace) -> int:
             _say_start(cli, database, is_new=is_new)
         stop_on_signals(host.loop, is_terminal=is_terminal, on_shutdown=on_shutdown)
         # The supervisor runs by now: nothing of what is opened from here on lives on in it.
-        with _ending_with_stdin(host.loop, is_asked=args.until_eof), http:
+        is_asked = args.until_eof
+        with host.loop.woken_by_signals(), _ending_with_stdin(host.loop, is_asked=is_asked), http:
             host.loop.run()
     finally:
         host.close()
@@ -302,8 +303,6 @@ def stop_on_signals(loop: Loop, *, is_terminal: bool, on_shutdown: OnShutdown) -
         # What is ignored was meant to be, as by nohup.
         if signal.getsignal(each) is not signal.SIG_IGN:
             signal.signal(each, stop)
-    # Else one that comes right before the loop falls asleep is heard when that wakes next.
-    signal.set_wakeup_fd(loop.copy_bell(), warn_on_full_buffer=False)
 
 
 def _shutdown_timeout_ms(cli: Session, args: Namespace, on_shutdown: OnShutdown) -> int | None:

@@ -84,9 +84,12 @@ class Processes:
                 "max_attempts": claim.max_attempts,
             },
         }
+        from edgecron.notify.manager import take_manager
         from edgecron.runners.command import Part
 
-        return Part(own, {**os.environ, VARIABLE: json.dumps(told)})
+        variables = {**os.environ, VARIABLE: json.dumps(told)}
+        take_manager(variables, pid=os.getpid())  # Who speaks to a service manager is the program.
+        return Part(own, variables)
 
 
 def _is_process(argv: tuple[str, ...]) -> bool:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import sys
 import threading
 from collections.abc import Callable
+from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
 from edgecron.embedding.forks import wait_for_rest
@@ -156,7 +157,9 @@ class Serving:
                     self._failed(None)
                 self._has_begun.set()
                 host.loop.hold_while_awake(self.awake)
-                host.loop.run()
+                # Only on the main thread there are signals to be heard: see `run`.
+                with nullcontext() if self._thread else host.loop.woken_by_signals():
+                    host.loop.run()
                 if self._thread is not None:
                     # The program may go on for long, and so may a function that does not return.
                     host.loop.linger()

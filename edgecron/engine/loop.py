@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
+import signal
 import threading
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 
 from edgecron.clock import Clock
 from edgecron.engine.core import Engine
@@ -108,9 +109,20 @@ class Loop:
         self._must_stop_runs.set()
         self.stop()
 
-    def copy_bell(self) -> int:
-        """A descriptor of the caller's own: whatever is written there ends the sleep."""
-        return os.dup(self._doorbell.fileno())
+    @contextmanager
+    def woken_by_signals(self) -> Iterator[None]:
+        """Have each signal that has a handler end the sleep. For the main thread.
+
+        Python runs a handler when the interpreter goes on: one that comes between its last look
+        and the sleep would be heard when that ends.
+        """
+        bell = os.dup(self._doorbell.fileno())  # ours, whatever becomes of the other one
+        before = signal.set_wakeup_fd(bell, warn_on_full_buffer=False)
+        try:
+            yield
+        finally:
+            signal.set_wakeup_fd(before)
+            os.close(bell)
 
     def close(self) -> None:
         """Let go of what is watched."""

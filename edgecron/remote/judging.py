@@ -7,12 +7,17 @@ from typing import Any
 
 from edgecron.errors import AccessRefused, ServerLost, ServerUnavailable
 
+# Of what changes something, and was perhaps heard.
+NOT_KNOWN = "whether it was done is not known"
+LOOK = "look, and then repeat it if it was not"
 _REFUSED = (401, 403)
 _BEHIND = (502, 503, 504)  # what stands before a server says so where that does not answer
 
 
-def judge(url: str, *, status: int, body: bytes, has_token: bool) -> bytes:
+def judge(url: str, *, status: int, body: bytes, has_token: bool, is_write: bool) -> bytes:
     """The body of what answers a question, be it with an error of ours.
+
+    `is_write`: what was asked changes something.
 
     Raises AccessRefused where a token is wanted, ServerLost where it may be back soon, and
     ServerUnavailable where that is no edgecron, or one that we can't talk to.
@@ -21,10 +26,10 @@ def judge(url: str, *, status: int, body: bytes, has_token: bool) -> bytes:
         return body
     error = _error_in(body)
     if error is None and status in _BEHIND:
-        raise ServerLost(
-            f"{url} answers with status {status}: what is behind it does not answer",
-            hint="is it served there? edgecron daemon --http",
-        )
+        words = f"{url} answers with status {status}: what is behind it does not answer"
+        if is_write:  # It may only take long.
+            raise ServerLost(f"{words}; {NOT_KNOWN}", hint=LOOK)
+        raise ServerLost(words, hint="is it served there? edgecron daemon --http")
     if error is None:
         raise ServerUnavailable(
             f"{url} is no edgecron: it answers with status {status}",

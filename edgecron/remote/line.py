@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from edgecron import __version__
 from edgecron.errors import QueryInterrupted, ServerLost, ServerUnavailable
-from edgecron.remote.judging import judge
+from edgecron.remote.judging import LOOK, NOT_KNOWN, judge
 from edgecron.remote.places import Server
 from edgecron.wire.calls import WRITES
 from edgecron.wire.version import WIRE
@@ -96,13 +96,16 @@ class HttpLine:
         if is_late and self._socket is not None:
             self._socket.settimeout(0)
         try:
-            return self._receive()
+            content = self._receive()
         except OSError as error:
             self.close()
             raise ServerLost(f"{self._server.url} {_os_words(error)}") from error
         except ServerUnavailable:
             self.close()
             raise
+        if self._socket is not None:
+            self._socket.settimeout(ANSWER_S)
+        return content
 
     def interrupt(self) -> None:
         with self._lock:
@@ -122,7 +125,7 @@ class HttpLine:
         was_open = self._socket is not None
         try:
             self._send(call, body)
-            return self._receive()
+            return self._receive(is_write=call.name in WRITES)
         except (BrokenPipeError, ConnectionResetError, _Unanswered):
             # It was given up by the server just when it was used again. What changes something is
             # not asked twice: it may have been heard.
@@ -130,7 +133,7 @@ class HttpLine:
                 raise
         self.close()
         self._send(call, body)
-        return self._receive()
+        return self._receive(is_write=call.name in WRITES)
 
     def _drop_stale(self) -> None:
         """Close a connection that the server has closed, or on which something came unasked."""
@@ -177,7 +180,7 @@ class HttpLine:
             self._socket = link
         return link
 
-    def _receive(self) -> bytes:
+    def _receive(self, *, is_write: bool = False) -> bytes:
         reader = _Reader(self._socket, self._rest)
         head = reader.read_head()
         while 100 <= head.status < 200:
@@ -191,13 +194,14 @@ class HttpLine:
             status=head.status,
             body=body,
             has_token=self._token is not None,
+            is_write=is_write,
         )
 
     def _lost(self, call: Call, error: OSError) -> ServerLost:
         if call.name in WRITES and self._may_be_heard:
             return ServerLost(
-                f"{self._server.url} {_os_words(error)}; whether it was done is not known",
-                hint="look, and then repeat it if it was not",
+                f"{self._server.url} {_os_words(error)}; {NOT_KNOWN}",
+                hint=LOOK,
             )
         if self._server.path is not None:
             hint = f"is it served there? edgecron daemon --http unix:{self._server.path}"

@@ -125,7 +125,7 @@ def _replace(path: Path, text: str) -> None:
             os.fchmod(fd, 0o644)
             os.fsync(fd)
         os.replace(temporary, path)
-    except BaseException:
+    except BaseException:  # An interrupt, too: what is half written is never found.
         os.unlink(temporary)
         raise
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import select
+import signal
 import stat
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -217,6 +218,21 @@ def test_what_is_due_is_rehearsed_right_before_it(sleepy: Sleepy) -> None:
 
     assert sleeper.waits[:4] == [due_ms - 5, due_ms - 5, due_ms - 2, due_ms]
     assert [body.schedule for body in sleepy.world.bodies] == ["mine"]
+
+
+def test_a_signal_that_comes_before_the_sleep_ends_it(sleepy: Sleepy) -> None:
+    loop = sleepy.loop(ScriptedSleeper())
+    before = signal.signal(signal.SIGUSR1, lambda number, frame: None)
+    try:
+        with loop.woken_by_signals():
+            assert not sleepy.doorbell.clear()
+            signal.raise_signal(signal.SIGUSR1)
+            assert sleepy.doorbell.clear()
+        signal.raise_signal(signal.SIGUSR1)
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+
+    assert not sleepy.doorbell.clear()
 
 
 @pytest.mark.failure(7)

@@ -16,9 +16,11 @@ from edgecron.errors import (
     AccessRefused,
     InvalidInput,
     QueryInterrupted,
+    ServerLost,
     ServerUnavailable,
 )
 from edgecron.remote.client import HttpLines, RemoteClient
+from edgecron.remote.judging import judge
 from edgecron.remote.places import read_server
 from edgecron.remote.servertime import ServerTime
 from edgecron.tokens import read_token
@@ -297,3 +299,13 @@ def test_what_travels_in_the_open_is_known() -> None:
     assert read_server("http://pi:8745").is_open
     for url in ("http://127.0.0.1:1", "http://localhost", "https://pi", "unix:/run/e.sock"):
         assert not read_server(url).is_open
+
+
+@pytest.mark.parametrize(("is_write", "is_known"), [(True, False), (False, True)])
+def test_what_a_proxy_gave_up_waiting_for_may_have_been_done(
+    is_write: bool, is_known: bool
+) -> None:
+    with pytest.raises(ServerLost) as caught:
+        judge("http://pi", status=504, body=b"<html>", has_token=True, is_write=is_write)
+
+    assert ("whether it was done is not known" not in caught.value.message) is is_known
