@@ -20,9 +20,11 @@ def stop_at_exit(one: Stopped) -> None:
     """Have it stopped where the program, or a child of multiprocessing, ends without doing so."""
     _RUNNING.add(one)
     # Such a child ends by os._exit, with no other word than this to what is within it.
-    multiprocessing_util = sys.modules.get("multiprocessing.util")
-    if multiprocessing_util is not None:
-        multiprocessing_util.Finalize(None, _stop_all, exitpriority=100)
+    if "multiprocessing.util" in sys.modules:
+        # Imported, and not taken from there: another thread may be half through it.
+        from multiprocessing.util import Finalize
+
+        Finalize(None, _stop_all, exitpriority=100)
 
 
 def _stop_all() -> None:

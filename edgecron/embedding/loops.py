@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import threading
 from typing import TYPE_CHECKING
 
@@ -40,14 +39,16 @@ class Loops:
 
     def is_here(self) -> bool:
         """Whether this thread is within a coroutine of the program's loop, or of our own."""
-        asyncio = sys.modules.get("asyncio")
-        if asyncio is None:
+        loops = self._loop, self._own
+        if loops == (None, None):
             return False
+        import asyncio
+
         try:
             running = asyncio.get_running_loop()
         except RuntimeError:
             return False
-        return running in (self._loop, self._own)
+        return running in loops
 
     def close(self, *, wait_s: float) -> None:
         """End our own loop, and wait so long for its thread."""

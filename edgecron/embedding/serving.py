@@ -115,7 +115,8 @@ class Serving:
 
     def _serve(self) -> None:
         wait_for_rest(self)
-        self._ident = threading.get_ident()
+        with self._lock:  # `start` has said by then which thread this is
+            self._ident = threading.get_ident()
         try:
             self._serve_on()
         finally:
@@ -157,10 +158,11 @@ class Serving:
                     self._failed(None)
                 self._has_begun.set()
                 host.loop.hold_while_awake(self.awake)
-                # Only on the main thread there are signals to be heard: see `run`.
-                with nullcontext() if self._thread else host.loop.woken_by_signals():
+                in_thread = self._thread is not None
+                # In the foreground it is on the main thread: see `Scheduler.run_forever`.
+                with nullcontext() if in_thread else host.loop.woken_by_signals():
                     host.loop.run()
-                if self._thread is not None:
+                if in_thread:
                     # The program may go on for long, and so may a function that does not return.
                     host.loop.linger()
         except BaseException as error:  # noqa: BLE001  SystemExit in it, too, is a death

@@ -9,7 +9,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
-from types import SimpleNamespace
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
@@ -457,6 +457,21 @@ def test_where_gevent_has_patched_threads_no_engine_is_started(
         scheduler.start()
 
     assert not scheduler.is_running
+
+
+def test_a_run_is_waited_for_while_another_thread_is_half_through_importing_asyncio(
+    scheduler: Scheduler, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The engine imports it for its first coroutine, and a request asks at the same time."""
+
+    @scheduler.job("@daily")
+    def poll() -> str:
+        return "well"
+
+    with scheduler:
+        monkeypatch.setitem(sys.modules, "asyncio", ModuleType("asyncio"))
+
+        assert poll.run_now().wait(BOUND_S).result == "well"
 
 
 @pytest.mark.failure(77)

@@ -177,7 +177,9 @@ class Server:
         with closing(self.connect()) as connection:
             connection.request(method, path, headers=dict(headers or {}))
             answer = connection.getresponse()
-            return answer.status, json.loads(answer.read() or b"null")
+            text = answer.read()
+            assert answer.status < 500, f"{answer.status} {text!r}: {self.said}"
+            return answer.status, json.loads(text or b"null")
 
     def connect(self) -> http.client.HTTPConnection:
         """A connection to its Unix socket, `web.sock`, once somebody listens there."""
