@@ -14,23 +14,25 @@ from edgecron.service.wanted import Scope, Service
 def wanted_service(cli: Session, args: Namespace) -> Service:
     """What is to be run. Raises InvalidInput."""
     from edgecron.bundle import find_bundle
-    from edgecron.service.program import find_program
+    from edgecron.service.program import find_binary, find_program
 
+    bundle, scope = find_bundle(), Scope(scope_of(args))
     if args.program is not None:
         program: tuple[str, ...] = (args.program,)
+    elif bundle is not None:
+        is_roots = scope is Scope.SYSTEM
+        program = (find_binary(sys.argv[0], file=bundle.file, is_roots=is_roots),)
     else:
-        bundle = find_bundle()
-        started_as = sys.argv[0] if bundle is None else bundle.file
-        program = find_program(started_as, executable=sys.executable)
+        program = find_program(sys.argv[0], executable=sys.executable)
     token_file = cli.token_file
     if token_file is not None:
         token_file = str(resolve_path(token_file, what="token file"))
     return Service(
         program=program,
-        scope=Scope(scope_of(args)),
+        scope=scope,
         name=args.name,
-        database=_database(cli, is_user=scope_of(args) == "user"),
-        config=_config(cli, is_user=scope_of(args) == "user"),
+        database=_database(cli, is_user=scope is Scope.USER),
+        config=_config(cli, is_user=scope is Scope.USER),
         http=_http(cli, args.http),
         token_file=token_file,
     )

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from edgecron.errors import InvalidInput
+from edgecron.ownership import find_weakness
 from edgecron.runners.environment import DEFAULT_PATH
 from edgecron.words.phrases import os_words
 
@@ -21,13 +22,38 @@ def find_program(argv0: str, *, executable: str) -> tuple[str, ...]:
     A script or a binary is named as it was, links and all: those of pipx and uv stay where they
     are when what they lead to is replaced. `python -m edgecron` is that of this Python.
     """
-    path = Path(argv0)
-    if path.name != "__main__.py":
-        found = str(path.absolute()) if os.sep in argv0 else shutil.which(argv0)
-        if found is not None and os.access(found, os.X_OK) and os.path.isfile(found):
-            return (os.path.normpath(found),)
+    found = None if Path(argv0).name == "__main__.py" else _find_called(argv0)
+    if found is not None and os.access(found, os.X_OK) and os.path.isfile(found):
+        return (found,)
     # Not resolved: a virtual environment is its link to a Python.
     return (executable, "-m", "edgecron")
+
+
+def find_binary(argv0: str, *, file: str, is_roots: bool) -> str:
+    """The path of a single binary, given how it was started and the `file` that was behind it.
+
+    Links and all, where it was started by some: an upgrade puts the next version behind them. With
+    `is_roots` never by a path that others than root may change, who would choose what root runs.
+    Raises InvalidInput where `file` is '', as it is after another has taken its place.
+    """
+    if not file:
+        raise InvalidInput(
+            "the file of this program was removed or replaced while it ran",
+            hint="start the one that is there now, or name one: --program PATH",
+        )
+    found = _find_called(argv0)
+    if found is None or (is_roots and find_weakness(Path(found), must_exist=True)):
+        return file
+    try:
+        return found if os.path.samefile(found, file) else file
+    except OSError:
+        return file
+
+
+def _find_called(argv0: str) -> str | None:
+    """The path that the first word of a command line means, absolute; None where PATH has none."""
+    found = argv0 if os.sep in argv0 else shutil.which(argv0)
+    return None if found is None else os.path.abspath(found)
 
 
 def check_program(words: Sequence[str], *, version: str) -> None:

@@ -123,6 +123,15 @@ def test_what_it_does_not_have_says_where_it_is() -> None:
     assert "the single binary does not have it; pip install 'edgecron[mcp]' does" in said.stderr
 
 
+def test_a_service_is_of_the_link_that_it_was_started_by(tmp_path: Path) -> None:
+    link = tmp_path / "edgecron"
+    link.symlink_to(PROGRAM[0])
+
+    printed = run("service", "print", "--user", program=(str(link),))
+
+    assert f"ExecStart={link} " in printed
+
+
 def test_its_own_part_does_not_run_by_itself() -> None:
     [_, folder, *_] = json.loads(run("self", "--json"))
 

@@ -29,8 +29,9 @@ from edgecron.service.planning import (
     plan_systemd_install,
     plan_systemd_uninstall,
 )
-from edgecron.service.program import check_program, find_program, find_strangers
+from edgecron.service.program import check_program, find_binary, find_program, find_strangers
 from edgecron.service.wanted import Manager, Scope, Service
+from support.accounts import as_root
 from support.cli import Said
 
 UNIT = "etc/systemd/system/edgecron.service"
@@ -383,6 +384,46 @@ def test_a_program_is_named_as_it_was_started_links_and_all(
     module = ("/py", "-m", "edgecron")
     assert find_program("/x/edgecron/__main__.py", executable="/py") == module
     assert find_program("/gone", executable="/py") == module
+
+
+def test_a_single_binary_is_named_by_the_link_that_it_was_started_by(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, link = tmp_path / "opt/edgecron-1", tmp_path / "bin/edgecron"
+    for path in (first, link):
+        path.parent.mkdir()
+    first.touch(mode=0o755)
+    link.symlink_to(first)
+    (tmp_path / "other").touch(mode=0o755)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PATH", "bin")
+
+    def named(argv0: str) -> str:
+        return find_binary(argv0, file=str(first), is_roots=False)
+
+    assert named(str(link)) == named("edgecron") == named("bin/../bin/edgecron") == str(link)
+    for argv0 in ("opt/edgecron-1", "other", "no-such", "bin/no-such", ""):
+        assert named(argv0) == str(first)
+    with pytest.raises(InvalidInput, match="removed or replaced while it ran"):
+        find_binary(str(link), file="", is_roots=False)
+
+
+@as_root
+@pytest.mark.failure(63)
+def test_root_s_single_binary_is_not_named_by_a_link_that_others_may_turn(tmp_path: Path) -> None:
+    file, link, others = tmp_path / "edgecron-1", tmp_path / "edgecron", tmp_path / "others"
+    file.touch(mode=0o755)
+    link.symlink_to(file)
+    others.mkdir()
+    others.chmod(0o777)
+    (others / "edgecron").symlink_to(file)
+    (tmp_path / "through").symlink_to(others / "edgecron")
+
+    def named(path: Path) -> str:
+        return find_binary(str(path), file=str(file), is_roots=True)
+
+    assert named(link) == str(link)
+    assert named(others / "edgecron") == named(tmp_path / "through") == str(file)
 
 
 def test_a_program_is_tried_as_a_service_manager_will_start_it(tmp_path: Path) -> None:
