@@ -1,6 +1,7 @@
 """RemoteClient: the database of another machine, asked over HTTP as a Client is asked here.
 
     places      what --url names: an address, or a Unix socket
+    tls         whom https trusts
     line        one connection, kept for the next question; HTTP/1.1 as far as our server speaks it
     lines       who gives such lines: a server, or for tests a Client of this process
     patience    lines that outlast their server

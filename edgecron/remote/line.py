@@ -174,7 +174,9 @@ class HttpLine:
             link = socket.create_connection((server.host, server.port), timeout=CONNECT_S)
             _notice_loss(link)
             if server.is_tls:
-                link = _wrapped(link, server)
+                from edgecron.remote.tls import wrapped  # heavy, and for https alone
+
+                link = wrapped(link, server)
         link.settimeout(ANSWER_S)
         with self._lock:
             self._socket = link
@@ -307,30 +309,6 @@ def _connect_unix(path: Path) -> socket.socket:
         link.close()
         raise
     return link
-
-
-def _wrapped(link: socket.socket, server: Server) -> socket.socket:
-    """A connection over TLS, to whom a certificate of the right name names.
-
-    Raises ServerUnavailable where there is none that is trusted, or no TLS at all.
-    """
-    import ssl  # heavy, and for https alone
-
-    try:
-        return ssl.create_default_context().wrap_socket(link, server_hostname=server.host)
-    except ssl.SSLCertVerificationError as error:
-        link.close()
-        raise ServerUnavailable(
-            f"the certificate of {server.url} is not trusted: {error.verify_message}",
-            hint="where it is your own, name it, or who signed it: SSL_CERT_FILE=FILE edgecron ...",
-        ) from error
-    except ssl.SSLError as error:
-        link.close()
-        raise ServerUnavailable(
-            f"{server.url} does not speak TLS, or not ours: {error.reason or error}",
-            hint="edgecron itself serves plain http: give http://, or the address of the proxy"
-            " that speaks https before it",
-        ) from error
 
 
 def _number(text: str, *, base: int) -> int:
