@@ -43,7 +43,8 @@ class _Count:
 class WeekView(SpanLine):
     """The heat of seven days; nothing before it is known.
 
-    It is counted in slices on the desk, and at most so often that it costs a hundredth of the time.
+    It is counted in slices on the desk, and at most so often that it costs a hundredth of the time:
+    what changes meanwhile makes it outdated.
     """
 
     DEFAULT_CSS = "WeekView { height: 8; }"
@@ -53,19 +54,23 @@ class WeekView(SpanLine):
         self._asking = screen
         self._heat: WeekHeat | None = None
         self._is_counting = False
+        self._is_behind = False  # of a change that came while it was not to be counted
         self._next_ms = 0
         self._hour = 0  # since 1970, when it was counted
 
     def read(self) -> None:
-        """Count it anew, where it is time to."""
-        if not self._is_counting and self._asking.app.clock.monotonic_ms() >= self._next_ms:
-            self._is_counting = True
-            self._go_on(_Count())
+        """Count it anew, where it is time to; else it is outdated."""
+        if self._is_counting or self._asking.app.clock.monotonic_ms() < self._next_ms:
+            self._is_behind = True
+            return
+        self._is_counting, self._is_behind = True, False
+        self._go_on(_Count())
 
     @property
     def is_outdated(self) -> bool:
-        """Whether another hour has begun since it was counted."""
-        return self._heat is not None and self._hour != self._hour_now()
+        """Whether something has changed since it was counted, or another hour has begun."""
+        has_turned = self._hour != self._hour_now()
+        return self._heat is not None and (self._is_behind or has_turned)
 
     def _go_on(self, count: _Count) -> None:
         clock, spent_before_ms = self._asking.app.clock, count.spent_ms

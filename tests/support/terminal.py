@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import os
 import pty
+import re
 import select
 import struct
 import subprocess
@@ -64,10 +65,11 @@ def resize(outer: int, size: tuple[int, int]) -> None:
     fcntl.ioctl(outer, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
 
 
-def read_until(outer: int, text: str | None) -> str:
-    """What comes until a text, or with None until the program has ended."""
+def read_until(outer: int, text: str | None, *, after: str = "") -> str:
+    """What comes until a text, after another one; or with None until the program has ended."""
+    words = [re.escape(part.encode()) for part in (after, text or "")]
     read = b""
-    while text is None or text.encode() not in read:
+    while text is None or not re.search(b".*".join(words), read, re.DOTALL):
         assert select.select([outer], [], [], BOUND_S)[0], f"nothing more after {read!r}"
         try:
             part = os.read(outer, 65_536)

@@ -209,7 +209,8 @@ def test_it_takes_its_terminal_back_when_it_was_stopped_without_a_word(
         os.waitpid(process.pid, os.WUNTRACED)
         termios.tcsetattr(outer, termios.TCSANOW, before)  # as the shell does
         process.send_signal(signal.SIGCONT)
-        again = read_until(outer, _SHOWN)
+        # What was drawn before it was stopped comes first.
+        again = read_until(outer, _SHOWN, after=_ENTERED)
         taken = termios.tcgetattr(outer)
         os.write(outer, b"q")
         left = read_until(outer, None)

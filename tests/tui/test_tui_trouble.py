@@ -209,9 +209,30 @@ def test_a_week_whose_counting_was_cut_off_is_counted_anew(database: Path) -> No
         await seen.until(lambda: not is_well(seen))
         aside.rename(database)
         await seen.until(lambda: is_well(seen))
-        clock.advance_ms(60_000)  # first: only what is committed then has it counted anew
+        await seen.settle()
         make(database, "one-more")
+        clock.advance_ms(60_000)
         await seen.until(lambda: "301 /h" in seen.text())
+
+    watch(story, database, clock, size=(160, 48))
+
+
+def test_what_changes_right_after_a_week_was_counted_is_counted_when_it_is_time_to(
+    database: Path,
+) -> None:
+    clock = FakeClock()
+    with Client(database, clock=clock) as client:
+        client.add(
+            make_spec("often", "every 30s")
+        )  # due so soon that the screen is drawn each second
+
+    async def story(seen: Seen) -> None:
+        await seen.until(lambda: "░120 █121 /h" in seen.text())
+        make(database, "one-more")
+        await seen.until(lambda: "one-more" in seen.text())
+        assert "░120 █121 /h" in seen.text()
+        clock.advance_ms(20_000)
+        await seen.until(lambda: "░120 █122 /h" in seen.text())
 
     watch(story, database, clock, size=(160, 48))
 
