@@ -48,6 +48,7 @@ in this list, never from below; `tests/test_house.py` holds it.
     api                   Client: a database as programs see it, and the only wiring
     embedding             Scheduler: the schedules of a program, and an engine within it
     tokens                who may ask a server: a word in a file
+    peers                 whose a connection from this machine is, as the kernel knows it
     wire                  what a Client is asked and answers, as JSON
     remote                RemoteClient: the database of another machine, seen in the same way
     testing               for the tests of such programs: a day in some milliseconds

@@ -24,9 +24,9 @@ and holds the other end, however that ends.
 Under systemd (Type=notify) it says when it is ready, what runs and what comes next, and feeds the
 watchdog as long as its engine gets on: `edgecron service install` sets that up.
 
-With --http the HTTP API is served from here, to this machine alone unless told: see `edgecron help
-http`. Where others can reach it, --token-file names the file of the token that each request must
-carry.
+With --http the HTTP API is served from here, to this machine alone unless told, and there to this
+user and root: see `edgecron help http`. Where others are to reach it, --token-file names the file
+of the token that each request must carry.
 
 What is not given here is as [limits] of the configuration has it: see `config show limits`.
 """

@@ -41,11 +41,22 @@ def _serving(cli: Session, service: HttpService) -> Iterator[None]:
     try:
         service.start()
         cli.say(f"edgecron: the HTTP API is at {service.url}")
-        if service.is_open_to_all_users:
-            cli.say(
-                "edgecron: every user of this machine can ask it, and there act as you:"
-                " --http unix: is for you alone"
-            )
+        words = _audience_words(service)
+        if words is not None:
+            cli.say(f"edgecron: {words}")
         yield
     finally:
         service.close()
+
+
+def _audience_words(service: HttpService) -> str | None:
+    """Who else on this machine may ask, None where that goes without saying."""
+    from edgecron.http.serving import Audience
+    from edgecron.paths import is_root
+
+    return {
+        Audience.OWN_USERS: f"of this machine's users it answers {'' if is_root() else 'you and '}"
+        "root alone, others for /healthz and /metrics: a token lets others in",
+        Audience.ALL_USERS: "every user of this machine can ask it, and there act as you:"
+        " --http unix: is for you alone",
+    }.get(service.audience)

@@ -13,7 +13,7 @@
     openapi       the document of all routes, made of their shapes
     conditions    entity tags, and writes that depend on them
     refusing      what goes wrong, as answers
-    guarding      who may ask: tokens, Host and Origin
+    guarding      who may ask: tokens, users of this machine, Host and Origin
     calls         what edgecron's own clients ask; watching: whether anything has changed
     workers       threads with a Client each, on which handlers run
     places        where it is served: an address, or a Unix socket

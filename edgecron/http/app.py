@@ -32,6 +32,7 @@ from edgecron.http.sending import EventsResponse
 from edgecron.http.streams import END, EVENTS, Streams
 from edgecron.http.watching import ChangeWatch
 from edgecron.http.workers import Opened, Workers
+from edgecron.peers import PEER, Peer
 from edgecron.tokens import check_token
 
 BUSY_WAIT_S = 2.0  # for another's lock, before a request is told to come again
@@ -48,21 +49,24 @@ def application(
 
     With `token`, each request must carry it; without, one must ask for one of `hosts`, the names
     under which it is served, None for any: see `guarding`. Whoever may ask can run commands as
-    this user. The database must be there: no request makes one. `close`, or the end of its
-    lifespan, ends its threads.
+    this user: without a token that is whoever reaches your server, on 127.0.0.1 every user of the
+    machine. The database must be there: no request makes one. `close`, or the end of its lifespan,
+    ends its threads.
     """
-    if callable(database):
-        opened = database
-    else:
-        path = database
-
-        def opened() -> Client:
-            return Client(path, must_exist=True, busy_wait_s=BUSY_WAIT_S)
-
+    opened = database if callable(database) else opener_of(database)
     if token is not None:
         token = check_token(token.encode(), what="token")
     guard = Guard(token=token, hosts=None if token is not None else hosts)
     return Application(opened, guard=guard, limits=limits or Limits())
+
+
+def opener_of(database: str | Path | None) -> Opened:
+    """What makes the Client of a thread that answers."""
+
+    def opened() -> Client:
+        return Client(database, must_exist=True, busy_wait_s=BUSY_WAIT_S)
+
+    return opened
 
 
 class Application:
@@ -113,7 +117,12 @@ class Application:
         request = Request(scope, receive)
         try:
             _check_size(scope, self._limits)
-            self._guard.check(request.method, _path_of(scope), request.headers)
+            self._guard.check(
+                request.method,
+                _path_of(scope),
+                headers=request.headers,
+                find_user=_peer_of(scope).find_user,
+            )
         except Refused as refused:
             await _response(error_answer(refused))(scope, receive, send)
             return
@@ -178,6 +187,12 @@ def _path_of(scope: Scope) -> str:
     """The path below the one under which the application is mounted."""
     path: str = scope["path"]
     return path.removeprefix(scope.get("root_path", ""))
+
+
+def _peer_of(scope: Scope) -> Peer:
+    """Who is at the other end of a connection of our own server; of another's nobody knows."""
+    peer = scope.get("state", {}).get(PEER)
+    return peer if isinstance(peer, Peer) else Peer(None)
 
 
 def _check_size(scope: Scope, limits: Limits) -> None:

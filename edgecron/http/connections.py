@@ -22,6 +22,7 @@ from edgecron.clock import Clock
 from edgecron.http.answers import JSON
 from edgecron.http.limits import Limits
 from edgecron.http.refusing import Refused, error_answer
+from edgecron.peers import PEER, Peer
 from edgecron.timetext import from_ms
 
 _LOGGER = logging.getLogger("edgecron.http")
@@ -52,6 +53,7 @@ class BoundedProtocol(H11Protocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
+        self.app_state = {**self.app_state, PEER: Peer(transport.get_extra_info("socket"))}
         if self._is_over():
             # It was taken in just when the server stops, which has ended all that it knew of:
             # nobody would ever answer it, and whoever is at the other end would wait.

@@ -1,5 +1,12 @@
 """Who may ask: by a token, or from this machine alone, and then from no page of another site.
 
+Whoever may ask can run commands as this user. So of this machine's users, without a token, only
+those are answered who could do so anyway: this one, and root. Two things are told to all of them,
+since what watches a machine, such as Prometheus, is a user of its own: whether we are well, and the
+metrics. Those hold the names of schedules, how they go and how large the database is, and never
+what is run; a token closes them, or a Unix socket. Where no kernel tells whose a connection is, all
+of them are answered, and a server of root's does not start: see `serving`.
+
 A browser lets any page talk to this machine. So without a token the name that was asked for must
 be one of this machine's own: any other is a site's that has pointed its name here. And what a page
 of another site asks is refused, read or write: nothing here is for it. No answer carries a header
@@ -9,8 +16,9 @@ by which a browser would let it read one.
 from __future__ import annotations
 
 import hmac
+import os
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 
 from edgecron.http.answers import JSON, MERGE_PATCH
@@ -19,22 +27,38 @@ from edgecron.http.refusing import Refused
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 _OWN_SITES = ("same-origin", "none")  # of Sec-Fetch-Site: no page asks, or one of our own
 OPEN_PATHS = ("/healthz",)  # what is told there is told to anybody
+_TOLD_TO_ALL_USERS = (*OPEN_PATHS, "/metrics")  # of this machine, where there is no token
+_READING = ("GET", "HEAD")
+FindUser = Callable[[], int | None]  # whose a connection is, None where that can't be told
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Guard:
-    """What is asked of a request. `token` None asks for none, `hosts` None takes any name."""
+    """What is asked of a request. `token` None asks for none, `hosts` None takes any name.
+
+    `users` are the numbers of those who may ask, None for any.
+    """
 
     token: str | None = None
     hosts: Collection[str] | None = LOOPBACK
+    users: Collection[int] | None = None
 
-    def check(self, method: str, path: str, headers: Mapping[str, str]) -> None:
+    def check(
+        self,
+        method: str,
+        path: str,
+        *,
+        headers: Mapping[str, str],
+        find_user: FindUser = lambda: None,
+    ) -> None:
         """Raise Refused for who may not ask, and for a body that is not JSON.
 
-        `headers` are by their names in small letters.
+        `headers` are by their names in small letters; `find_user` is called where it matters.
         """
         host = headers.get("host", "")
         self._check_site(host, headers)
+        if method not in _READING or path not in _TOLD_TO_ALL_USERS:
+            self._check_user(find_user)
         if path not in OPEN_PATHS:
             self._check_token(headers)
         if has_body(headers):
@@ -53,6 +77,20 @@ class Guard:
         is_own = origin is None or origin.lower() in (f"http://{host}", f"https://{host}")
         if not is_own or headers.get("sec-fetch-site", "none") not in _OWN_SITES:
             raise Refused(403, "wrong_origin", "pages of other sites may ask nothing")
+
+    def _check_user(self, find_user: FindUser) -> None:
+        if self.users is None:
+            return
+        user = find_user()
+        if user not in self.users:
+            raise Refused(
+                403,
+                "other_user",
+                f"it answers user {os.geteuid()} and root alone, and "
+                + ("can't tell whose this is" if user is None else f"this is user {user}"),
+                hint="have it served with a token, --token-file FILE, and send that; or as one of"
+                " those ask its socket, served by --http unix:",
+            )
 
     def _check_token(self, headers: Mapping[str, str]) -> None:
         if self.token is None:

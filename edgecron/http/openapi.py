@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _REFUSALS: Mapping[int, str] = {
     400: "it is not of the shape that is said here, or names a time zone or a time that is none",
     401: "the token is missing, or wrong",
-    403: "a page of another site asks",
+    403: "a page of another site asks, or another user of the machine",
     404: "there is no such schedule, or run",
     408: "the body came too slowly",
     409: "it can't be done as things stand, or others are at it",

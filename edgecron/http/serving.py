@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 import threading
+from enum import Enum
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
@@ -11,9 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 from edgecron.clock import SystemClock
 from edgecron.errors import InvalidInput, NotSupported
-from edgecron.http.guarding import LOOPBACK
+from edgecron.http.guarding import LOOPBACK, Guard
 from edgecron.http.limits import Limits
 from edgecron.http.places import Place, UnixPlace, bind, words
+from edgecron.paths import is_root
+from edgecron.peers import PROC, own_users, tells_users
 from edgecron.tokens import MAKE
 
 if TYPE_CHECKING:
@@ -24,16 +27,42 @@ _END_S = 10  # so long its end is waited for
 _GRACE_S = 2  # so long answers may still take
 
 
-def check_served(place: Place, *, has_token: bool) -> None:
+class Audience(Enum):
+    """Who is answered by a server, beyond /healthz and, on this machine, /metrics."""
+
+    TOKEN = "whoever has the token"
+    SOCKET = "whom the file system lets open its socket: this user, and root"
+    OWN_USERS = "this user and root, as the kernel tells whose a connection is"
+    ALL_USERS = "every user of this machine, for nothing tells them apart"
+
+
+def find_audience(place: Place, *, has_token: bool, proc: Path = PROC) -> Audience:
+    """Who is answered at a place."""
+    if has_token:
+        return Audience.TOKEN
+    if isinstance(place, UnixPlace):
+        return Audience.SOCKET
+    return Audience.OWN_USERS if tells_users(proc) else Audience.ALL_USERS
+
+
+def check_served(place: Place, *, has_token: bool, proc: Path = PROC) -> None:
     """Refuse what would be open to others, and what needs packages that are not there.
 
-    Raises InvalidInput and NotSupported.
+    Other users of this machine are let in only where it is not told who they are, and never by
+    root: that would make each of them root. Raises InvalidInput and NotSupported.
     """
     if not place.is_private and not has_token:
         raise InvalidInput(
             f"{words(place)} can be reached from other machines, and whoever reaches it could run"
             " commands as you",
             hint=f"make a token, {MAKE}, and give --token-file FILE; or serve 127.0.0.1",
+        )
+    audience = find_audience(place, has_token=has_token, proc=proc)
+    if is_root() and audience is Audience.ALL_USERS:
+        raise InvalidInput(
+            f"{words(place)} can be reached by every user of this machine, each of whom could run"
+            " commands as root: no /proc tells here who they are",
+            hint=f"make a token, {MAKE}, and give --token-file FILE; or serve --http unix:",
         )
     if find_spec("starlette") is None or find_spec("uvicorn") is None:
         raise NotSupported(
@@ -52,6 +81,7 @@ class HttpService:
         self._place = place
         self._token = token
         self._limits = limits or Limits()
+        self.audience = find_audience(place, has_token=token is not None)
         self._listener: socket.socket | None = None
         self._server: Server | None = None
         self._application: Application | None = None
@@ -62,22 +92,16 @@ class HttpService:
         """Where it is served, with the port that it was given."""
         return words(self._place, self._listener)
 
-    @property
-    def is_open_to_all_users(self) -> bool:
-        """Whether whoever is on this machine may ask."""
-        return self._token is None and not isinstance(self._place, UnixPlace)
-
     def start(self) -> None:
         """Bind, and serve from a thread from now on."""
         import uvicorn
 
-        from edgecron.http.app import application
+        from edgecron.http.app import Application, opener_of
         from edgecron.http.connections import BoundedProtocol, Server
 
         self._listener = bind(self._place)
-        hosts = None if isinstance(self._place, UnixPlace) else (*LOOPBACK, self._place.host)
-        self._application = application(
-            self._database, token=self._token, hosts=hosts, limits=self._limits
+        self._application = Application(
+            opener_of(self._database), guard=self._guard(), limits=self._limits
         )
         protocol: Any = partial(
             BoundedProtocol, limits=self._limits, clock=SystemClock(), is_over=self._is_over
@@ -103,6 +127,12 @@ class HttpService:
             name="edgecron-http",
         )
         self._thread.start()
+
+    def _guard(self) -> Guard:
+        if self._token is not None or isinstance(self._place, UnixPlace):
+            return Guard(token=self._token, hosts=None)
+        users = own_users() if self.audience is Audience.OWN_USERS else None
+        return Guard(hosts=(*LOOPBACK, self._place.host), users=users)
 
     def _is_over(self) -> bool:
         return self._server is None or self._server.is_over

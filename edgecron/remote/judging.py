@@ -50,6 +50,12 @@ def judge(url: str, *, status: int, body: bytes, has_token: bool, is_write: bool
 
 
 def _refusal(url: str, error: dict[str, Any], *, has_token: bool) -> AccessRefused:
+    if error.get("code") == "other_user":
+        return AccessRefused(
+            f"{url} refuses us: {error.get('message')}",
+            hint="ask as one of those; or have it served with a token, and give that: --token-file"
+            " FILE",
+        )
     if not has_token:
         return AccessRefused(
             f"{url} wants a token",

@@ -204,6 +204,16 @@ def test_the_token_is_wanted_and_is_never_told(tmp_path: Path) -> None:
     assert TOKEN not in f"{caught.value} {caught.value.hint}"
 
 
+def test_who_is_another_user_there_is_told_so_and_not_that_a_token_is_missing() -> None:
+    body = b'{"error": {"code": "other_user", "message": "it answers user 1 alone", "hint": "x"}}'
+
+    with pytest.raises(AccessRefused, match="refuses us: it answers user 1 alone") as caught:
+        judge("http://127.0.0.1:1", status=403, body=body, has_token=False, is_write=False)
+
+    assert caught.value.hint is not None
+    assert "have it served with a token" in caught.value.hint
+
+
 def test_a_token_that_others_can_read_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "token"
     file.write_text(TOKEN)

@@ -1,0 +1,233 @@
+"""A server without a token on a machine with other users: whom it answers, and what."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+from collections.abc import Iterator
+from contextlib import ExitStack, closing
+from pathlib import Path
+
+import pytest
+
+from edgecron.errors import InvalidInput
+from edgecron.http.places import Place as Address
+from edgecron.http.places import TcpPlace, UnixPlace
+from edgecron.http.serving import Audience, HttpService, check_served, find_audience
+from support.accounts import as_root
+from support.engines import Place
+from support.http import Api, api_of, serving
+from support.otherusers import DAEMON, NOBODY, ask_as, say_as
+from support.relays import relaying
+
+ALL = "/api/v1/schedules"
+ONE = "/api/v1/schedules/planted"
+JOB = {"cron": "0 2 * * *", "timezone": "UTC", "shell": "id"}
+_BODY = json.dumps(JOB).encode()
+PUT = (
+    f"PUT {ONE} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
+    f"Connection: close\r\nContent-Length: {len(_BODY)}\r\n\r\n"
+).encode() + _BODY
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Iterator[Place]:
+    with ExitStack() as stack:
+        yield Place(tmp_path, stack)
+
+
+@pytest.fixture
+def api(place: Place) -> Api:
+    return api_of(place.daemon("--http", "127.0.0.1:0"))
+
+
+def url(api: Api, path: str, host: str = "127.0.0.1") -> str:
+    return f"http://{host}:{api.port}{path}"
+
+
+def test_this_user_is_answered_without_a_token_and_is_told_who_is_not(place: Place) -> None:
+    daemon = place.daemon("--http", "127.0.0.1:0")
+    api = api_of(daemon)
+    assert daemon.process.stderr is not None
+    said = daemon.process.stderr.readline().decode()
+
+    assert api.ask("PUT", ONE, JOB).status == 201
+    whom = "root alone" if os.geteuid() == 0 else "you and root alone"
+    assert f"of this machine's users it answers {whom}" in said
+
+
+@as_root
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [
+        ("GET", ALL),
+        ("PUT", ONE),
+        ("POST", f"{ONE}/fire"),
+        ("POST", "/api/v1/calls/add"),
+        ("GET", "/api/v1/openapi.json"),
+        ("GET", "/nowhere"),
+        ("POST", "/metrics"),
+        ("DELETE", "/healthz"),
+        ("GET", "/metrics/../api/v1/schedules"),
+        ("GET", "//healthz"),
+        ("GET", "/healthz/"),
+        ("GET", "/%68ealthz/..%2fapi"),
+        ("OPTIONS", "*"),
+    ],
+)
+def test_another_user_may_ask_nothing(place: Place, api: Api, method: str, path: str) -> None:
+    words = ("-X", method, "--path-as-is", "--request-target", path)
+    heard = ask_as(NOBODY, url(api, "/"), *words, body=JOB if method != "GET" else None)
+
+    assert heard.status == 403
+    assert heard.error["code"] == "other_user"
+    assert f"this is user {NOBODY}" in heard.error["message"]
+    assert "--token-file FILE" in heard.error["hint"]
+    assert not any(place.client.count_schedules())
+
+
+@as_root
+@pytest.mark.parametrize("words", [(), ("--head",)])
+@pytest.mark.parametrize("path", ["/healthz", "/metrics"])
+def test_what_watches_the_machine_as_another_user_is_told_how_it_is(
+    api: Api, path: str, words: tuple[str, ...]
+) -> None:
+    assert ask_as(NOBODY, url(api, path), *words).status == 200
+
+
+@as_root
+def test_on_one_connection_each_request_is_looked_at(place: Place, api: Api) -> None:
+    health = b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
+    heard = say_as(NOBODY, api.port, health + PUT)
+
+    assert heard.count("HTTP/1.1 200 ") == heard.count("HTTP/1.1 403 ") == 1
+    assert not any(place.client.count_schedules())
+
+
+@as_root
+@pytest.mark.parametrize("uid", [0, NOBODY])
+@pytest.mark.parametrize(
+    ("host", "words"),
+    [
+        ("127.0.0.1", ("--interface", "127.1.2.3")),
+        ("[::ffff:127.0.0.1]", ("-H", "Host: 127.0.0.1")),
+    ],
+)
+def test_whoever_comes_from_another_address_of_this_machine_is_who_he_is(
+    api: Api, uid: int, host: str, words: tuple[str, ...]
+) -> None:
+    heard = ask_as(uid, url(api, ALL, host), *words)
+
+    assert heard.status == (200 if uid == 0 else 403)
+
+
+@as_root
+@pytest.mark.parametrize("uid", [0, NOBODY])
+def test_ipv6_tells_users_apart_as_well(place: Place, uid: int) -> None:
+    daemon = place.daemon("--http", "[::1]:0")
+    assert daemon.process.stderr is not None
+    port = int(daemon.process.stderr.readline().rpartition(b":")[2])
+
+    assert ask_as(uid, url(Api(port), ALL, "[::1]")).status == (200 if uid == 0 else 403)
+
+
+@as_root
+def test_another_user_who_sends_and_closes_at_once_has_changed_nothing(
+    place: Place, api: Api
+) -> None:
+    for _ in range(20):
+        say_as(NOBODY, api.port, PUT, hears=False)
+    before = api.get(ALL).json["schedules"]  # It came after them all, and is answered after them.
+    heard = say_as(0, api.port, PUT)
+
+    assert before == []
+    assert heard.startswith("HTTP/1.1 201 ")
+
+
+@as_root
+@pytest.mark.parametrize(("asks", "status"), [(0, 404), (NOBODY, 404), (DAEMON, 403)])
+def test_a_server_of_another_user_answers_that_one_and_root(
+    tmp_path: Path, asks: int, status: int
+) -> None:
+    with serving(tmp_path / "edge.db") as loaded:  # of what that user may be unable to read
+        assert loaded.get("/nothing").status == 404
+    service = HttpService(Path("/nowhere/edge.db"), TcpPlace("127.0.0.1", 0), token=None)
+    try:
+        os.seteuid(NOBODY)
+        try:
+            service.start()
+        finally:
+            os.seteuid(0)
+        heard = ask_as(asks, f"{service.url}/nothing")
+    finally:
+        service.close()
+
+    assert heard.status == status
+
+
+@as_root
+def test_a_relay_is_the_user_that_it_runs_as(api: Api) -> None:
+    # As a tunnel of ssh, whose far end is a process of the user who has logged in there.
+    with relaying(api.port) as port:
+        assert ask_as(NOBODY, url(Api(port), ALL)).status == 200
+
+
+@as_root
+def test_a_socket_that_another_user_has_made_stays_that_user_s(api: Api) -> None:
+    with closing(socket.create_connection(("127.0.0.1", api.port))) as link:
+        os.fchown(link.fileno(), NOBODY, -1)  # as if it had been handed to root
+        link.sendall(f"GET {ALL} HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n".encode())
+
+        assert link.recv(100).startswith(b"HTTP/1.1 403 ")
+
+
+@as_root
+def test_a_token_is_for_whoever_has_it(place: Place, tmp_path: Path) -> None:
+    token = tmp_path / "token"
+    token.write_text("a-word-that-nobody-guesses\n")
+    token.chmod(0o600)
+    api = api_of(place.daemon("--http", "127.0.0.1:0", "--token-file", str(token)))
+    given = ("-H", "Authorization: Bearer a-word-that-nobody-guesses")
+
+    assert ask_as(NOBODY, url(api, ALL), *given).status == 200
+    assert ask_as(NOBODY, url(api, "/metrics")).status == 401
+
+
+@as_root
+def test_another_user_s_page_is_refused_by_its_name_first(api: Api) -> None:
+    heard = ask_as(NOBODY, url(api, "/metrics"), "-H", "Host: evil.example")
+
+    assert heard.status == 421
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "::1"])
+@pytest.mark.parametrize("is_told", [True, False])
+def test_where_no_kernel_tells_users_apart_root_serves_nothing_without_a_token(
+    tmp_path: Path, host: str, is_told: bool
+) -> None:
+    address, proc = TcpPlace(host, 8745), Path("/proc") if is_told else tmp_path
+    check_served(address, has_token=True, proc=proc)
+    check_served(UnixPlace(tmp_path / "x"), has_token=False, proc=proc)
+
+    if is_told or os.geteuid() != 0:
+        check_served(address, has_token=False, proc=proc)
+        return
+    with pytest.raises(InvalidInput, match="could run commands as root") as caught:
+        check_served(address, has_token=False, proc=proc)
+    assert caught.value.hint is not None
+    assert "--token-file FILE; or serve --http unix:" in caught.value.hint
+
+
+@pytest.mark.parametrize(
+    ("address", "has_token", "audience"),
+    [
+        (TcpPlace("127.0.0.1", 1), True, Audience.TOKEN),
+        (UnixPlace(Path("x")), False, Audience.SOCKET),
+        (TcpPlace("127.0.0.1", 1), False, Audience.ALL_USERS),
+    ],
+)
+def test_who_is_answered_where_nobody_is_told(
+    tmp_path: Path, address: Address, has_token: bool, audience: Audience
+) -> None:
+    assert find_audience(address, has_token=has_token, proc=tmp_path) is audience

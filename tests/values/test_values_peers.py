@@ -1,0 +1,262 @@
+"""Whose a connection is, by the kernel's tables: as Linux 6.18 has printed them."""
+
+from __future__ import annotations
+
+import os
+import socket
+import struct
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, closing
+from ipaddress import ip_address
+from pathlib import Path
+from typing import Literal
+
+import pytest
+
+from edgecron.peers import End, Peer, find_user, find_user_of, own_users, tells_users
+
+HEAD = (
+    "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid"
+    "  timeout inode\n"
+)
+LISTENER = (
+    "   0: 0100007F:C3B7 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0"
+    "        0 2289794 1 00000000fc21f297 100 0 0 10 0\n"
+)
+OURS = (
+    "  11: 0100007F:C3B7 0100007F:8A81 01 00000000:00000000 00:00000000 00000000     0"
+    "        0 2289796 1 0000000076d30abd 20 0 0 10 -1\n"
+)
+THEIRS = (
+    "  25: 0100007F:8A81 0100007F:C3B7 01 00000000:00000000 00:00000000 00000000 65534"
+    "        0 2289795 2 000000003735384e 20 0 0 10 -1\n"
+)
+CLOSED = (
+    "  25: 0100007F:8A81 0100007F:C3B7 04 00000001:00000000 01:00000013 00000000     0"
+    "        0 0 2 000000003735384e 20 0 0 11 -1\n"
+)
+ELSEWHERE = (
+    "  12: 0302017F:8CC3 0100007F:B487 01 00000000:00000000 00:00000000 00000000  1000"
+    "        0 2289801 1 000000001e1ba805 20 0 0 10 -1\n"
+)
+MAPPED = (
+    "   0: 0000000000000000FFFF00000100007F:E39E 0000000000000000FFFF00000100007F:961B 01"
+    " 00000000:00000000 00:00000000 00000000 65534        0 2289803 2 00000000 20 0 0 10 -1\n"
+)
+SIX = (
+    "   2: 00000000000000000000000001000000:E23E 00000000000000000000000001000000:E813 01"
+    " 00000000:00000000 00:00000000 00000000 4294967294        0 2289806 2 00000000 20 0 0 10 -1\n"
+)
+BIG = (
+    "   1: 7F000001:8A81 7F000001:C3B7 01 00000000:00000000 00:00000000 00000000  1000"
+    "        0 2289795 2 000000003735384e 20 0 0 10 -1\n"
+)
+SIX_BIG = (
+    "   1: 00000000000000000000000000000001:E23E 00000000000000000000000000000001:E813 01"
+    " 00000000:00000000 00:00000000 00000000  1000        0 2289806 2 00000000 20 0 0 10 -1\n"
+)
+NOBODY = 65534
+
+
+def user_in(
+    table: str,
+    peer: tuple[str, int] = ("127.0.0.1", 0x8A81),
+    own: tuple[str, int] = ("127.0.0.1", 0xC3B7),
+    *,
+    byteorder: Literal["little", "big"] = "little",
+) -> int | None:
+    return find_user(
+        HEAD + LISTENER + OURS + table,
+        peer=End(ip_address(peer[0]), peer[1]),
+        own=End(ip_address(own[0]), own[1]),
+        byteorder=byteorder,
+    )
+
+
+def test_it_is_the_user_of_the_row_whose_ends_are_ours_changed_over() -> None:
+    assert user_in(THEIRS) == NOBODY
+
+
+def test_who_has_said_all_and_listens_still_is_told() -> None:
+    assert user_in(THEIRS.replace(" 01 0", " 04 0")) == NOBODY
+    assert user_in(THEIRS.replace(" 01 0", " 05 0")) == NOBODY
+
+
+def test_another_address_of_this_machine_is_told() -> None:
+    assert user_in(ELSEWHERE, ("127.1.2.3", 0x8CC3), ("127.0.0.1", 0xB487)) == 1000
+
+
+def test_a_socket_of_ipv6_that_speaks_ipv4_is_told() -> None:
+    assert user_in(MAPPED, ("127.0.0.1", 0xE39E), ("127.0.0.1", 0x961B)) == NOBODY
+
+
+def test_ipv6_is_told_and_the_largest_number() -> None:
+    assert user_in(SIX, ("::1", 0xE23E), ("::1", 0xE813)) == 4294967294
+
+
+def test_the_other_order_of_bytes_is_told() -> None:
+    assert user_in(BIG, byteorder="big") == 1000
+    assert user_in(BIG, byteorder="little") is None
+    assert user_in(SIX_BIG, ("::1", 0xE23E), ("::1", 0xE813), byteorder="big") == 1000
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        "",
+        CLOSED,  # as kernels before 6.17 have it
+        CLOSED.replace("    0        0 0", "65534        0 0"),  # as those after it have it
+        CLOSED.replace(" 04 0", " 06 0"),  # TIME_WAIT
+        THEIRS.replace(" 01 0", " 02 0"),  # SYN_SENT
+        THEIRS.replace(" 01 0", " 08 0"),  # CLOSE_WAIT: we have hung up
+        THEIRS + THEIRS.replace("65534", "    0"),
+        THEIRS + CLOSED,
+        THEIRS[:90],
+        ELSEWHERE,
+        MAPPED,
+    ],
+)
+def test_whom_the_tables_do_not_tell_is_nobody(table: str) -> None:
+    assert user_in(table) is None
+
+
+def test_a_row_that_is_read_twice_is_one() -> None:
+    assert user_in(THEIRS + THEIRS.replace("25:", "26:")) == NOBODY
+
+
+class Connection:
+    """A true connection within this process, its two ends closed in the end."""
+
+    def __init__(self, stack: ExitStack, family: int, host: str) -> None:
+        listener = stack.enter_context(closing(socket.socket(family)))
+        listener.bind((host, 0))
+        listener.listen()
+        self.port = listener.getsockname()[1]
+        self._listener = listener
+        self._stack = stack
+
+    def made_by(self, family: int, host: str, *, own: str = "") -> socket.socket:
+        link = self._stack.enter_context(closing(socket.socket(family)))
+        if own:
+            link.bind((own, 0))
+        link.connect((host, self.port))
+        return link
+
+    def taken(self) -> socket.socket:
+        return self._stack.enter_context(closing(self._listener.accept()[0]))
+
+
+@pytest.fixture
+def stack() -> Iterator[ExitStack]:
+    with ExitStack() as stack:
+        yield stack
+
+
+@pytest.mark.parametrize(
+    ("served", "host", "family", "asked", "own"),
+    [
+        (socket.AF_INET, "127.0.0.1", socket.AF_INET, "127.0.0.1", ""),
+        (socket.AF_INET, "127.0.0.1", socket.AF_INET, "127.0.0.1", "127.9.8.7"),
+        (socket.AF_INET, "127.3.2.1", socket.AF_INET, "127.3.2.1", ""),
+        (socket.AF_INET, "127.0.0.1", socket.AF_INET6, "::ffff:127.0.0.1", ""),
+        (socket.AF_INET6, "::1", socket.AF_INET6, "::1", ""),
+        (socket.AF_INET6, "::", socket.AF_INET, "127.0.0.1", ""),
+        (socket.AF_INET6, "::", socket.AF_INET6, "::ffff:127.0.0.1", ""),
+    ],
+)
+def test_this_machine_tells_that_a_connection_of_ours_is_ours(
+    stack: ExitStack, served: int, host: str, family: int, asked: str, own: str
+) -> None:
+    connection = Connection(stack, served, host)
+    link = connection.made_by(family, asked, own=own)
+    taken = connection.taken()
+
+    assert find_user_of(taken) == os.geteuid()
+    assert find_user_of(link) == os.geteuid()
+    link.shutdown(socket.SHUT_WR)
+    assert find_user_of(taken) == os.geteuid()
+
+
+@pytest.mark.parametrize("is_reset", [False, True])
+def test_who_has_closed_is_nobody_although_what_he_sent_is_there(
+    stack: ExitStack, is_reset: bool
+) -> None:
+    connection = Connection(stack, socket.AF_INET, "127.0.0.1")
+    link = connection.made_by(socket.AF_INET, "127.0.0.1")
+    link.send(b"words")
+    if is_reset:
+        link.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    link.close()
+    taken = connection.taken()
+
+    assert find_user_of(taken) is None
+    assert taken.recv(10) == b"words"
+
+
+def test_who_was_told_once_is_not_looked_up_again(stack: ExitStack) -> None:
+    connection = Connection(stack, socket.AF_INET, "127.0.0.1")
+    link = connection.made_by(socket.AF_INET, "127.0.0.1")
+    peer = Peer(connection.taken())
+
+    first = peer.find_user()
+    link.close()
+
+    assert first == peer.find_user() == os.geteuid()
+
+
+def test_of_no_connection_over_tcp_nobody_is_told() -> None:
+    one, other = socket.socketpair()
+    with closing(one), closing(other):
+        assert find_user_of(one) is None
+    assert Peer(None).find_user() is None
+
+
+def proc(folder: Path, **files: str) -> Path:
+    """A folder as /proc is, with these files of `self`."""
+    for name, content in files.items():
+        path = folder / "self" / name.replace("_", "/", 1)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(content)
+    return folder
+
+
+def test_a_kernel_without_ipv6_tells_all_the_same(tmp_path: Path) -> None:
+    class Link:
+        def getpeername(self) -> tuple[str, int]:
+            return ("127.0.0.1", 0x8A81)
+
+        def getsockname(self) -> tuple[str, int]:
+            return ("127.0.0.1", 0xC3B7)
+
+    row = THEIRS if sys.byteorder == "little" else BIG
+    assert find_user_of(Link(), proc(tmp_path, net_tcp=HEAD + row)) in (1000, NOBODY)
+
+
+def test_where_there_is_no_proc_nobody_is_told(tmp_path: Path) -> None:
+    assert tells_users()
+    assert not tells_users(tmp_path)
+    assert not tells_users(proc(tmp_path, net_tcp=""))
+    assert tells_users(proc(tmp_path, net_tcp=HEAD))
+
+
+ALL = "         0          0 4294967295\n"
+
+
+def test_this_user_and_root_can_do_what_we_can(tmp_path: Path) -> None:
+    (tmp_path / "self").mkdir()
+    (tmp_path / "self/uid_map").write_text(ALL)
+
+    assert own_users(tmp_path) == {os.geteuid(), 0}
+
+
+@pytest.mark.parametrize("uid_map", ["", "         0       1000          1\n"])
+def test_in_a_user_namespace_the_number_of_all_unknown_users_is_nobody_s(
+    tmp_path: Path, uid_map: str
+) -> None:
+    (tmp_path / "self").mkdir()
+    (tmp_path / "sys/kernel").mkdir(parents=True)
+    (tmp_path / "self/uid_map").write_text(uid_map)
+    (tmp_path / "sys/kernel/overflowuid").write_text(f"{os.geteuid()}\n")
+
+    assert os.geteuid() not in own_users(tmp_path)
