@@ -11,7 +11,6 @@ from typing import NamedTuple
 
 from edgecron.clock import Clock
 from edgecron.model import OUTPUT_CAP_BYTES, Claim, JobKind, Outcome, Reason, Status
-from edgecron.ownership import find_weakness
 from edgecron.reporting import Reported
 from edgecron.runners import Lease
 from edgecron.runners.accounts import (
@@ -236,10 +235,9 @@ def outcome_of(
 def _as_another(
     request: StartRequest, claim: Claim, account: Account, base: Mapping[str, str]
 ) -> StartRequest:
-    """The request of another user: what that one may reach is looked at by the supervisor.
+    """The request of another user: what is theirs is looked at by who becomes that user alone.
 
-    But a file of variables that is root's alone, all the way down to it, is for us to read: a
-    secret may be in it that only this job is to have.
+    Nothing is looked at here: a folder of theirs may be on a file system that never answers.
     """
     job = claim.job
     cwd = account.home if job.cwd is None else resolve_path(job.cwd, home=account.home)
@@ -250,8 +248,6 @@ def _as_another(
         identity=identity_of(account),
     )
     file = None if job.env_file is None else resolve_path(job.env_file, home=account.home)
-    if file is None or find_weakness(Path(file), must_exist=True) is None:
-        return replace(request, env=run_environment(claim, base, home=account.home))
     above = {**job.env, **own_variables(claim, payload=job.payload)}
     return replace(request, env=above, base_env=base, env_file=file)
 

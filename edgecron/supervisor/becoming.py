@@ -5,8 +5,8 @@ permitted, then groups, gid and uid, and only then the folder, with that user's 
 folder, the file of variables and the command are what this user may reach. There is no way back,
 which is tried.
 
-All of it happens in a fork, which the user may hold up or end as soon as it is theirs, and a home
-on a file system of their own may never answer: it is waited for no longer than PATIENCE_MS.
+All of it happens in a fork, which the user may hold up or end as soon as it is theirs, and a folder
+may be on a file system that never answers. So nobody waits for it: becomers.py hears how it goes.
 """
 
 from __future__ import annotations
@@ -16,11 +16,13 @@ import errno
 import json
 import os
 import resource
-import select
 import signal
+import stat
 from collections.abc import Mapping
+from pathlib import Path
 from typing import NoReturn
 
+from edgecron.ownership import find_weakness
 from edgecron.supervisor.envfile import EnvFileRefused, read_env_file
 from edgecron.supervisor.records import Identity, StartRequest
 
@@ -29,7 +31,6 @@ UMASK = 0o022
 _PR_SET_NO_NEW_PRIVS = 38
 _MOST_ANSWER_BYTES = 64 * 1024
 _ALARM_S = 2 * PATIENCE_MS // 1000
-_END_MS = 1_000  # so long one that was killed may take to be gone
 
 
 class NotBecome(Exception):
@@ -42,6 +43,54 @@ class NotBecome(Exception):
         self.words = words
 
 
+class Becoming:
+    """A process on its way to be a command as another user.
+
+    `heard_fd` does not block, and is readable whenever there is something to `hear`.
+    """
+
+    def __init__(self, pid: int, heard_fd: int, who: Identity) -> None:
+        self.pid = pid
+        self.heard_fd = heard_fd
+        self._who = who
+        self._answer = b""
+
+    def hear(self) -> bool:
+        """Whether it has become its command. Raises NotBecome once it has ended instead."""
+        try:
+            part = os.read(self.heard_fd, _MOST_ANSWER_BYTES)
+        except BlockingIOError:
+            return False
+        if part:
+            self._answer = (self._answer + part)[:_MOST_ANSWER_BYTES]
+            return False
+        if self._answer:
+            os.waitpid(self.pid, 0)
+            raise self._refusal()
+        return True
+
+    def end(self) -> NotBecome:
+        """Have it end, and say why. It has gone when `has_gone` says so, which may be never."""
+        os.kill(self.pid, signal.SIGKILL)
+        words = f"user '{self._who.name}' or a folder of theirs held its start up"
+        limit = f"for more than {PATIENCE_MS // 1000} s"
+        return NotBecome("user", errno.ETIMEDOUT, f"{words} {limit}")
+
+    def has_gone(self) -> bool:
+        """Whether one that was ended is no more; to be asked when `heard_fd` is readable."""
+        if os.read(self.heard_fd, _MOST_ANSWER_BYTES):
+            return False
+        os.waitpid(self.pid, 0)
+        return True
+
+    def _refusal(self) -> NotBecome:
+        try:
+            step, number, words = json.loads(self._answer)
+            return NotBecome(str(step), int(number), str(words))
+        except (ValueError, TypeError):
+            return NotBecome("user", errno.EIO, "its start ended with words that nobody knows")
+
+
 def start_as(
     who: Identity,
     request: StartRequest,
@@ -49,13 +98,14 @@ def start_as(
     stdio: tuple[int, int, int],
     env: Mapping[str, str],
     descriptors: tuple[int, int] | None,
-) -> int:
-    """Start the command of a request as another user; its process id.
+) -> Becoming:
+    """Begin to start the command of a request as another user, in a session of its own.
 
-    `descriptors` is the limit of them that it has, None as we have it. Its session is its own.
-    Raises NotBecome, with nothing left behind, and OSError where there can be no fork.
+    `descriptors` is the limit of them that it has, None as we have it. Raises OSError where there
+    can be no fork, with nothing left behind.
     """
     heard_fd, told_fd = os.pipe()
+    os.set_blocking(heard_fd, False)
     # A handler of ours must not run in the child, which shares its descriptors with us.
     before = signal.pthread_sigmask(signal.SIG_SETMASK, signal.valid_signals())
     try:
@@ -68,34 +118,7 @@ def start_as(
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
         os.close(told_fd)
-    try:
-        _listen(heard_fd, pid, who)
-    finally:
-        os.close(heard_fd)
-    return pid
-
-
-def _listen(heard_fd: int, pid: int, who: Identity) -> None:
-    """Return when the child has become its command. Raises NotBecome once it has ended instead."""
-    answer = b""
-    poller = select.poll()
-    poller.register(heard_fd, select.POLLIN)
-    while len(answer) < _MOST_ANSWER_BYTES:
-        if not poller.poll(PATIENCE_MS):
-            os.kill(pid, signal.SIGKILL)
-            # Once that pipe has closed it is as good as gone; else a disk may hold it for ever.
-            os.waitpid(pid, 0 if poller.poll(_END_MS) else os.WNOHANG)
-            words = f"user '{who.name}' or a folder of theirs held its start up"
-            limit = f"for more than {PATIENCE_MS // 1000} s"
-            raise NotBecome("user", errno.ETIMEDOUT, f"{words} {limit}")
-        part = os.read(heard_fd, _MOST_ANSWER_BYTES)
-        if not part:
-            break
-        answer += part
-    if answer:
-        os.waitpid(pid, 0)
-        step, number, words = json.loads(answer)
-        raise NotBecome(step, number, words)
+    return Becoming(pid, heard_fd, who)
 
 
 def _become_and_run(
@@ -115,23 +138,28 @@ def _become_and_run(
         signal.alarm(_ALARM_S)
         for number, fd in enumerate(stdio):
             os.dup2(fd, number)
+        _close_pipes(keep=told_fd)
         _leave_surroundings(who)
+        step = "roots_file"
+        found = _read_roots_file(request.env_file)
+        step = "user"
         _limit(who, descriptors=descriptors)
         _change_user(who)
         step = "folder"
         _enter(request)
         step = "env_file"
-        variables = dict(env)
-        if request.env_file is not None:
-            variables = {**request.base_env, **read_env_file(request.env_file), **env}
+        if found is None and request.env_file is not None:
+            found = read_env_file(request.env_file)
         step = "command"
         signal.alarm(0)
         signal.pthread_sigmask(signal.SIG_SETMASK, ())
-        os.execvpe(request.argv[0], request.argv, variables)
+        _run(request, {**request.base_env, **(found or {}), **env})
     except EnvFileRefused as refused:
         _tell(told_fd, step, _NUMBERS.get(refused.code, errno.EIO), refused.message)
     except OSError as error:
         _tell(told_fd, step, error.errno or errno.EIO, error.strerror or str(error))
+    except _NoInterpreter as error:
+        _tell(told_fd, "interpreter", errno.ENOENT, str(error))
     except BaseException as error:  # noqa: BLE001 - nothing may unwind into the supervisor's stack
         _tell(told_fd, step, errno.EINVAL, str(error))
     finally:
@@ -150,6 +178,40 @@ def _leave_signals() -> None:
             if signal.getsignal(number) != signal.SIG_DFL:
                 signal.signal(number, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGALRM})
+
+
+def _close_pipes(*, keep: int) -> None:
+    """Let go of our copies of what others' commands read: they would wait for it to end."""
+    for name in os.listdir("/proc/self/fd") if os.path.isdir("/proc/self/fd") else ():
+        fd = int(name)
+        with contextlib.suppress(OSError):  # the one that listed the folder
+            if fd > 2 and fd != keep and stat.S_ISFIFO(os.fstat(fd).st_mode):
+                os.close(fd)
+
+
+def _read_roots_file(path: str | None) -> dict[str, str] | None:
+    """The variables of a file that is root's alone, all the way down to it, while we are root.
+
+    A secret may be in it that only this job is to have. None where it is for the user to read.
+    """
+    if path is None or find_weakness(Path(path), must_exist=True) is not None:
+        return None
+    return read_env_file(path)
+
+
+class _NoInterpreter(Exception):
+    """The command is there, and what its first line names is not."""
+
+
+def _run(request: StartRequest, variables: Mapping[str, str]) -> NoReturn:
+    command = request.argv[0]
+    try:
+        os.execvpe(command, request.argv, variables)
+    except FileNotFoundError:
+        # With the user's rights, and where it may take its time.
+        if "/" in command and os.path.exists(command):
+            raise _NoInterpreter(command) from None
+        raise
 
 
 def _leave_surroundings(who: Identity) -> None:

@@ -65,6 +65,7 @@ class Supervisor:
         )
         self._starter = starting.Starter(
             state_dir,
+            self._reactor,
             clock=clock,
             deadlines=self._deadlines,
             ledger=self._ledger,
@@ -117,7 +118,7 @@ class Supervisor:
                 wake = self._wakes.get(due)
                 if wake is not None:
                     wake()
-                else:
+                elif not self._starter.on_deadline(due):
                     self._watch.on_deadline(due)
             self._starter.start_some()
             if self._started:
@@ -186,6 +187,9 @@ class Supervisor:
     def _on_started(self, run: LiveRun) -> None:
         self._watch.add(run)
         self._started.append(run)
+        cause = self._starter.take_withdrawal(run.token)
+        if cause is not None:
+            self._watch.end(run, cause)
 
     def _end(self, tokens: list[str], cause: EndCause) -> None:
         for token in tokens:
@@ -196,7 +200,7 @@ class Supervisor:
                 self._starter.withdraw(token, cause)
 
     def _phase(self, token: str) -> Phase:
-        if token in self._watch.live:
+        if token in self._watch.live or self._starter.has_begun(token):
             return Phase.RUNNING
         if token in self._starter:
             return Phase.WAITING

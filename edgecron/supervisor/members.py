@@ -65,6 +65,11 @@ class Members:
         look = self._looks.look()
         return not look.processes or bool(look.session(self._leader))
 
+    def let_go(self) -> None:
+        """Of a run that did not come to be."""
+        if self._cgroup is not None:
+            self._cgroup.let_go()
+
     def flag_left(self) -> list[Flag]:
         """What to say of those that live on after the main process ended by itself."""
         flags = {Flag.LEFT_BEHIND} if group_has_members(self._leader) else set()

@@ -44,6 +44,7 @@ class LiveRun:
         self.kill_grace_ms = request.kill_grace_ms
         self.streams = {spawned.stdout_fd: Stream.STDOUT, spawned.stderr_fd: Stream.STDERR}
         self.stdin_fd = spawned.stdin_fd
+        self.becoming = spawned.becoming  # None where it is its command already
         self.ended_fds: list[int] = []  # pipes that came to their end while they were drained
         self.pidfd: int | None = None
         self.end_cause: EndCause | None = None  # why we end it; None while we do not
@@ -60,6 +61,14 @@ class LiveRun:
         self._keeper = OutputKeeper(
             cap_bytes=request.output_cap_bytes, spool=state_dir / spool_name(self.token)
         )
+
+    def abandon(self) -> None:
+        """Let go of what was made for a command that its process did not become."""
+        for fd in self.streams:
+            os.close(fd)
+        if self.stdin_fd is not None:
+            os.close(self.stdin_fd)
+        self._members.let_go()
 
     def read_output(self, position: int) -> Part:
         """What is kept of its output from a position on, a part of it at a time."""

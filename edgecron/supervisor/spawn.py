@@ -1,6 +1,6 @@
 """Starting a command: vfork by `subprocess`, its own session, nothing inherited but 0, 1 and 2.
 
-One of another user is started by becoming.py instead.
+One of another user is begun by becoming.py instead.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import subprocess
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from edgecron.supervisor.becoming import NotBecome, start_as
+from edgecron.supervisor.becoming import Becoming, NotBecome, start_as
 from edgecron.supervisor.records import Identity, StartRequest
 from edgecron.supervisor.sparing import Sparing
 
@@ -42,7 +42,8 @@ class SpawnFailed(Exception):
 class Spawned:
     """A command that runs, and our ends of its pipes, all non-blocking.
 
-    `process` is what `subprocess` knows of it, and None where that did not start it.
+    `process` is what `subprocess` knows of it, and None where that did not start it. `becoming` is
+    not None where it is on its way to be a command: it may yet turn out that it can't be.
     """
 
     pid: int
@@ -50,6 +51,7 @@ class Spawned:
     stdout_fd: int
     stderr_fd: int
     stdin_fd: int | None
+    becoming: Becoming | None = None
 
 
 class Spawner:
@@ -82,10 +84,7 @@ class Spawner:
             stderr_fd, stderr_child = _pipe(opened)
             stdio = (stdin_fd, stdout_child, stderr_child)
             with self._sparing.set_aside():
-                process, pid = self._start(request, stdio, env=env)
-        except NotBecome as refused:
-            _close_all(opened)
-            raise _explain_refused(refused, request) from refused
+                begun = self._start(request, stdio, env=env)
         except OSError as error:
             _close_all(opened)
             raise _explain(error, request) from error
@@ -97,18 +96,19 @@ class Spawner:
         for fd in ours - {None}:
             assert fd is not None
             os.set_blocking(fd, False)
-        return Spawned(pid, process, stdout_fd, stderr_fd, feed_fd)
+        if isinstance(begun, Becoming):
+            return Spawned(begun.pid, None, stdout_fd, stderr_fd, feed_fd, begun)
+        return Spawned(begun.pid, begun, stdout_fd, stderr_fd, feed_fd)
 
     def _stdin(self, request: StartRequest, opened: list[int]) -> tuple[int, int | None]:
         return _pipe(opened) if request.stdin else (self._null_fd, None)
 
     def _start(
         self, request: StartRequest, stdio: tuple[int, int, int], *, env: Mapping[str, str]
-    ) -> tuple[subprocess.Popen[bytes] | None, int]:
+    ) -> subprocess.Popen[bytes] | Becoming:
         if request.identity is None:
-            process = self._popen(request, stdio, env=env)
-            return process, process.pid
-        return None, self._start_as(request.identity, request, stdio, env=env)
+            return self._popen(request, stdio, env=env)
+        return self._start_as(request.identity, request, stdio, env=env)
 
     def _popen(
         self, request: StartRequest, stdio: tuple[int, int, int], *, env: Mapping[str, str]
@@ -134,7 +134,7 @@ class Spawner:
         stdio: tuple[int, int, int],
         *,
         env: Mapping[str, str],
-    ) -> int:
+    ) -> Becoming:
         for fd in set(stdio) - {self._null_fd}:
             os.fchown(fd, who.uid, who.gid)  # Or it could not open /dev/stdout, as `tee` does.
         return start_as(who, request, stdio=stdio, env=env, descriptors=self._command_limit)
@@ -189,11 +189,15 @@ def _explain(error: OSError, request: StartRequest) -> SpawnFailed:
     return SpawnFailed(code, f"command '{command}' can't be started: {error.strerror}")
 
 
-def _explain_refused(refused: NotBecome, request: StartRequest) -> SpawnFailed:
+def explain_refused(refused: NotBecome, request: StartRequest) -> SpawnFailed:
     """Why the command did not run as another user; the same words where the reason is the same."""
     who = "" if request.identity is None else request.identity.name
     number = refused.number
     code = errno.errorcode.get(number, "EIO")
+    if refused.step == "roots_file":
+        return SpawnFailed(code, refused.words)
+    if refused.step == "interpreter":
+        return SpawnFailed(code, _no_interpreter(refused.words))
     if refused.step == "env_file":
         return SpawnFailed(code, f"{refused.words}, as user '{who}' reads it")
     if refused.step == "user" and number == errno.ETIMEDOUT:
@@ -216,6 +220,11 @@ def _what_is_missing(command: str, request: StartRequest) -> str:
     if "/" not in command:
         path = {**request.base_env, **request.env}.get("PATH", "not set")
         return f"command '{command}' is not in PATH ({path})"
-    if os.path.exists(os.path.join(request.cwd, command)):
-        return f"command '{command}' names an interpreter in its first line that is missing"
+    # What is another user's is looked at by who has become that user.
+    if request.identity is None and os.path.exists(os.path.join(request.cwd, command)):
+        return _no_interpreter(command)
     return f"command '{command}' is missing"
+
+
+def _no_interpreter(command: str) -> str:
+    return f"command '{command}' names an interpreter in its first line that is missing"

@@ -1,4 +1,7 @@
-"""Runs that wait to be started: a few per turn of the loop, and again where the system is short."""
+"""Runs that wait to be started: a few per turn of the loop, and again where the system is short.
+
+What is to be another user's is begun, and starts when its process is that: see becomers.py.
+"""
 
 from __future__ import annotations
 
@@ -8,16 +11,19 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from edgecron.clock import Clock
+from edgecron.supervisor.becomers import Becomers
+from edgecron.supervisor.becoming import NotBecome
 from edgecron.supervisor.cgroups import RunCgroup, RunCgroups
 from edgecron.supervisor.deadlines import Deadlines
 from edgecron.supervisor.flags import Flag
 from edgecron.supervisor.ledger import Ledger
 from edgecron.supervisor.looks import Looks
 from edgecron.supervisor.members import Members
+from edgecron.supervisor.reactor import Reactor
 from edgecron.supervisor.records import EndCause, ExitRecord, StartRequest
 from edgecron.supervisor.results import forget_results, with_result_file
 from edgecron.supervisor.run import LiveRun
-from edgecron.supervisor.spawn import Spawner, SpawnFailed
+from edgecron.supervisor.spawn import Spawner, SpawnFailed, explain_refused
 from edgecron.timetext import format_duration_ms
 
 # So long commands are started before the others are looked after. Longer is slower too: each
@@ -34,6 +40,7 @@ class Starter:
     def __init__(
         self,
         state_dir: Path,
+        reactor: Reactor,
         *,
         clock: Clock,
         deadlines: Deadlines,
@@ -53,14 +60,21 @@ class Starter:
         self._spawner = spawner or Spawner()
         # A plain dict would look through all that it once held to find its first.
         self._waiting: OrderedDict[str, StartRequest] = OrderedDict()
+        self._becomers = Becomers(
+            reactor,
+            clock=clock,
+            deadlines=deadlines,
+            on_become=self._has_started,
+            on_refused=self._on_refused,
+        )
         self._withdrawn: dict[str, EndCause] = {}
-        self._retried: set[str] = set()
+        self._retried: dict[str, int] = {}  # since when, in monotonic milliseconds
         self._scarce_since_ms: int | None = None
 
     @property
     def tokens(self) -> list[str]:
-        """Those that wait, first come first."""
-        return list(self._waiting)
+        """Those that have not started, first come first."""
+        return [*self._becomers.tokens, *self._waiting]
 
     @property
     def is_ready(self) -> bool:
@@ -68,27 +82,39 @@ class Starter:
         return bool(self._waiting) and WAKE_SPAWN not in self._deadlines
 
     def __contains__(self, token: str) -> bool:
-        return token in self._waiting
+        return token in self._waiting or token in self._becomers
 
     def __bool__(self) -> bool:
-        return bool(self._waiting)
+        return bool(self._waiting or self._becomers)
+
+    def has_begun(self, token: str) -> bool:
+        """Whether it may become its command at any moment: it can't be taken back any more."""
+        return token in self._becomers
 
     def add(self, requests: Sequence[StartRequest]) -> None:
         self._waiting.update((request.token, request) for request in requests)
 
     def withdraw(self, token: str, cause: EndCause) -> None:
-        """End it without a start."""
-        if token in self._waiting:
+        """End it without a start, or once that which has begun is over."""
+        if token in self:
             self._withdrawn.setdefault(token, cause)
+        if token in self._waiting:
             self._deadlines.clear(WAKE_SPAWN)
 
+    def take_withdrawal(self, token: str) -> EndCause | None:
+        """Why it is to be ended, asked once, of what had begun when it was withdrawn."""
+        return self._withdrawn.pop(token, None)
+
+    def on_deadline(self, key: str) -> bool:
+        """False where the deadline is none of ours."""
+        return self._becomers.on_deadline(key)
+
     def drop(self, token: str) -> bool:
-        """Forget it before its start; False where it does not wait."""
+        """Forget it before its start; False where it does not wait, or has begun."""
         if self._waiting.pop(token, None) is None:
             return False
         self._withdrawn.pop(token, None)
         self._clear_tries(token)
-        self._retried.discard(token)
         return True
 
     def start_some(self) -> None:
@@ -105,8 +131,6 @@ class Starter:
             if not self._start(request):
                 return
             del self._waiting[token]
-            self._withdrawn.pop(token, None)
-            self._retried.discard(token)
             if not self._waiting:
                 self._scarce_since_ms = None  # The next one did not wait with these.
             if self._clock.monotonic_ms() >= until_ms:
@@ -114,27 +138,57 @@ class Starter:
 
     def _start(self, request: StartRequest) -> bool:
         """Start it, or record why not. False: to be tried again later."""
-        cause = self._withdrawn.get(request.token)
-        if cause is not None:
-            self._clear_tries(request.token)
-            now_ms = self._clock.now_ms()
-            self._ledger.record_exit(
-                ExitRecord(token=request.token, cause=cause, finished_ms=now_ms)
-            )
+        if self._end_withdrawn(request.token):
             return True
         try:
             if request.refused is not None:
                 raise SpawnFailed(*request.refused)
             run = self._spawn(request)
         except SpawnFailed as failure:
-            if failure.is_temporary and self._may_try_again(request.token):
+            if failure.is_temporary and self._may_try_again(request.token, self._scarce()):
                 return False
             self._record_failed(request.token, failure)
             return True
+        if run.becoming is None:
+            self._has_started(run)
+        else:
+            self._becomers.add(request, run, run.becoming)
+        return True
+
+    def _scarce(self) -> int:
+        """Since when the system is short of something.
+
+        Those behind have waited as long: each is tried once more, then given up too.
+        """
+        if self._scarce_since_ms is None:
+            self._scarce_since_ms = self._clock.monotonic_ms()
+        return self._scarce_since_ms
+
+    def _has_started(self, run: LiveRun) -> None:
         self._scarce_since_ms = None
-        if request.token in self._retried:
+        if self._retried.pop(run.token, None) is not None:
             run.flags.append(Flag.SPAWN_RETRIED)
         self._on_started(run)
+
+    def _on_refused(self, request: StartRequest, refused: NotBecome) -> None:
+        """Another user's process did not become its command."""
+        failure, token = explain_refused(refused, request), request.token
+        if self._end_withdrawn(token):
+            return
+        since_ms = self._retried.get(token, self._clock.monotonic_ms())
+        if failure.is_temporary and self._may_try_again(token, since_ms):
+            self._waiting[token] = request  # After the others, who may have what it is short of.
+        else:
+            self._record_failed(token, failure)
+
+    def _end_withdrawn(self, token: str) -> bool:
+        """Record the end of what was withdrawn and never started; False where it was not."""
+        cause = self._withdrawn.pop(token, None)
+        if cause is None:
+            return False
+        self._clear_tries(token)
+        now_ms = self._clock.now_ms()
+        self._ledger.record_exit(ExitRecord(token=token, cause=cause, finished_ms=now_ms))
         return True
 
     def _spawn(self, request: StartRequest) -> LiveRun:
@@ -175,25 +229,23 @@ class Starter:
             message = f"the supervisor can't leave the cgroup of another run: {error.strerror}"
             raise SpawnFailed(code, message, is_temporary=True) from error
 
-    def _may_try_again(self, token: str) -> bool:
+    def _may_try_again(self, token: str, since_ms: int) -> bool:
+        """Whether it was not tried for long enough; then it is when the loop wakes."""
         now_ms = self._clock.monotonic_ms()
-        if self._scarce_since_ms is None:
-            self._scarce_since_ms = now_ms
-        self._retried.add(token)
-        # Those behind it have waited as long: each is tried once more, then given up too.
-        if now_ms - self._scarce_since_ms >= PATIENCE_MS:
+        self._retried.setdefault(token, now_ms)
+        if now_ms - since_ms >= PATIENCE_MS:
             return False
         self._deadlines.set(WAKE_SPAWN, now_ms + PAUSE_MS)
         return True
 
     def _clear_tries(self, token: str) -> None:
         """Remove what starts that failed have made for a run that will have no other."""
-        if token in self._retried:
+        if self._retried.pop(token, None) is not None:
             forget_results(token, self._state_dir)
 
     def _record_failed(self, token: str, failure: SpawnFailed) -> None:
         forget_results(token, self._state_dir)
-        is_scarce = token in self._retried
+        is_scarce = self._retried.pop(token, None) is not None
         tried = f"; tried for {format_duration_ms(PATIENCE_MS)}" if is_scarce else ""
         self._ledger.record_exit(
             ExitRecord(

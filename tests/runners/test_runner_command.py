@@ -228,6 +228,21 @@ def test_a_command_of_another_user_finds_itself_there(runner: CommandRunner) -> 
     assert printed(outcome) == b"nobody\nnobody nobody /nonexistent\n"
 
 
+@as_root
+@pytest.mark.failure(65)
+def test_a_command_of_another_user_finds_what_is_in_a_file_of_root_s(
+    runner: CommandRunner, tmp_path: Path
+) -> None:
+    secret = tmp_path / "env"
+    secret.write_text("A=file\nB=file\nHOME=/file\n")
+    secret.chmod(0o600)
+    job = {"user": "nobody", "env_file": str(secret), "env": {"B": "own"}}
+
+    outcome = run(runner, shell("echo $A $B $HOME $USER", job=job))
+
+    assert printed(outcome) == b"file own /file nobody\n"
+
+
 @pytest.mark.failure(64)
 def test_a_command_finds_nothing_that_was_not_meant_for_it(
     runner: CommandRunner, monkeypatch: pytest.MonkeyPatch

@@ -59,6 +59,7 @@ class Run:
     kill_grace_ms: int
     end_cause: EndCause | None = None
     flags: list[str] = field(default_factory=list)
+    becoming: None = None
 
     @property
     def token(self) -> str:
@@ -162,6 +163,7 @@ class VirtualStarter(Starter):
     def __init__(self, machine: Machine, key: str, **parts: Any) -> None:
         super().__init__(
             machine.state_dir,
+            None,  # type: ignore[arg-type]
             looks=None,  # type: ignore[arg-type]
             cgroups=None,
             spawner=object(),  # type: ignore[arg-type]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import itertools
 import os
 import select
@@ -165,6 +166,28 @@ class Gate:
 
     def close(self) -> None:
         os.close(self._fd)
+
+
+class Unanswering:
+    """A program in a place that never answers who would run it, as on a server that has gone.
+
+    The kernel has them wait while somebody else holds a lease of the file. With an argument it is
+    a long one.
+    """
+
+    def __init__(self, path: Path) -> None:
+        path.write_text('#!/bin/sh\n[ -z "$1" ] || exec sleep 60\n', encoding="ascii")
+        path.chmod(0o755)
+        self.path = str(path)
+        self._fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        fcntl.fcntl(self._fd, fcntl.F_SETLEASE, fcntl.F_WRLCK)
+        fcntl.fcntl(self._fd, fcntl.F_SETOWN, 0)  # No signal to who holds it up.
+
+    def answer(self) -> None:
+        """From now on; again does nothing."""
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
 
 
 def read_pids(bell: Bell, count: int) -> list[int]:

@@ -5,16 +5,28 @@ from __future__ import annotations
 import os
 import pwd
 import resource
-import signal
-import threading
+import select
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from supervisor_bench import Bell, Bench
+from supervisor_bench import (
+    BOUND_MS,
+    Bell,
+    Bench,
+    Gate,
+    Unanswering,
+    children_of,
+    wait_gone,
+)
 
 from edgecron.supervisor import EndCause, becoming
+from edgecron.supervisor.becoming import NotBecome
+from edgecron.supervisor.control import Control
+from edgecron.supervisor.process import StartBy
+from edgecron.supervisor.protocol import Phase
 from edgecron.supervisor.records import ExitRecord, Identity, StartRequest
-from edgecron.supervisor.spawn import Spawner, SpawnFailed
+from edgecron.supervisor.spawn import Spawner, SpawnFailed, explain_refused
 from support.accounts import as_root, identity
 
 
@@ -28,6 +40,13 @@ def theirs(tmp_path: Path) -> Path:
     made.mkdir()
     os.chown(made, pwd.getpwnam("nobody").pw_uid, -1)
     return made
+
+
+@pytest.fixture
+def unanswering(theirs: Path) -> Iterator[Unanswering]:
+    made = Unanswering(theirs / "program")
+    yield made
+    made.answer()
 
 
 def lines_of(bench: Bench, record: ExitRecord) -> dict[str, str]:
@@ -56,12 +75,6 @@ def test_what_is_asked_for_another_user_crosses_to_the_supervisor() -> None:
     )
 
     assert StartRequest.from_json(request.to_json()) == request
-
-
-def children() -> set[int]:
-    """Of this process, those that were not waited for included."""
-    found = Path(f"/proc/self/task/{threading.get_native_id()}/children").read_text("ascii")
-    return {int(pid) for pid in found.split()}
 
 
 @as_root
@@ -204,7 +217,12 @@ def test_a_command_that_another_user_may_not_run_is_told(bench: Bench, theirs: P
 
     record = bench.run(str(closed), identity=identity())
     missing = bench.run("no-such-command", identity=identity())
+    script = theirs / "script"
+    script.write_text("#!/no/such/shell\n")
+    script.chmod(0o755)
+    scripted = bench.run("./script", cwd=str(theirs), identity=identity())
 
+    assert "names an interpreter in its first line that is missing" in (scripted.error_msg or "")
     assert record.error_msg == (
         f"command '{closed}' can't be started: Permission denied, as user 'nobody'"
     )
@@ -246,52 +264,137 @@ def test_what_another_user_has_left_in_the_background_is_ended_with_it(
     record = bench.ended(token)
 
     assert record.cause is EndCause.CANCELLED
-    assert not Path(f"/proc/{int(bench.printed(record))}").exists()
+    wait_gone(int(bench.printed(record)))
 
 
 @as_root
-def test_who_holds_its_own_start_up_is_not_waited_for(
-    monkeypatch: pytest.MonkeyPatch,
+def test_a_place_that_never_answers_holds_up_the_one_run_that_needs_it(
+    bench: Bench, unanswering: Unanswering, gate: Gate
 ) -> None:
-    """As a home on a file system of the user's own does, which never answers."""
-    monkeypatch.setattr(becoming, "PATIENCE_MS", 50)
-    monkeypatch.setattr(becoming, "_enter", lambda request: signal.pause())
+    # Its input is not all written yet when the other one begins, and ends all the same.
+    reader = bench.shell(f"read go <{gate.path}; wc -c", stdin="x" * 1_000_000)
+    bench.started(reader)
+    held = bench.start(unanswering.path, identity=identity())
+
+    other = bench.run("/bin/true", identity=identity("daemon"))
+    gate.open()
+    record = bench.ended(reader)
+
+    assert other.cause is EndCause.EXIT
+    assert bench.printed(record) == b"1000000\n"
+    assert held not in bench.exits()
+    unanswering.answer()
+    assert bench.ended(held).exit_code == 0
+
+
+@as_root
+def test_what_has_begun_to_start_is_as_good_as_running(
+    bench: Bench, unanswering: Unanswering
+) -> None:
+    held = bench.start(unanswering.path, "long", identity=identity())
+    bench.run("/bin/true")  # The one before it has begun by then.
+
+    with Control(bench.state_dir, bench.link.supervisor_id) as control:
+        revoked, cancelled = control.revoke([held]), control.cancel([held])
+        phase, part = control.output(held)
+
+    assert {revoked[held], cancelled[held], phase} == {Phase.RUNNING}
+    assert part.chunks == ()
+    unanswering.answer()
+    assert bench.ended(held).cause is EndCause.CANCELLED
+
+
+@as_root
+@pytest.mark.parametrize("is_cancelled", [False, True])
+def test_who_is_held_up_for_too_long_is_not_waited_for(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, unanswering: Unanswering, is_cancelled: bool
+) -> None:
+    monkeypatch.setattr(becoming, "PATIENCE_MS", 300)
+    bench = Bench(tmp_path / "state", by=StartBy.FORK)
+    held = bench.start(unanswering.path, identity=identity())
+    bench.run("/bin/true")
+    [pid] = children_of(bench.link.pid)
+    if is_cancelled:
+        bench.link.cancel([held])
+
+    record = bench.ended(held)
+    wait_gone(pid)
+    bench.run("/bin/true", identity=identity())  # The turns that this takes reap it.
+    left = children_of(bench.link.pid)
+    bench.close()
+
+    expected = (EndCause.CANCELLED, None) if is_cancelled else (EndCause.SPAWN, "ETIMEDOUT")
+    assert (record.cause, record.error_code) == expected
+    assert is_cancelled or "user 'nobody' or a folder of theirs held" in (record.error_msg or "")
+    assert record.started_ms is None
+    assert left == []
+
+
+def refusal(who: Identity) -> SpawnFailed:
+    """Why a command did not start as another user."""
     request = StartRequest(
-        token="t", argv=("/bin/true",), env={}, cwd="/", output_cap_bytes=1, identity=identity()
+        token="t", argv=("/bin/true",), env={}, cwd="/", output_cap_bytes=1, identity=who
     )
-
-    before = children()
-
-    with pytest.raises(SpawnFailed, match="user 'nobody' or a folder of theirs held") as caught:
-        Spawner().spawn(request, env={})
-
-    assert (caught.value.code, caught.value.is_temporary) == ("ETIMEDOUT", False)
-    assert children() <= before
+    process = Spawner().spawn(request, env={}).becoming
+    assert process is not None
+    poller = select.poll()
+    poller.register(process.heard_fd, select.POLLIN)
+    try:
+        while not process.hear():
+            assert poller.poll(BOUND_MS)
+    except NotBecome as refused:
+        return explain_refused(refused, request)
+    raise AssertionError("it has started")
 
 
 @as_root
 def test_a_user_who_is_not_changed_whole_runs_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """As where capabilities outlive a change of user."""
     monkeypatch.setattr(becoming, "_has_way_back", lambda: True)
-    request = StartRequest(
-        token="t", argv=("/bin/true",), env={}, cwd="/", output_cap_bytes=1, identity=identity()
-    )
 
-    with pytest.raises(SpawnFailed, match="root's rights could be had back") as caught:
-        Spawner().spawn(request, env={})
+    refused = refusal(identity())
 
-    assert caught.value.code == "EPERM"
+    assert "root's rights could be had back" in refused.message
+    assert refused.code == "EPERM"
 
 
 @as_root
-def test_a_user_without_a_process_left_is_told_so_and_tried_again(bench: Bench) -> None:
+def test_a_user_without_a_process_left_is_told_so(bench: Bench) -> None:
+    bench.started(bench.shell("exec sleep 60", identity=identity()))
+
+    refused = refusal(identity(limits=((resource.RLIMIT_NPROC, 0, 0),)))
+
+    assert "user 'nobody' has no process left" in refused.message
+    assert refused.is_temporary
+
+
+@as_root
+def test_a_user_without_a_process_left_is_tried_again_and_holds_up_nobody(bench: Bench) -> None:
     bench.started(bench.shell("exec sleep 60", identity=identity()))
     who = identity(limits=((resource.RLIMIT_NPROC, 0, 0),))
-    request = StartRequest(
-        token="t", argv=("/bin/true",), env={}, cwd="/", output_cap_bytes=1, identity=who
-    )
+    scarce = bench.start("/bin/true", identity=who)
 
-    with pytest.raises(SpawnFailed, match="user 'nobody' has no process left") as caught:
-        Spawner().spawn(request, env={})
+    others = [bench.run("/bin/true", identity=identity("daemon")) for _ in range(3)]
+    has_ended = scarce in bench.exits()
+    bench.link.cancel([scarce])
 
-    assert caught.value.is_temporary
+    assert {other.cause for other in others} == {EndCause.EXIT}
+    assert not has_ended
+    assert bench.ended(scarce).cause is EndCause.CANCELLED
+
+
+@as_root
+@pytest.mark.failure(65)
+def test_a_file_of_variables_that_is_root_s_alone_is_read_by_root(
+    bench: Bench, theirs: Path
+) -> None:
+    secret = theirs.parent / "secret"
+    secret.write_text("TOKEN=of-root\n")
+    secret.chmod(0o600)
+
+    record = bench.run_shell("echo $TOKEN", env_file=str(secret), identity=identity())
+    secret.write_text("no assignment\n")
+    refused = bench.run_shell("echo $TOKEN", env_file=str(secret), identity=identity())
+
+    assert bench.printed(record) == b"of-root\n"
+    assert refused.error_msg == f"environment file '{secret}' line 1 is not KEY=VALUE"

@@ -234,6 +234,7 @@ def make_starter(
     )
     starter = Starter(
         folder,
+        Reactor(),
         clock=clock,
         deadlines=deadlines,
         ledger=ledger,
