@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import socket
 import struct
-import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, closing
 from ipaddress import ip_address
@@ -14,7 +13,10 @@ from typing import Literal
 
 import pytest
 
-from edgecron.peers import End, Peer, find_user, find_user_of, own_users, tells_users
+from edgecron.peers import Peer, find_user_of, own_users, read_tables, tells_users
+from edgecron.peers.diagnosing import ask_rows, read_answer, request
+from edgecron.peers.ends import End, Row, end_of, user_of
+from edgecron.peers.tables import find_rows
 
 HEAD = (
     "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid"
@@ -66,12 +68,13 @@ def user_in(
     *,
     byteorder: Literal["little", "big"] = "little",
 ) -> int | None:
-    return find_user(
+    rows = find_rows(
         HEAD + LISTENER + OURS + table,
-        peer=End(ip_address(peer[0]), peer[1]),
-        own=End(ip_address(own[0]), own[1]),
+        of=End(ip_address(peer[0]), peer[1]),
+        to=End(ip_address(own[0]), own[1]),
         byteorder=byteorder,
     )
+    return user_of(rows)
 
 
 def test_it_is_the_user_of_the_row_whose_ends_are_ours_changed_over() -> None:
@@ -153,6 +156,11 @@ def stack() -> Iterator[ExitStack]:
         yield stack
 
 
+def user_in_tables(link: socket.socket) -> int | None:
+    """Whose its other end is where the kernel can't be asked for one socket."""
+    return find_user_of(link, ask=lambda *, of, to: [])
+
+
 @pytest.mark.parametrize(
     ("served", "host", "family", "asked", "own"),
     [
@@ -174,8 +182,10 @@ def test_this_machine_tells_that_a_connection_of_ours_is_ours(
 
     assert find_user_of(taken) == os.geteuid()
     assert find_user_of(link) == os.geteuid()
+    assert user_in_tables(taken) == os.geteuid()
     link.shutdown(socket.SHUT_WR)
     assert find_user_of(taken) == os.geteuid()
+    assert user_in_tables(taken) == os.geteuid()
 
 
 @pytest.mark.parametrize("is_reset", [False, True])
@@ -191,6 +201,7 @@ def test_who_has_closed_is_nobody_although_what_he_sent_is_there(
     taken = connection.taken()
 
     assert find_user_of(taken) is None
+    assert user_in_tables(taken) is None
     assert taken.recv(10) == b"words"
 
 
@@ -222,15 +233,7 @@ def proc(folder: Path, **files: str) -> Path:
 
 
 def test_a_kernel_without_ipv6_tells_all_the_same(tmp_path: Path) -> None:
-    class Link:
-        def getpeername(self) -> tuple[str, int]:
-            return ("127.0.0.1", 0x8A81)
-
-        def getsockname(self) -> tuple[str, int]:
-            return ("127.0.0.1", 0xC3B7)
-
-    row = THEIRS if sys.byteorder == "little" else BIG
-    assert find_user_of(Link(), proc(tmp_path, net_tcp=HEAD + row)) in (1000, NOBODY)
+    assert read_tables(proc(tmp_path, net_tcp=HEAD + THEIRS)) == HEAD + THEIRS
 
 
 def test_where_there_is_no_proc_nobody_is_told(tmp_path: Path) -> None:
@@ -260,3 +263,66 @@ def test_in_a_user_namespace_the_number_of_all_unknown_users_is_nobody_s(
     (tmp_path / "sys/kernel/overflowuid").write_text(f"{os.geteuid()}\n")
 
     assert os.geteuid() not in own_users(tmp_path)
+
+
+PEER, OWN = End(ip_address("127.0.0.1"), 0x8A81), End(ip_address("127.0.0.1"), 0xC3B7)
+
+
+def answer(
+    *, family: int = socket.AF_INET, state: int = 1, of: End = PEER, to: End = OWN, uid: int = 1000
+) -> bytes:
+    """What the kernel answers, as struct inet_diag_msg has it."""
+    packed = [
+        bytes(10) + b"\xff\xff" + end.address.packed
+        if family == socket.AF_INET6 and end.address.version == 4
+        else end.address.packed
+        for end in (of, to)
+    ]
+    ports = struct.pack(">HH", of.port, to.port)
+    ends = b"".join(one.ljust(16, b"\0") for one in packed)
+    rest = struct.pack("=12xIIIII", 0, 0, 0, uid, 77)
+    body = struct.pack("=BBBB", family, state, 0, 0) + ports + ends + rest
+    return struct.pack("=IHHII", 16 + len(body), 20, 0, 0, 0) + body
+
+
+@pytest.mark.parametrize("family", [socket.AF_INET, socket.AF_INET6])
+def test_an_answer_about_one_socket_tells_its_user(family: int) -> None:
+    assert read_answer(answer(family=family), of=PEER, to=OWN) == [Row(1, 1000, 77)]
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        answer()[:80],
+        struct.pack("=IHHIIi", 36, 2, 0, 0, 0, -2) + bytes(16),  # NLMSG_ERROR, ENOENT
+        struct.pack("=IHHII", 88, 2, 0, 0, 0) + answer()[16:],
+        answer(state=10, to=End(ip_address("0.0.0.0"), 0)),  # what listens there
+        answer(of=OWN, to=PEER),
+        answer(of=End(PEER.address, 1)),
+    ],
+)
+def test_an_answer_about_another_socket_tells_nothing(content: bytes) -> None:
+    assert read_answer(content, of=PEER, to=OWN) == []
+
+
+def test_the_kernel_is_asked_for_one_socket_by_its_ends() -> None:
+    asked = request(of=PEER, to=OWN)
+
+    assert len(asked) == struct.unpack_from("=I", asked)[0] == 72
+    assert asked[24:28] == b"\x8a\x81\xc3\xb7"
+
+
+@pytest.mark.parametrize("family", [socket.AF_INET, socket.AF_INET6])
+def test_of_what_listens_nothing_is_told_but_of_who_is_connected(
+    stack: ExitStack, family: int
+) -> None:
+    host = "127.0.0.1" if family == socket.AF_INET else "::1"
+    connection = Connection(stack, family, host)
+    served = End(ip_address(host), connection.port)
+    link = connection.made_by(family, host)
+    peer = end_of(link.getsockname())
+
+    # This kernel can be asked, as that of any distribution; where not, the tables are read.
+    assert [row.uid for row in ask_rows(of=peer, to=served)] in ([os.geteuid()], [])
+    assert ask_rows(of=served, to=End(ip_address(host), 1)) == []
