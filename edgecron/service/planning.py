@@ -182,25 +182,29 @@ def plan_systemd_install(
 def plan_systemd_uninstall(
     wish: Wish, places: Places, seen: Seen, *, is_live: bool, state: UnitState | None
 ) -> list[Deed]:
-    """Likewise. Nothing of ours is left; what people have put into drop-ins is."""
+    """Likewise. Nothing of ours is left, also where somebody has removed the unit itself before;
+    what people have put into drop-ins is.
+    """
     service = wish.service
-    unit = f"{service.id}.service"
     ours = [places.unit(service), places.strict_drop_in(service)]
     removals = plan_removals(ours, seen, is_forced=wish.is_forced)
+    units = (places.unit(service), *places.packaged_units(service))
+    has_unit = any(seen.find(path) is not None for path in units)
     deeds: list[Deed] = []
-    is_known = state is not None and (state.is_active or state.is_enabled)
-    if is_live and (removals or is_known):
-        deeds.append(Call(argv=(*systemctl(service.scope), "disable", "--now", unit)))
-    elif not is_live and places.has_link(service):
+    if is_live:
+        is_ours = bool(removals)
+        deeds += _calls_to_end(service, state=state, has_unit=has_unit, is_ours=is_ours)
+    if places.has_link(service) and not (is_live and has_unit):
         deeds.append(RemoveFile(path=places.wants(service)))
         deeds.append(RemoveFolder(path=places.wants(service).parent))
     deeds += removals
     if places.strict_drop_in(service) in seen.texts:
         deeds.append(RemoveFolder(path=places.drop_ins(service)))
-    if is_live and removals:
-        deeds.append(Call(argv=(*systemctl(service.scope), "daemon-reload")))
+    if is_live and (removals or (deeds and not has_unit)):
+        words = systemctl(service.scope)
+        deeds.append(Call(argv=(*words, "daemon-reload")))
         # There may be nothing to forget of it.
-        deeds.append(Call(argv=(*systemctl(service.scope), "reset-failed", unit), may_fail=True))
+        deeds.append(Call(argv=(*words, "reset-failed", f"{service.id}.service"), may_fail=True))
     return deeds
 
 
@@ -263,6 +267,18 @@ def _calls_to_begin(service: Service, *, has_changed: bool, state: UnitState | N
         # What runs goes on, and is adopted.
         calls.append(Call(argv=(*words, "restart", unit)))
     return calls
+
+
+def _calls_to_end(
+    service: Service, *, state: UnitState | None, has_unit: bool, is_ours: bool
+) -> list[Deed]:
+    words, unit = systemctl(service.scope), f"{service.id}.service"
+    if has_unit:
+        is_known = state is not None and (state.is_active or state.is_enabled)
+        return [Call(argv=(*words, "disable", "--now", unit))] if is_ours or is_known else []
+    # What has no unit can't be disabled, and what systemd still has of it goes on.
+    is_left = state is not None and not state.active.startswith("inactive")
+    return [Call(argv=(*words, "stop", unit))] if is_left else []
 
 
 def _linger(user: str, places: Places, *, is_live: bool) -> list[Deed]:

@@ -20,6 +20,7 @@ from edgecron.service.planning import (
     Call,
     Deed,
     FileChanged,
+    RemoveFile,
     Seen,
     UnitState,
     Wish,
@@ -317,6 +318,47 @@ def test_what_is_removed_is_stopped_first_and_forgotten_after(places: Places) ->
 
     assert [type(deed).__name__ for deed in deeds] == ["Call", "RemoveFile", "Call", "Call"]
     assert calls(deeds)[0] == "systemctl disable --now edgecron.service"
+
+
+@pytest.mark.parametrize("active", ["active (running)", "activating (auto-restart)", "failed (x)"])
+def test_what_is_left_of_a_unit_that_somebody_removed_is_stopped_and_forgotten(
+    places: Places, active: str
+) -> None:
+    service = wish().service
+    places.wants(service).parent.mkdir(parents=True)
+    places.wants(service).symlink_to("../edgecron.service")
+    strict = places.strict_drop_in(service)
+    seen = Seen(texts={strict: systemd.strict_drop_in(service)})
+    state = UnitState(active=active, enabled="not installed", pid=7, says=None)
+
+    deeds = plan_systemd_uninstall(wish(), places, seen, is_live=True, state=state)
+
+    assert calls(deeds) == [
+        "systemctl stop edgecron.service",
+        "systemctl daemon-reload",
+        "systemctl reset-failed edgecron.service",
+    ]
+    removed = [deed.path for deed in deeds if isinstance(deed, RemoveFile)]
+    assert removed == [places.wants(service), strict]
+
+
+def test_nothing_is_done_where_nothing_is_left(places: Places) -> None:
+    nothing = Seen(texts={})
+
+    assert plan_systemd_uninstall(wish(), places, nothing, is_live=True, state=ABSENT) == []
+
+
+def test_a_service_whose_unit_somebody_removed_leaves_nothing_either(image: Image) -> None:
+    image.do("install", "--strict")
+    (image.root / UNIT).unlink()
+
+    said = image.do("uninstall")
+
+    assert said.code == 0
+    assert "edgecron has been removed" in said.err
+    assert f"remove  {image.root / STRICT}" in said.out
+    assert image.files() == []
+    assert [path.name for path in (image.root / "etc/systemd/system").iterdir()] == []
 
 
 def test_launchd_is_told_in_order(tmp_path: Path) -> None:
