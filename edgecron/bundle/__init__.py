@@ -17,10 +17,14 @@ _LOADER = "_PYI_"  # what the loader of PyInstaller is told by
 
 
 class Start(NamedTuple):
-    """How a process of this very program is started: what is to be run, with which descriptors."""
+    """How a process of this very program is started: what is to be run, with which descriptors.
+
+    `executable` is what is run instead of the first word, None where that is it.
+    """
 
     argv: list[str]
     pass_fds: tuple[int, ...]
+    executable: str | None = None
 
 
 class Bundle(NamedTuple):
@@ -31,15 +35,20 @@ class Bundle(NamedTuple):
     lock_fd: int
     file_fd: int
 
-    def start(self, *words: str) -> Start:
-        """The same version again, whatever has become of the file that it came in."""
+    @property
+    def has_file(self) -> bool:
+        """Whether the file that it came in is still where it was."""
         try:
-            is_ours = os.path.samestat(os.stat(self.file), os.fstat(self.file_fd))
+            return os.path.samestat(os.stat(self.file), os.fstat(self.file_fd))
         except OSError:
-            is_ours = False
-        if is_ours:
-            return Start([self.file, *words], ())
-        return Start([f"/proc/self/fd/{self.file_fd}", *words], (self.file_fd,))
+            return False
+
+    def start(self, *words: str) -> Start:
+        """The same version again, whatever becomes of the file that it came in."""
+        # Not by its path, where another may stand a moment later.
+        held = f"/proc/self/fd/{self.file_fd}"
+        argv = [self.file or "edgecron", *words]
+        return Start(argv, (self.file_fd,), held) if os.path.exists(held) else Start(argv, ())
 
 
 _bundle: Bundle | None = None

@@ -15,6 +15,7 @@ from edgecron.errors import EdgecronError
 
 _SHARED = "program"  # the folder of all versions, in a place
 _LIBRARIES = "_internal"  # in each version's
+_LOCK = ".lock"  # in a place: held by who unpacks or removes there
 
 
 class Folder(NamedTuple):
@@ -41,7 +42,7 @@ def find_folders(bundle: Bundle) -> list[Folder]:
 
 def remove_folder(folder: Folder) -> bool:
     """Remove a folder of another version, with all in it; False where a process runs from it."""
-    with _opened(folder.path) as fd:
+    with _held_place(os.path.dirname(folder.path)), _opened(folder.path) as fd:
         if fd is None or not _try_lock(fd):
             return False
         _remove(folder.path)
@@ -52,21 +53,37 @@ def remove_own(bundle: Bundle) -> bool:
     """The same with the folder that this very process runs from; nothing is read of it any more."""
     from edgecron.bundle.restoring import let_go
 
-    if not _try_lock(bundle.lock_fd):
-        fcntl.flock(bundle.lock_fd, fcntl.LOCK_SH)
-        return False
-    let_go()
-    _remove(bundle.folder)
     shared = os.path.dirname(bundle.folder)
-    place = os.path.dirname(shared)
-    with contextlib.suppress(OSError):  # somebody starts right now
-        if _names(shared) == [".lock"]:
-            os.unlink(os.path.join(shared, ".lock"))
-        os.rmdir(shared)
-        # Not one that somebody has named.
-        if os.path.basename(place) in ("edgecron", f"edgecron-{os.geteuid()}"):
-            os.rmdir(place)
+    with _held_place(shared):
+        if not _try_lock(bundle.lock_fd):
+            fcntl.flock(bundle.lock_fd, fcntl.LOCK_SH)
+            return False
+        let_go()
+        _remove(bundle.folder)
+        place = os.path.dirname(shared)
+        with contextlib.suppress(OSError):  # other versions, or what somebody has put there
+            if _names(shared) == [_LOCK]:
+                os.unlink(os.path.join(shared, _LOCK))
+            os.rmdir(shared)
+            # Not one that somebody has named.
+            if os.path.basename(place) in ("edgecron", f"edgecron-{os.geteuid()}"):
+                os.rmdir(place)
     return True
+
+
+@contextlib.contextmanager
+def _held_place(shared: str) -> Iterator[None]:
+    """Nobody unpacks or cleans there meanwhile: the launcher does so under the same lock.
+
+    A start that waits for it, and finds that the lock has gone with the place, makes another one.
+    """
+    flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+    fd = os.open(os.path.join(shared, _LOCK), flags, 0o600)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(fd)
 
 
 def size_of(path: str) -> int:
@@ -85,7 +102,12 @@ def _shared_folders(bundle: Bundle) -> list[str]:
     start = bundle.start(":found")
     try:
         said = subprocess.run(
-            start.argv, pass_fds=start.pass_fds, capture_output=True, check=True, text=True
+            start.argv,
+            executable=start.executable,
+            pass_fds=start.pass_fds,
+            capture_output=True,
+            check=True,
+            text=True,
         )
     except (OSError, subprocess.CalledProcessError) as error:
         raise EdgecronError(f"the program's own file can't be run: {error}") from error

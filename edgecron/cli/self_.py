@@ -97,10 +97,9 @@ def _show(cli: Session, bundle: Bundle, args: Namespace) -> int:
 def _program(bundle: Bundle) -> dict[str, Any]:
     from edgecron import __version__
 
-    is_there = bundle.start().argv == [bundle.file]
     return {
         "kind": "binary",
-        "path": bundle.file if is_there else None,
+        "path": bundle.file if bundle.has_file else None,
         "version": __version__,
         "bytes": os.fstat(bundle.file_fd).st_size,
     }
@@ -169,8 +168,9 @@ def _remove(cli: Session, bundle: Bundle, args: Namespace) -> int:
     from edgecron.errors import Conflict
     from edgecron.safetext import clean
 
-    _refuse_packaged(bundle)
-    _refuse_of_others(bundle)
+    if bundle.has_file:
+        _refuse_packaged(bundle)
+        _refuse_of_others(bundle)
     folders = find_folders(bundle)
     used = [folder for folder in folders if folder.pids]
     if used:
@@ -186,13 +186,16 @@ def _remove(cli: Session, bundle: Bundle, args: Namespace) -> int:
     # Before the files go, of which nothing can be loaded afterwards.
     gone = [*removed, *(folder for folder in folders if folder.is_current)]
     lines = [clean(f"removed {each.path}, {_size(each.size_bytes)}") for each in gone]
-    lines += [clean(f"removed {bundle.file}"), "Databases and configuration are as they were."]
+    program = _program(bundle)
+    lines += [clean(f"removed {program['path']}")] if program["path"] else []
+    lines += ["Databases and configuration are as they were."]
     if not remove_own(bundle):
         raise Conflict(f"another process has begun to use {bundle.folder}", hint="try again")
-    if bundle.start().argv == [bundle.file]:
+    if bundle.has_file:
         os.unlink(bundle.file)
     if cli.is_json:
-        cli.put_json({**_object(folder), "is_removed": folder in gone} for folder in folders)
+        rows = [{**_object(folder), "is_removed": folder in gone} for folder in folders]
+        cli.put_json([{**program, "is_removed": True}, *rows])
     else:
         for line in lines:
             cli.put(line)
@@ -235,5 +238,6 @@ def _agrees(cli: Session, bundle: Bundle, folders: list[Folder]) -> bool:
             hint="repeat with --yes; databases stay",
         )
     for path in (bundle.file, *(folder.path for folder in folders)):
-        cli.say(path)
+        if path:
+            cli.say(path)
     return cli.ask("remove these? Databases and configuration stay. [y/N] ")

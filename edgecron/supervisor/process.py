@@ -115,11 +115,12 @@ def _variables(cgroup: str | None) -> dict[str, str]:
 
 def _exec(theirs: socket.socket, folder: Path, *, key: str, cgroup: str | None) -> None:
     fd = theirs.fileno()
-    command, fds = _command(str(fd), key, os.fspath(folder))
+    start = _command(str(fd), key, os.fspath(folder))
     # Its stderr ends when the supervisor has let go of what it inherited.
     ended = subprocess.run(
-        command,
-        pass_fds=[fd, *fds],
+        start.argv,
+        executable=start.executable,
+        pass_fds=[fd, *start.pass_fds],
         stdin=subprocess.DEVNULL,
         capture_output=True,
         cwd="/",

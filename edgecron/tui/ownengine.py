@@ -131,6 +131,7 @@ class OwnEngine:
             try:
                 self._process = subprocess.Popen(
                     self._command.argv,
+                    executable=self._command.executable,
                     pass_fds=self._command.pass_fds,
                     stdin=self._lifeline,
                     stdout=theirs,

@@ -10,6 +10,7 @@ import os
 import stat
 import subprocess
 import sys
+import time
 from pathlib import Path
 from types import ModuleType
 
@@ -44,6 +45,21 @@ def compile_launcher(folder: Path) -> bytes:
     made = folder / "launcher"
     subprocess.run([PACKAGING / "compile", "2.31", made], check=True)
     return made.read_bytes()
+
+
+def wait_for_lock(process: subprocess.Popen[str]) -> None:
+    """Until a process waits for a lock that another one holds."""
+    until = time.monotonic() + BOUND_S
+    while f" {process.pid} " not in _waiting_lines():
+        assert process.poll() is None, "it ended, and waited for no lock"
+        assert time.monotonic() < until, "it waits for no lock"
+        os.sched_yield()
+
+
+def _waiting_lines() -> str:
+    """Of each lock that somebody waits for a line: "1: -> FLOCK ADVISORY WRITE 123 ..."."""
+    lines = Path("/proc/locks").read_text("ascii").splitlines()
+    return "\n".join(line for line in lines if "->" in line)
 
 
 class Binary:

@@ -9,7 +9,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from binary.bundles import Binary
+from binary.bundles import Binary, wait_for_lock
 from binary.conftest import Make
 
 from support.processes import BOUND_S
@@ -86,6 +86,34 @@ def test_a_file_that_is_not_whole_is_put_back(binary: Binary, damage: str) -> No
     assert said.stdout == "hello\n"
     assert file.read_text() == "one" * 1000
     assert binary.versions() == [folder]
+
+
+@pytest.mark.parametrize("gone", ["the place", "its lock"])
+def test_a_start_whose_place_is_removed_while_it_waits_makes_another_one(
+    binary: Binary, gone: str
+) -> None:
+    binary.program.mkdir(parents=True, mode=0o700)
+    lock = binary.program / ".lock"
+    held_fd = os.open(lock, os.O_RDWR | os.O_CREAT, 0o600)
+    fcntl.flock(held_fd, fcntl.LOCK_EX)
+    waiting = binary.start("hello")
+    wait_for_lock(waiting)
+
+    lock.unlink()
+    if gone == "the place":
+        binary.program.rmdir()
+        binary.places.rmdir()
+    else:  # and somebody begins to unpack under a new one
+        new_fd = os.open(lock, os.O_RDWR | os.O_CREAT, 0o600)
+        fcntl.flock(new_fd, fcntl.LOCK_EX)
+    os.close(held_fd)
+    if gone == "its lock":
+        wait_for_lock(waiting)
+        assert binary.versions() == []
+        os.close(new_fd)
+    said, error = waiting.communicate(timeout=BOUND_S)
+
+    assert (waiting.returncode, said, error) == (0, "hello\n", "")
 
 
 def test_a_new_version_removes_an_old_one_whose_file_was_replaced(make: Make) -> None:
@@ -210,6 +238,74 @@ def test_where_the_place_that_was_named_can_not_have_it_the_reason_is_told(
 
     assert said.stdout == "code 125\n"
     assert f"  {binary.places}: {words}\n" in said.stderr
+
+
+# Root's places, in their order: of the machine, and in a namespace of their own.
+PLACES = ("/var/cache", "/var/lib", "/var/tmp")
+FOLDERS = ("/var/cache/edgecron", "/var/lib/edgecron", "/var/tmp/edgecron-0")
+UNFIT = {"noexec": "noexec", "full": "size=64k", "read-only": "ro"}
+
+
+def run_with_places(binary: Binary, mounts: dict[str, str], script: str) -> tuple[str, str]:
+    """What a shell prints and says that runs `script` where these folders have such mounts."""
+    environment = binary.environment()
+    del environment["EDGECRON_UNPACK_DIR"]
+    made = [f"mount -t tmpfs -o {options} tmpfs {place}" for place, options in mounts.items()]
+    said = subprocess.run(
+        ["unshare", "-m" if os.geteuid() == 0 else "-rm", "sh", "-c", " && ".join([*made, script])],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=BOUND_S,
+        check=False,
+    )
+    return said.stdout, said.stderr
+
+
+@pytest.mark.failure(51)
+@pytest.mark.parametrize("unfit", UNFIT)
+@pytest.mark.parametrize("count", [1, 2])
+def test_where_a_place_can_not_have_it_the_next_one_does_in_silence(
+    make: Make, unfit: str, count: int
+) -> None:
+    binary = make(**{"_internal/large": "0123456789" * 20_000})
+    mounts = {
+        place: UNFIT[unfit] if number < count else "size=10m" for number, place in enumerate(PLACES)
+    }
+    script = (
+        f"{binary.path} where; {binary.path} where; ls -A {' '.join(FOLDERS[:count])} | grep -c ^1"
+    )
+
+    said, error = run_with_places(binary, mounts, script)
+
+    first, second, left = said.splitlines()
+    assert first == second
+    assert first.startswith(f"{FOLDERS[count]}/program/1.0.0-")
+    assert left == "0"
+    assert [line for line in error.splitlines() if not line.startswith("ls:")] == []
+
+
+@pytest.mark.failure(51)
+def test_where_no_place_can_have_it_each_is_named_with_its_reason(make: Make) -> None:
+    binary = make(**{"_internal/large": "0123456789" * 20_000})
+    mounts = {"/var/cache": "noexec", "/var/lib": "size=64k", "/var/tmp": "ro", "/dev/shm": "ro"}
+    # Where this binary lies itself.
+    keep = (
+        f"mkdir /run/kept && cp {binary.path} /run/kept/edgecron && mount -o ro -t tmpfs tmpfs /tmp"
+    )
+    mounts = {"/run": "mode=755", **mounts}
+
+    said, error = run_with_places(binary, mounts, f"{keep} && /run/kept/edgecron x; echo code $?")
+
+    assert said == "code 125\n"
+    reasons = [line.strip() for line in error.splitlines() if line.startswith("  ")]
+    assert reasons == [
+        "/var/cache/edgecron: it is mounted noexec: no program can be run there",
+        "/var/lib/edgecron: no space left: it takes 1 MB",
+        "/var/tmp/edgecron-0: Read-only file system",
+        "/tmp/edgecron-0: Read-only file system",
+        "/dev/shm/edgecron-0: Read-only file system",
+    ]
 
 
 def test_the_places_are_those_of_the_user_in_a_fixed_order(binary: Binary) -> None:

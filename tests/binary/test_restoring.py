@@ -39,6 +39,22 @@ except BlockingIOError:
     print("locked")
 """
 
+# It starts another one of itself when it is told to.
+AGAIN = """
+import os, subprocess
+from edgecron.bundle import settle
+bundle = settle(os.environ, folder=os.path.dirname(sys.executable))
+if sys.argv[1] == "again":
+    print("the same", bundle.has_file)
+elif sys.argv[1] != ":try":
+    start = bundle.start("again")
+    print("ready", flush=True)
+    sys.stdin.readline()
+    subprocess.run(
+        start.argv, executable=start.executable, pass_fds=start.pass_fds, check=True
+    )
+"""
+
 
 @pytest.fixture
 def program(tmp_path: Path, pack: ModuleType, launcher: bytes) -> Binary:
@@ -140,6 +156,28 @@ def test_what_is_first_needed_after_the_files_vanished_is_put_back(
 
     assert (said, error) == ("read, imported\nlocked\n", "")
     assert program.versions() == [folder]
+
+
+@pytest.mark.parametrize("file", ["there", "replaced", "removed"])
+def test_it_starts_itself_again_as_it_is_whatever_stands_in_its_place_by_then(
+    tmp_path: Path, pack: ModuleType, launcher: bytes, file: str
+) -> None:
+    content = pack.packed(
+        package_files(pack, entry=AGAIN), launcher=launcher, version="1.0.0", level=1
+    )
+    program = Binary(tmp_path / "edgecron", content=content, places=tmp_path / "places")
+    running = program.start("first")
+    assert running.stdout is not None
+    running.stdout.readline()
+    if file != "there":
+        program.path.unlink()
+    if file == "replaced":
+        program.path.write_text("#!/bin/sh\necho another version\n")
+        program.path.chmod(0o755)
+
+    said, error = running.communicate("go\n", timeout=BOUND_S)
+
+    assert (said, error) == (f"the same {file == 'there'}\n", "")
 
 
 @pytest.mark.failure(38)

@@ -38,11 +38,26 @@ def process_on_terminal(
     `size` is columns and rows; `program` the folder that the package is taken from, None for the
     one that is tested.
     """
+    command = [*(PROGRAM if program is None else PACKAGE), *words]
+    # The folder is the first place that `-m` looks at.
+    with process_of_terminal(environment, command, size=size, cwd=program) as both:
+        yield both
+
+
+@contextmanager
+def process_of_terminal(
+    environment: dict[str, str],
+    command: list[str],
+    *,
+    size: tuple[int, int] = (80, 24),
+    cwd: Path | None = None,
+) -> Iterator[tuple[int, subprocess.Popen[bytes]]]:
+    """Any command on a terminal of its own; the other end of that, and the process."""
     outer, inner = pty.openpty()
     resize(inner, size)
     process = subprocess.Popen(
-        [*(PROGRAM if program is None else PACKAGE), *words],
-        cwd=program,  # the first place that `-m` looks at
+        command,
+        cwd=cwd,
         env=environment,
         stdin=inner,
         stdout=inner,

@@ -26,6 +26,7 @@
 #define VARIABLE "_EDGECRON_BUNDLE"
 #define TRY ":try" /* the program starts, and says no more than that */
 #define WHY_BYTES 256
+#define MOST_TRIES 10 /* to find a place that is not being removed */
 
 extern char **environ;
 
@@ -176,27 +177,45 @@ static int make_version(const struct bundle *bundle, int program, char *why) {
     return is_filled;
 }
 
+/* The lock of a place; -1 with errno set, ENOENT where `self remove` was faster: it removes the
+   lock with the place, and others would make a new one that is not ours. */
+static int lock_place(int program) {
+    struct stat ours, there;
+    int lock = openat(program, ".lock", O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+    if (lock < 0) return -1;
+    while (flock(lock, LOCK_EX) != 0 && errno == EINTR) continue;
+    if (fstat(lock, &ours) == 0 && fstatat(program, ".lock", &there, AT_SYMLINK_NOFOLLOW) == 0 &&
+        ours.st_ino == there.st_ino)
+        return lock;
+    close(lock);
+    errno = ENOENT;
+    return -1;
+}
+
 /* The folder of this version in a place, made where needed; -1 with words where it can't be. */
 static int prepare(const struct bundle *bundle, const char *place, char *why) {
     struct statvfs mount;
-    int program = open_place(place, 1, why, WHY_BYTES);
-    if (program < 0) return -1;
-    int lock = -1, folder = -1;
-    if (fstatvfs(program, &mount) == 0 && (mount.f_flag & ST_NOEXEC) != 0) {
-        snprintf(why, WHY_BYTES, "it is mounted noexec: no program can be run there");
-    } else if ((lock = openat(program, ".lock", O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC,
-                              0600)) < 0) {
-        snprintf(why, WHY_BYTES, "%s", strerror(errno));
-    } else {
-        while (flock(lock, LOCK_EX) != 0 && errno == EINTR) continue;
-        folder = find_version(bundle, program); /* another start was first */
-        if (folder < 0 && make_version(bundle, program, why) == 0) {
-            folder = find_version(bundle, program);
-            if (folder < 0) snprintf(why, WHY_BYTES, "what was unpacked is gone again");
-            clean_place(program, bundle->trailer.name);
+    int program, lock;
+    for (int tries = 1;; tries++) {
+        if ((program = open_place(place, 1, why, WHY_BYTES)) < 0) return -1;
+        if (fstatvfs(program, &mount) == 0 && (mount.f_flag & ST_NOEXEC) != 0) {
+            snprintf(why, WHY_BYTES, "it is mounted noexec: no program can be run there");
+            close(program);
+            return -1;
         }
-        close(lock);
+        if ((lock = lock_place(program)) >= 0) break;
+        int error = errno;
+        snprintf(why, WHY_BYTES, "%s", strerror(error));
+        close(program);
+        if (error != ENOENT || tries == MOST_TRIES) return -1;
     }
+    int folder = find_version(bundle, program); /* another start was first */
+    if (folder < 0 && make_version(bundle, program, why) == 0) {
+        folder = find_version(bundle, program);
+        if (folder < 0) snprintf(why, WHY_BYTES, "what was unpacked is gone again");
+        clean_place(program, bundle->trailer.name);
+    }
+    close(lock);
     close(program);
     return folder;
 }
