@@ -12,7 +12,8 @@ from it ends with it, and what that runs goes on. Colours are those of `dashboar
 configuration, keys those of [dashboard.keys]: see `config show dashboard`.
 
 In a browser it needs textual-serve: pip install 'edgecron[web]'. There is no password: whoever can
-open the page can do what you can.
+open the page can do what you can. On this machine that is you and root (without a /proc, every
+user); at an address that others reach, all of them.
 """
 
 from __future__ import annotations

@@ -14,8 +14,9 @@ def serve_in_browser(cli: Session, place: str, *, starts_engine: bool) -> int:
     """
     import os
 
+    from edgecron.paths import is_root
     from edgecron.tui.ownengine import engine_environment
-    from edgecron.tui.web import read_place, serve, session_command
+    from edgecron.tui.web import read_place, serve, session_command, users_of
 
     where = read_place(place)
     path = None if cli.remote_url() is not None else str(cli.database_path())
@@ -25,7 +26,10 @@ def serve_in_browser(cli: Session, place: str, *, starts_engine: bool) -> int:
 
         def ready() -> None:
             cli.say(f"edgecron: the dashboard is at {where.url}; Ctrl-C ends it")
-            if where.is_local:
+            if users_of(where) is not None:
+                whom = "root" if is_root() else "you and root"
+                cli.say(f"edgecron: of this machine's users it is for {whom} alone")
+            elif where.is_local:
                 cli.say("edgecron: every user of this machine can open it, and there act as you")
             else:
                 cli.warn(

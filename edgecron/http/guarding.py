@@ -88,8 +88,8 @@ class Guard:
                 "other_user",
                 f"it answers user {os.geteuid()} and root alone, and "
                 + ("can't tell whose this is" if user is None else f"this is user {user}"),
-                hint="have it served with a token, --token-file FILE, and send that; or as one of"
-                " those ask its socket, served by --http unix:",
+                hint="ask as one of those, also over its socket (--http unix:); or have it served"
+                " with a token, --token-file FILE, and send that",
             )
 
     def _check_token(self, headers: Mapping[str, str]) -> None:

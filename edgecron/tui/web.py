@@ -1,7 +1,8 @@
 """The dashboard in a browser, through textual-serve: each page is a dashboard process of its own.
 
 Whoever reaches it can do all that this user can, so it is served to this machine alone unless
-another host is named, and to no page of another site: a browser lets those talk to it, too.
+another host is named, and there to this user and root, as far as the kernel tells whose a browser
+is. And to no page of another site: a browser lets those talk to it, too.
 """
 
 from __future__ import annotations
@@ -11,11 +12,12 @@ import logging
 import re
 import shlex
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any, NamedTuple
 
 from edgecron.bundle import hint_for_extra
 from edgecron.errors import NotSupported, UsageError
+from edgecron.peers import find_user_of, own_users, tells_users
 
 _PLACE = re.compile(r"(?:(?P<host>\[[0-9a-fA-F:.]+\]|[^:\[\]/\s]+):)?(?P<port>[0-9]{1,5})")
 _END_S = 5.0  # so long the ends of pages are waited for
@@ -57,6 +59,11 @@ def read_place(text: str) -> WebPlace:
     return WebPlace(host, int(found["port"]))
 
 
+def users_of(place: WebPlace) -> Collection[int] | None:
+    """The numbers of those who may open it, None for whoever reaches it."""
+    return own_users() if place.is_local and tells_users() else None
+
+
 def session_command(given: Sequence[str], *, color: str | None) -> str:
     """The shell line of the dashboard behind one page; `given` names its database."""
     options = [*given, *(() if color is None else ("--color", color))]
@@ -80,11 +87,14 @@ def serve(place: WebPlace, command: str, *, ready: Callable[[], None]) -> None:
     logging.basicConfig(level=logging.WARNING)
     server = Server(command, host=place.host, port=place.port, title="edgecron")
 
+    users = users_of(place)
     pages: set[asyncio.Task[Any]] = set()
 
     async def guarded(request: Any, handler: Callable[[Any], Any]) -> Any:
         if not may_ask(place, host=request.host, origin=request.headers.get("Origin")):
             raise web.HTTPForbidden(text="edgecron: not from this place\n")
+        if users is not None and _user_of(request) not in users:
+            raise web.HTTPForbidden(text="edgecron: not for this user of the machine\n")
         # The page finds the rest of itself by the name by which it was found.
         server.public_url = f"http://{request.host}"
         task = asyncio.current_task()
@@ -110,6 +120,13 @@ def serve(place: WebPlace, command: str, *, ready: Callable[[], None]) -> None:
         return application
 
     web.run_app(made(), host=place.host, port=place.port, print=lambda *_: ready())
+
+
+def _user_of(request: Any) -> int | None:
+    """Whose the browser is, None where that can't be told, as when it has gone."""
+    transport = request.transport
+    link = None if transport is None else transport.get_extra_info("socket")
+    return None if link is None else find_user_of(link)
 
 
 def may_ask(place: WebPlace, *, host: str, origin: str | None) -> bool:

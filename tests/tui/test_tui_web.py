@@ -21,6 +21,8 @@ import pytest
 
 from edgecron.errors import UsageError
 from edgecron.tui.web import WebPlace, may_ask, read_place, session_command
+from support.accounts import as_root
+from support.otherusers import NOBODY, ask_as
 from support.program import PROGRAM
 from support.terminal import BOUND_S
 
@@ -162,6 +164,17 @@ def test_a_page_shows_the_dashboard_in_colours(tmp_path: Path) -> None:
     assert b"backup" in shown
     assert b"\x1b[38;2;" in shown
     assert code == 0
+
+
+@as_root
+def test_another_user_of_the_machine_is_not_let_in(tmp_path: Path) -> None:
+    with served(tmp_path) as (place, _):
+        refused = [ask_as(NOBODY, f"http://{place}{path}") for path in ("/", "/ws")]
+        welcome = ask_as(0, f"http://{place}/")
+
+    assert [heard.status for heard in refused] == [403, 403]
+    assert "not for this user" in refused[0].body
+    assert welcome.status == 200
 
 
 def test_no_session_outlives_its_server(tmp_path: Path) -> None:
