@@ -188,7 +188,13 @@ class Program:
         if not unkept:
             return
         with self._lock, self.pool.client() as client:
-            client.declare([one.wanted for one in unkept], queue=self.queue, origin=self._origin)
+            client.declare(
+                [one.wanted for one in unkept],
+                queue=self.queue,
+                origin=self._origin,
+                # Who has no engine has no say that lasts: it is an engine's to be there.
+                code=self._registry.digest if self.is_running else None,
+            )
             self._registry.note_kept(unkept)
 
     def prune(self, *, others: bool = False) -> list[str]:
@@ -252,7 +258,8 @@ class Program:
             busy_wait_s=self._busy_wait_s,
         )
 
-    def _declare_all(self) -> None:
+    def _declare_all(self, after: str | None = None) -> None:
+        """Have the database say all of it: with `after` where code of this digest had the say."""
         declared = self._registry.declared()
         with self.pool.client() as client:
             _ = client.store  # It is there from now on, also where nothing was declared.
@@ -260,6 +267,8 @@ class Program:
                 [one.wanted for one in declared],
                 queue=self.queue,
                 origin=self._origin,
+                code=self._registry.digest,
+                after=after,
             )
         self._registry.note_kept(declared)
 

@@ -23,6 +23,7 @@ def register_engine(
     queues: tuple[str, ...],
     now_ms: int,
     offers: Offers | None = None,
+    code: str | None = None,
 ) -> int:
     """Record an engine, and forget the oldest of those that stopped; its id.
 
@@ -36,8 +37,9 @@ def register_engine(
             {"kept": _KEPT_STOPPED},
         )
         row = database.returning(
-            """INSERT INTO engines (key, pid, boot_id, queues, program, offers, version, started_at)
-               VALUES (:key, :pid, :boot, :queues, :program, :offers, :version, :now)
+            """INSERT INTO engines
+                   (key, pid, boot_id, queues, program, offers, code, version, started_at)
+               VALUES (:key, :pid, :boot, :queues, :program, :offers, :code, :version, :now)
                ON CONFLICT (key) DO UPDATE SET stopped_at = NULL RETURNING id""",
             {
                 "key": key,
@@ -46,6 +48,7 @@ def register_engine(
                 "queues": json.dumps(queues),
                 "program": next((one for one in queues if find_program(one) is not None), None),
                 "offers": offers_text(offers),
+                "code": code,
                 "version": edgecron.__version__,
                 "now": now_ms,
             },
@@ -55,12 +58,14 @@ def register_engine(
     return int(row[0])
 
 
-def note_offers(database: Database, engine_id: int, offers: Offers, *, now_ms: int) -> None:
-    """Record what an engine of a program offers from now on."""
+def note_offers(
+    database: Database, engine_id: int, offers: Offers, *, code: str | None, now_ms: int
+) -> None:
+    """Record what an engine of a program offers, and its code declares, from now on."""
     with database.transaction():
         database.change(
-            "UPDATE engines SET offers = :offers WHERE id = :id",
-            {"id": engine_id, "offers": offers_text(offers)},
+            "UPDATE engines SET offers = :offers, code = :code WHERE id = :id",
+            {"id": engine_id, "offers": offers_text(offers), "code": code},
         )
         _note_vanished(database, engine_id, now_ms)
 
@@ -96,7 +101,7 @@ def find_engines(database: Database) -> list[EngineInfo]:
     """Every engine that has not been recorded as stopped, oldest first."""
     rows = database.rows(
         """SELECT id, key, pid, boot_id, queues, offers, version, supervisor_id, started_at,
-               stopped_at
+               stopped_at, code
            FROM engines WHERE stopped_at IS NULL ORDER BY id"""
     )
     return [engine_of(row) for row in rows]

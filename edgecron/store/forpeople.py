@@ -22,6 +22,7 @@ if TYPE_CHECKING:
         backfills,
         cancelling,
         changing,
+        codes,
         damage,
         ending,
         engines,
@@ -45,6 +46,7 @@ else:
         backfills,
         cancelling,
         changing,
+        codes,
         damage,
         ending,
         engines,
@@ -63,6 +65,7 @@ else:
         "backfills",
         "cancelling",
         "changing",
+        "codes",
         "damage",
         "ending",
         "engines",
@@ -141,6 +144,9 @@ class ForPeople(OpenStore):
     def together(self) -> AbstractContextManager[None]:
         """Let all that is written within be one transaction: all of it or nothing."""
         return self._database.together()
+
+    def note_code(self, queue: str, code: str, *, was: str | None) -> bool:
+        return codes.note_code(self._database, queue, code, was=was)
 
     def find_origins(self) -> dict[str, str]:
         return revisions.find_origins(self._database)
