@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from edgecron.api.opening import TRIES
 from edgecron.api.reading import Reading
-from edgecron.errors import Conflict, SupervisorUnavailable
+from edgecron.errors import Conflict, InvalidInput, SupervisorUnavailable
 from edgecron.paths import state_dir
 from edgecron.timetext import from_ms
 from edgecron.validity import check_json
@@ -37,8 +37,11 @@ class Acting(Reading):
         """
         return [self.execution(one) for one in self.ask(name, payload=payload)]
 
-    def ask(self, name: str, *, payload: str | None = None) -> list[int]:
-        """As `run_now`: the ids of the rows, for who does not look at them."""
+    def ask(self, name: str, *, payload: str | None = None, is_one: bool = False) -> list[int]:
+        """As `run_now`: the ids of the rows, for who does not look at them.
+
+        With `is_one` there is to be one: raises InvalidInput where it has several scopes.
+        """
         from edgecron.model import Cause
         from edgecron.planning import Fire
 
@@ -46,8 +49,13 @@ class Acting(Reading):
             check_json(payload, what="payload", most_bytes=MOST_PAYLOAD_BYTES)
         for _ in range(TRIES):
             schedule = self._asked_last
-            if schedule is None or schedule.spec.name != name:
+            if schedule is None or schedule.spec.name != name or (is_one and _is_many(schedule)):
                 schedule = self.store.get_schedule(name)
+            if is_one and _is_many(schedule):
+                raise InvalidInput(
+                    f"{name!r} has {len(schedule.spec.scopes)} scopes, and nothing of it was run",
+                    hint="use fire(), which gives a run for each",
+                )
             now_ms = self._clock.now_ms()
             fire = Fire(
                 plan_ms=now_ms,
@@ -127,3 +135,8 @@ class Acting(Reading):
                 self._ring()
                 return (None if was_ms is None else from_ms(was_ms)), from_ms(now_ms)
         raise Conflict("the trusted mark is being changed by others", hint="try again")
+
+
+def _is_many(schedule: Schedule) -> bool:
+    """Whether a fire of it has several runs."""
+    return len(schedule.spec.scopes) > 1

@@ -108,21 +108,16 @@ class Scheduled(Generic[T]):
         fire alone; None is the schedule's own. A run may come back `skipped`, where one goes on
         and overlap leaves it out.
         """
-        return self._fire(_payload_text(payload))
+        return self._fire(_payload_text(payload), is_one=False)
 
     def _fire_one(self, payload: str | None) -> Run[T]:
-        runs = self._fire(payload)
-        if len(runs) != 1:
-            raise InvalidInput(
-                f"{self.name!r} has {len(runs)} scopes, and was run for each of them",
-                hint="use fire(), which gives a run for each",
-            )
-        return runs[0]
+        [run] = self._fire(payload, is_one=True)
+        return run
 
-    def _fire(self, payload: str | None) -> list[Run[T]]:
+    def _fire(self, payload: str | None, *, is_one: bool) -> list[Run[T]]:
         self._ready.keep_declared()
         with self._ready.pool.client() as client:
-            run_ids = client.ask(self.name, payload=payload)
+            run_ids = client.ask(self.name, payload=payload, is_one=is_one)
         return [Run(one, self._ready.waits) for one in run_ids]
 
 

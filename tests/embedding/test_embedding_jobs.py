@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -385,14 +386,31 @@ def test_fire_runs_a_job_for_each_of_its_scopes(path: Path, clock: FakeClock) ->
     assert {run.status for run in runs} == {"queued"}
 
 
-def test_run_now_gives_one_run_and_says_so_where_there_are_scopes(path: Path) -> None:
+def test_run_now_runs_nothing_of_what_has_several_scopes(path: Path, client: Client) -> None:
     scheduler = Scheduler(path)
 
     @scheduler.job("@daily", scopes=["device:plc1", "device:plc2"])
     def poll() -> None: ...
 
-    with pytest.raises(InvalidInput, match="has 2 scopes"):
+    with pytest.raises(InvalidInput, match="'poll' has 2 scopes, and nothing of it was run"):
         poll.run_now()
+
+    assert client.history("poll") == []
+
+
+def test_run_now_goes_by_the_scopes_that_there_are_now(path: Path, client: Client) -> None:
+    scheduler = Scheduler(path)
+    both = scheduler.add("both", "@daily", shell="true", scopes=["device:a", "device:b"])
+    both.fire()[0].cancel()
+
+    client.edit("both", lambda spec: replace(spec, scopes=(("device", "a"),)))
+    run = both.run_now()
+    client.edit("both", lambda spec: replace(spec, scopes=(("device", "a"), ("device", "b"))))
+    with pytest.raises(InvalidInput, match="2 scopes"):
+        both.run_now()
+
+    assert run.scope == ("device", "a")
+    assert len(client.history("both")) == 3
 
 
 def test_a_run_shows_what_it_is(path: Path, clock: FakeClock) -> None:
@@ -432,6 +450,7 @@ def test_what_is_no_function_is_run_by_hand_in_the_same_words(path: Path, client
     with pytest.raises(InvalidInput, match="2 scopes") as caught:
         both.run_now()
     assert "fire()" in (caught.value.hint or "")
+    assert client.history("both") == []
 
 
 def test_who_asks_while_the_database_is_locked_waits_for_so_long_and_is_told_what_to_do(
