@@ -206,6 +206,10 @@ class ServerLost(ServerUnavailable):
     """The edgecron of another machine is not reached, or answers no more: it may be back soon."""
 
 
+class ServerUnheard(ServerLost):
+    """It surely has not heard what it was asked: nothing was done."""
+
+
 class AccessRefused(ServerUnavailable):
     """The edgecron of another machine answers, and wants a token, or another one."""
 

@@ -61,21 +61,23 @@ def opener(
     url: str,
     *,
     warn: Callable[[str], None],
-    tell: Callable[[str], None] | None = None,
+    tell: Callable[[str], None],
+    is_patient: Callable[[], bool] | None = None,
 ) -> Callable[[], RemoteClient]:
     """What makes clients of a server, which share what is known of its time.
 
-    With `tell` they wait for one that has ended to come back, and tell that.
+    With `is_patient` they wait, as long as that says so, for one that has ended to come back, and
+    `tell` is told.
     """
     from edgecron.clock import SystemClock
     from edgecron.remote.client import RemoteClient
     from edgecron.remote.servertime import ServerTime
 
     lines: Lines = lines_to(config, url, warn=warn)
-    if tell is not None:
+    if is_patient is not None:
         from edgecron.remote.patience import PatientLines
 
-        lines = PatientLines(lines, tell=tell)
+        lines = PatientLines(lines, tell=tell, is_patient=is_patient)
     time = ServerTime(SystemClock())
     return lambda: RemoteClient(lines, time=time)
 

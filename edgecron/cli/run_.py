@@ -17,6 +17,9 @@ Where no engine is alive, or all are stalled, it is run from here, and nothing e
 ends it, and a second Ctrl-C leaves that to its supervisor. Where an engine runs it, Ctrl-C ends
 the waiting alone, and `edgecron cancel` ends the run. It also goes on when the reader of our
 output goes away; the exit code is 125 then, for its own is not known.
+
+With --url, a server that ends meanwhile is waited for until it is back. The run is asked for once:
+where nobody knows whether that was heard, it is said, and not repeated.
 """
 
 from __future__ import annotations
@@ -50,6 +53,7 @@ def run(cli: Session, args: Namespace) -> int:
         from edgecron.cli.options import UsageError
 
         raise UsageError("--result is there when the run has ended", hint="add --wait")
+    cli.is_patient = args.wait
     cli.client(must_exist=True)
     if args.wait:
         return _run_and_wait(cli, args.name, payload=args.payload, result=args.result)
@@ -86,6 +90,7 @@ def _run_and_wait(cli: Session, name: str, *, payload: str | None, result: bool)
             if not cli.is_json:
                 codes.append(_show_end(cli, ended[-1], result=result))
     except (KeyboardInterrupt, OSError, EdgecronError):
+        cli.is_patient = False
         with suppress(EdgecronError):  # The first error is the one to tell.
             waiter.leave(executions[len(ended) :])
         raise

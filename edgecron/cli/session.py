@@ -27,7 +27,8 @@ class Session:
     were given; `verb` is what is done.
 
     `error_exit`, where it is set, is the exit code of every error of our own. With `is_patient`,
-    set before the first `client()`, a server elsewhere that ends is waited for until it is back.
+    set before the first `client()`, a server elsewhere that ends is waited for until it is back,
+    or until that is no longer set.
     """
 
     def __init__(self) -> None:
@@ -113,8 +114,13 @@ class Session:
         if url is not None:
             from edgecron.cli.elsewhere import opener
 
-            tell = self.say_of_us if self.is_patient else None
-            opened = opener(self.config(), url, warn=self.caution, tell=tell)
+            opened = opener(
+                self.config(),
+                url,
+                warn=self.caution,
+                tell=self.say_of_us,
+                is_patient=(lambda: self.is_patient) if self.is_patient else None,
+            )
             return lambda must_exist: opened()
         from edgecron.api import Client
         from edgecron.api.opening import BUSY_WAIT_S

@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     Put = Callable[[Iterable[tuple[int, OutputChunk]]], object]
 
 _CHECKS_BEFORE_WORDS = 2  # a run that starts within about a second is not said to wait
+# A server that ends, or begins, may answer for a moment while it has no engine; between two of
+# these looks are two seconds.
+_LOOKS_ELSEWHERE = 5
 
 
 class Waiter:
@@ -59,19 +62,28 @@ class Waiter:
 
     def leave(self, executions: Iterable[Execution]) -> None:
         """Stop waiting for fires: what nobody is there to run is withdrawn, the rest goes on."""
+        from edgecron.errors import ServerLost
+
+        for execution in executions:
+            try:
+                self._leave_one(execution)
+            except ServerLost:
+                look = self._cli.command(f"show {execution.id}")
+                self._cli.say(f"edgecron: run {execution.id} was asked for, and may go on: {look}")
+
+    def _leave_one(self, execution: Execution) -> None:
         from edgecron.model import ACTIVE, Status
 
         client = self._cli.client()
-        for execution in executions:
-            last = client.execution(execution.id)
-            while (following := client.next_attempt(last)) is not None:
-                last = following
-            if last.status is Status.QUEUED and not self._has_engine():
-                client.cancel(last.id)
-                self._cli.say(f"edgecron: run {last.id} was withdrawn")
-            elif last.status in ACTIVE:
-                end = self._cli.command(f"cancel {last.id}")
-                self._cli.say(f"edgecron: run {last.id} goes on; to end it: {end}")
+        last = client.execution(execution.id)
+        while (following := client.next_attempt(last)) is not None:
+            last = following
+        if last.status is Status.QUEUED and not self._has_engine():
+            client.cancel(last.id)
+            self._cli.say(f"edgecron: run {last.id} was withdrawn")
+        elif last.status in ACTIVE:
+            end = self._cli.command(f"cancel {last.id}")
+            self._cli.say(f"edgecron: run {last.id} goes on; to end it: {end}")
 
     def _follow(self, execution_id: int) -> Execution:
         """Follow one attempt to its end; where no engine is alive and at work, run it here.
@@ -88,7 +100,7 @@ class Waiter:
         from edgecron.model import ACTIVE, Status
 
         client = self._cli.client()
-        was_due = False
+        was_due, looks = False, 0
         with client.follower(execution_id) as follower:
             while True:
                 execution = client.execution(execution_id)
@@ -102,11 +114,18 @@ class Waiter:
                     is_due = execution.due_at <= client.now()
                     is_time = follower.is_due_for_check or (is_due and not was_due)
                     was_due = is_due
-                    if is_time and is_due and not self._has_engine():
+                    if is_time and is_due:
+                        looks = 0 if self._has_engine() else looks + 1
+                    if looks >= self._most_looks:
                         return None
                     if follower.is_due_for_check:
                         self._check_queued(execution)
                 follower.wait(until_s=(execution.due_at - client.now()).total_seconds())
+
+    @property
+    def _most_looks(self) -> int:
+        """After how many looks that found no engine there is none."""
+        return 1 if self._cli.remote_url() is None else _LOOKS_ELSEWHERE
 
     def _has_engine(self) -> bool:
         return _has_engine(self._cli, self._schedule)

@@ -5,7 +5,13 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from edgecron.errors import AccessRefused, ServerLost, ServerUnavailable
+from edgecron.errors import (
+    AccessRefused,
+    QueryInterrupted,
+    ServerLost,
+    ServerUnavailable,
+    ServerUnheard,
+)
 
 # Of what changes something, and was perhaps heard.
 NOT_KNOWN = "whether it was done is not known"
@@ -36,8 +42,12 @@ def judge(url: str, *, status: int, body: bytes, has_token: bool, is_write: bool
             hint="give the address of the daemon itself, as its --http has it",
         )
     if error.get("code") == "overloaded":
-        # It has too much to do, or is just stopping.
-        raise ServerLost(f"{url} does not answer: {error.get('message')}")
+        # It has too much to do, or is just stopping, and has not begun with it.
+        raise ServerUnheard(f"{url} does not answer: {error.get('message')}")
+    if error.get("code") == QueryInterrupted.code:
+        # As it stops, it ends what it is asked. Of a change it is not known where that was.
+        words = f"{url} has ended what it was asked"
+        raise ServerLost(f"{words}; {NOT_KNOWN}" if is_write else words, hint=LOOK)
     if status in _REFUSED and "type" not in error:
         raise _refusal(url, error, has_token=has_token)
     if error.get("code") in ("no_route", "wrong_method"):

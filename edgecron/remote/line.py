@@ -16,7 +16,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
 from edgecron import __version__
-from edgecron.errors import QueryInterrupted, ServerLost, ServerUnavailable
+from edgecron.errors import QueryInterrupted, ServerLost, ServerUnavailable, ServerUnheard
 from edgecron.remote.judging import LOOK, NOT_KNOWN, judge
 from edgecron.remote.places import Server
 from edgecron.wire.calls import WRITES
@@ -205,13 +205,14 @@ class HttpLine:
                 f"{self._server.url} {_os_words(error)}; {NOT_KNOWN}",
                 hint=LOOK,
             )
+        kind = ServerLost if self._may_be_heard else ServerUnheard
         if self._server.path is not None:
             hint = f"is it served there? edgecron daemon --http unix:{self._server.path}"
         elif isinstance(error, (_Unanswered, ConnectionResetError)) and not self._server.is_tls:
             hint = "does it speak https there? give https://"
         else:
             hint = "is it served there? edgecron daemon --http, and the port of that"
-        return ServerLost(f"{self._server.url} {_os_words(error)}", hint=hint)
+        return kind(f"{self._server.url} {_os_words(error)}", hint=hint)
 
 
 class _Unanswered(OSError):

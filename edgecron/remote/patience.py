@@ -1,4 +1,5 @@
-"""Lines that outlast their server: what is only read is asked again until somebody answers it."""
+"""Lines that outlast their server: what is only read is asked again until somebody answers it, and
+what changes something where it surely was not heard."""
 
 from __future__ import annotations
 
@@ -6,7 +7,7 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from edgecron.errors import ServerLost
+from edgecron.errors import ServerLost, ServerUnheard
 from edgecron.wire.calls import WRITES
 
 if TYPE_CHECKING:
@@ -20,13 +21,21 @@ _LAST_PAUSE_S = 5.0
 class PatientLines:
     """Lines to a server that may end and come back, once it has answered for the first time.
 
-    `tell` is told once when it is lost, and once when it answers again. For one thread.
+    `tell` is told once when it is lost, and once when it answers again. `is_patient` says whether
+    it is waited for still. For one thread.
     """
 
-    def __init__(self, lines: Lines, *, tell: Callable[[str], object]) -> None:
+    def __init__(
+        self,
+        lines: Lines,
+        *,
+        tell: Callable[[str], object],
+        is_patient: Callable[[], bool] = lambda: True,
+    ) -> None:
         self.place = lines.place
         self._lines = lines
         self._tell = tell
+        self._is_patient = is_patient
         self._has_answered = False
 
     def open(self) -> PatientLine:
@@ -35,15 +44,16 @@ class PatientLines:
     def answered(self, call: Call, ask: Callable[[], bytes]) -> bytes:
         """What is answered at last.
 
-        Raises ServerLost where nobody has ever answered, or where it was asked to change something,
-        which may have been heard.
+        Raises ServerLost where nobody has ever answered, nobody waits any more, or where it was
+        asked to change something, which may have been heard.
         """
         pause_s, is_lost = _FIRST_PAUSE_S, False
         while True:
             try:
                 answer = ask()
             except ServerLost as error:
-                if not self._has_answered or call.name in WRITES:
+                may_be_done = call.name in WRITES and not isinstance(error, ServerUnheard)
+                if may_be_done or not (self._has_answered and self._is_patient()):
                     raise
                 if not is_lost:
                     self._tell(f"{error.message}; waiting until it is back")

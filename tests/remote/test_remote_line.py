@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import socket
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -18,6 +17,7 @@ from edgecron.errors import (
     QueryInterrupted,
     ServerLost,
     ServerUnavailable,
+    ServerUnheard,
 )
 from edgecron.remote.client import HttpLines, RemoteClient
 from edgecron.remote.judging import judge
@@ -25,38 +25,10 @@ from edgecron.remote.places import read_server
 from edgecron.remote.servertime import ServerTime
 from edgecron.tokens import read_token
 from support.http import serving
-from support.remote import asked_over_http
+from support.remote import GOOD, answer_of, answering, asked_over_http
 from support.specs import make_spec
 
 TOKEN = "a-word-that-nobody-guesses"
-_GOOD = b'{"value":[1,0,0],"now_ms":1763800000000}'
-
-
-def answer_of(body: bytes, *, status: str = "200 OK", more: str = "") -> bytes:
-    return f"HTTP/1.1 {status}\r\nContent-Length: {len(body)}\r\n{more}\r\n".encode() + body
-
-
-@contextmanager
-def answering(*connections: Callable[[socket.socket], None]) -> Iterator[str]:
-    """A server that does this with each connection in turn; its URL."""
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-
-        def serve() -> None:
-            for answer in connections:
-                try:
-                    link, _ = listener.accept()
-                except OSError:
-                    return
-                with link:
-                    answer(link)
-
-        thread = threading.Thread(target=serve)
-        thread.start()
-        try:
-            yield f"http://127.0.0.1:{listener.getsockname()[1]}"
-        finally:
-            listener.shutdown(socket.SHUT_RDWR)
-            thread.join(10)
 
 
 def said(*parts: bytes) -> Callable[[socket.socket], None]:
@@ -75,13 +47,13 @@ def client_of(url: str, *, token: str | None = None) -> RemoteClient:
 
 
 def test_a_connection_is_kept_for_the_next_question() -> None:
-    with answering(said(answer_of(_GOOD), answer_of(_GOOD))) as url, client_of(url) as client:
+    with answering(said(answer_of(GOOD), answer_of(GOOD))) as url, client_of(url) as client:
         assert client.count_schedules() == (1, 0, 0)
         assert client.count_schedules() == (1, 0, 0)
 
 
 def test_a_connection_that_the_server_has_given_up_is_opened_anew() -> None:
-    once = said(answer_of(_GOOD))
+    once = said(answer_of(GOOD))
 
     with answering(once, once) as url, client_of(url) as client:
         assert client.count_schedules() == (1, 0, 0)
@@ -91,10 +63,10 @@ def test_a_connection_that_the_server_has_given_up_is_opened_anew() -> None:
 def test_what_is_read_is_asked_again_where_the_connection_ends_in_between() -> None:
     def hear_twice(link: socket.socket) -> None:
         link.recv(65_536)
-        link.sendall(answer_of(_GOOD))
+        link.sendall(answer_of(GOOD))
         link.recv(65_536)
 
-    with answering(hear_twice, said(answer_of(_GOOD))) as url, client_of(url) as client:
+    with answering(hear_twice, said(answer_of(GOOD))) as url, client_of(url) as client:
         assert client.count_schedules() == (1, 0, 0)
         assert client.count_schedules() == (1, 0, 0)
 
@@ -102,7 +74,7 @@ def test_what_is_read_is_asked_again_where_the_connection_ends_in_between() -> N
 def test_what_changes_something_is_asked_once() -> None:
     def hear_twice(link: socket.socket) -> None:
         link.recv(65_536)
-        link.sendall(answer_of(_GOOD))
+        link.sendall(answer_of(GOOD))
         link.recv(65_536)
 
     with answering(hear_twice) as url, client_of(url) as client:
@@ -115,11 +87,11 @@ def test_what_changes_something_is_asked_once() -> None:
     "answer",
     [
         b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
-        b"5\r\n" + _GOOD[:5] + b"\r\n" + f"{len(_GOOD) - 5:x}".encode() + b";x=1\r\n"
-        b"" + _GOOD[5:] + b"\r\n0\r\n\r\n",
-        b"HTTP/1.0 200 OK\r\n\r\n" + _GOOD,
-        b"HTTP/1.1 100 Continue\r\n\r\n" + answer_of(_GOOD),
-        answer_of(_GOOD, more="Connection: close\r\n"),
+        b"5\r\n" + GOOD[:5] + b"\r\n" + f"{len(GOOD) - 5:x}".encode() + b";x=1\r\n"
+        b"" + GOOD[5:] + b"\r\n0\r\n\r\n",
+        b"HTTP/1.0 200 OK\r\n\r\n" + GOOD,
+        b"HTTP/1.1 100 Continue\r\n\r\n" + answer_of(GOOD),
+        answer_of(GOOD, more="Connection: close\r\n"),
     ],
 )
 def test_an_answer_may_come_in_every_form(answer: bytes) -> None:
@@ -137,7 +109,7 @@ def test_an_answer_may_come_in_every_form(answer: bytes) -> None:
         (answer_of(b"<html>", status="200 OK"), "can't be read"),
         (answer_of(b"<html>", status="404 Not Found"), "is no edgecron"),
         (answer_of(b'{"value":[1],"now_ms":1}'), "can't be read"),
-        (answer_of(_GOOD)[:-5], "closed within an answer"),
+        (answer_of(GOOD)[:-5], "closed within an answer"),
         (b"", "without an answer"),
     ],
 )
@@ -171,7 +143,7 @@ def test_an_interrupt_ends_the_question_that_is_being_answered() -> None:
         heard.set()
         may_end.wait(10)
 
-    with answering(hear, said(answer_of(_GOOD))) as url, client_of(url) as client:
+    with answering(hear, said(answer_of(GOOD))) as url, client_of(url) as client:
         client.interrupt()  # Nothing is asked yet.
 
         def interrupt() -> None:
@@ -319,3 +291,21 @@ def test_what_a_proxy_gave_up_waiting_for_may_have_been_done(
         judge("http://pi", status=504, body=b"<html>", has_token=True, is_write=is_write)
 
     assert ("whether it was done is not known" not in caught.value.message) is is_known
+
+
+@pytest.mark.parametrize(("is_write", "is_known"), [(True, False), (False, True)])
+def test_what_a_server_ends_as_it_stops_may_have_been_done(is_write: bool, is_known: bool) -> None:
+    body = b'{"error":{"code":"interrupted","message":"what was asked was interrupted"}}'
+
+    with pytest.raises(ServerLost) as caught:
+        judge("http://pi", status=503, body=body, has_token=True, is_write=is_write)
+
+    assert ("whether it was done is not known" not in caught.value.message) is is_known
+    assert not isinstance(caught.value, ServerUnheard)
+
+
+def test_what_a_server_refuses_to_begin_with_was_not_done() -> None:
+    body = b'{"error":{"code":"overloaded","message":"the server is stopping"}}'
+
+    with pytest.raises(ServerUnheard, match="the server is stopping"):
+        judge("http://pi", status=503, body=body, has_token=True, is_write=True)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+import socket
+import threading
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -14,6 +16,8 @@ from edgecron.remote.places import read_server
 from edgecron.wire.answering import answer, answer_text, fault_text, read_question
 from edgecron.wire.calls import Call
 from support.http import serving
+
+GOOD = b'{"value":[1,0,0],"now_ms":1763800000000}'  # to count_schedules
 
 
 class NearLine:
@@ -67,3 +71,30 @@ def asked_over_http(database: Path, *, token: str | None = None) -> Iterator[Rem
         server = read_server(f"http://127.0.0.1:{api.port}")
         with RemoteClient(HttpLines(server, token=token)) as client:
             yield client
+
+
+def answer_of(body: bytes, *, status: str = "200 OK", more: str = "") -> bytes:
+    return f"HTTP/1.1 {status}\r\nContent-Length: {len(body)}\r\n{more}\r\n".encode() + body
+
+
+@contextmanager
+def answering(*connections: Callable[[socket.socket], None]) -> Iterator[str]:
+    """A server that does this with each connection in turn; its URL."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def serve() -> None:
+            for answer in connections:
+                try:
+                    link, _ = listener.accept()
+                except OSError:
+                    return
+                with link:
+                    answer(link)
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{listener.getsockname()[1]}"
+        finally:
+            listener.shutdown(socket.SHUT_RDWR)
+            thread.join(10)
