@@ -18,13 +18,10 @@ from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from edgecron.cli.session import Session
 from edgecron.errors import UsageError
-
-if TYPE_CHECKING:
-    from edgecron.api import Client
 
 USAGE = "[-o FILE | --json]"
 _FILE_MODE = (
@@ -42,17 +39,15 @@ def run(cli: Session, args: Namespace) -> int:
     if args.output is not None and cli.is_json:
         raise UsageError("--output and --json are both given, expected one of them")
     url = cli.remote_url()
+    if cli.is_json:
+        cli.put_json(_samples(cli, url))
+        return 0
     if url is None:
         from edgecron.metrics import exposition_parts
 
-        client = cli.local_client(must_exist=True)
-        # First of all: it says what is missing to write anything.
-        _, parts = exposition_parts(client, None)
-        if cli.is_json:
-            cli.put_json(_samples(client))
-            return 0
+        _, parts = exposition_parts(cli.local_client(must_exist=True), None)
     else:
-        parts = iter([_fetched(cli, url)])
+        parts = iter([_fetched(cli, url, accept=None)])
     if args.output is None:
         for part in filter(None, parts):
             cli.put(part.decode().removesuffix("\n"))
@@ -63,21 +58,16 @@ def run(cli: Session, args: Namespace) -> int:
     return 0
 
 
-def _fetched(cli: Session, url: str) -> bytes:
-    """What a server has at /metrics. Raises ServerUnavailable, what the server says is wrong, and
-    UsageError with --json."""
+def _fetched(cli: Session, url: str, *, accept: str | None) -> bytes:
+    """What a server has at /metrics. Raises ServerUnavailable, and what it says is wrong."""
     import json
 
     from edgecron.cli.elsewhere import lines_to
     from edgecron.wire.faults import fault_of
 
-    if cli.is_json:
-        raise UsageError(
-            f"metrics of {url} come as text alone", hint="leave out --json, or run it there"
-        )
     line = lines_to(cli.config(), url, warn=cli.caution).open()
     try:
-        found = line.get("/metrics")
+        found = line.get("/metrics", accept=accept)
     finally:
         line.close()
     # No line of metrics begins so: it is an error, in the place of them.
@@ -87,14 +77,21 @@ def _fetched(cli: Session, url: str) -> bytes:
     return found
 
 
-def _samples(client: Client) -> Iterator[dict[str, Any]]:
-    from edgecron.metrics.families import families
+def _samples(cli: Session, url: str | None) -> Iterator[dict[str, Any]]:
+    """Every sample as an object, the same from here and from a server."""
+    from edgecron.metrics import OPENMETRICS, find_families, read_families
 
-    for family in families(client):
+    if url is None:
+        found = find_families(cli.local_client(must_exist=True))
+    else:
+        # Of the two formats it is this one that says what each family is.
+        found = read_families(lambda: _fetched(cli, url, accept=OPENMETRICS))
+    for family in found:
         for sample in family.samples:
+            value = sample.value
             yield {
                 "name": sample.name,
                 "labels": sample.labels,
-                "value": sample.value,
+                "value": int(value) if value == int(value) else value,
                 "type": family.type,
             }

@@ -21,10 +21,12 @@ Counters never fall: they are counted with the ends themselves, and outlive rete
 have no label: fourteen lines for each of a hundred thousand schedules would help nobody.
 
     families.py   the families of metrics, in slices     writing.py   their text, and its kinds
+    reading.py    the families of a database, or out of such a text
 """
 
 from __future__ import annotations
 
-from edgecron.metrics.writing import exposition, exposition_parts
+from edgecron.metrics.reading import find_families, read_families
+from edgecron.metrics.writing import OPENMETRICS, exposition, exposition_parts
 
-__all__ = ["exposition", "exposition_parts"]
+__all__ = ["OPENMETRICS", "exposition", "exposition_parts", "find_families", "read_families"]

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
     from edgecron.api import Client
 
+OPENMETRICS = "application/openmetrics-text"
 _EOF = b"# EOF\n"
-_OPEN = "application/openmetrics-text"
 _KEPT_VALUES = 1024
 _MANY = 16  # samples of one family
 
@@ -52,6 +52,17 @@ def exposition_parts(client: Client, accept: str | None) -> tuple[str, Iterator[
     from edgecron.metrics.families import families
 
     return form.content_type, _parts(families(client), form)
+
+
+def need_library() -> None:
+    """Raise NotSupported where the library is missing."""
+    try:
+        import prometheus_client  # noqa: F401
+    except ImportError as error:
+        raise NotSupported(
+            "metrics need prometheus-client, which is not installed",
+            hint="pip install 'edgecron[http]', or 'edgecron[metrics]' for them alone",
+        ) from error
 
 
 def _parts(found: Iterable[Metric], form: _Format) -> Iterator[bytes]:
@@ -97,22 +108,18 @@ def _without_head(text: bytes) -> bytes:
 
 def _format_of(accept: str | None) -> _Format:
     """By the first that is known of what is accepted, as Prometheus' own libraries choose."""
-    try:
-        from prometheus_client import exposition as plain
-        from prometheus_client.openmetrics import exposition as openmetrics
-        from prometheus_client.utils import floatToGoString
-    except ImportError as error:
-        raise NotSupported(
-            "metrics need prometheus-client, which is not installed",
-            hint="pip install 'edgecron[http]', or 'edgecron[metrics]' for them alone",
-        ) from error
+    need_library()
+    from prometheus_client import exposition as plain
+    from prometheus_client.openmetrics import exposition as openmetrics
+    from prometheus_client.utils import floatToGoString
+
     # Counts are told again and again, and times each but once or twice.
     value_text = lru_cache(_KEPT_VALUES)(floatToGoString)
     for one in (accept or "").split(","):
         wanted = one.partition(";")[0].strip().lower()
         if wanted == "text/plain":
             break
-        if wanted == _OPEN:
+        if wanted == OPENMETRICS:
             # No name of ours needs to be escaped, and looking at each letter takes long.
             write = partial(openmetrics.generate_latest, escaping=openmetrics.ALLOWUTF8)
             return _Format(openmetrics.CONTENT_TYPE_LATEST, write, _EOF, value_text)

@@ -68,11 +68,13 @@ class HttpLine:
             with self._lock:
                 self._is_asking = False
 
-    def get(self, path: str) -> bytes:
-        """What the server has at a path beside its calls, such as /metrics."""
+    def get(self, path: str, *, accept: str | None = None) -> bytes:
+        """What the server has at a path beside its calls, such as /metrics; in the format that
+        is accepted, None being its own."""
         try:
             self._drop_stale()
-            self._send_request(f"GET {self._server.base}{path}", ())
+            head = () if accept is None else (f"Accept: {accept}",)
+            self._send_request(f"GET {self._server.base}{path}", head)
             return self._receive()
         except OSError as error:
             self.close()

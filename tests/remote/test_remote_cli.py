@@ -16,6 +16,7 @@ from edgecron.config import Config
 from support.cli import Edgecron, Said
 from support.processes import Daemon
 from support.program import PROGRAM
+from support.remote import answer_of, answering, said
 
 
 @pytest.fixture(scope="module")
@@ -156,7 +157,40 @@ def test_metrics_are_those_that_are_served(edgecron: Edgecron, tmp_path: Path) -
     assert 'scheduler_runs_total{schedule_id="watched",status="success"} 0.0' in said.out
     assert written.code == 0
     assert "scheduler_engines_alive 1.0" in (tmp_path / "far.prom").read_text()
-    assert edgecron("metrics", "--json").code == 2
+
+
+def test_metrics_are_the_same_objects_from_afar_as_from_here(
+    edgecron: Edgecron, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    edgecron("add", "counted", "--every", "1h", "--shell", "exit 3")
+    edgecron("run", "counted", "--wait")
+
+    far = edgecron("metrics", "--json").json
+    monkeypatch.delenv("EDGECRON_URL")
+    near = edgecron(
+        "--db", str(Path(url.removeprefix("unix:")).with_name("edge.db")), "metrics", "--json"
+    ).json
+
+    failed = {"schedule_id": "counted", "status": "failed"}
+    assert {"name": "scheduler_runs_total", "labels": failed, "value": 1, "type": "counter"} in far
+    assert [[*one] for one in far] == [["name", "labels", "value", "type"]] * len(far)
+    sizes = ("scheduler_database_bytes", "scheduler_wal_bytes")
+    assert [one for one in far if one["name"] not in sizes] == [
+        one for one in near if one["name"] not in sizes
+    ]
+    assert [(one["name"], one["type"]) for one in far] == [
+        (one["name"], one["type"]) for one in near
+    ]
+
+
+def test_what_is_no_text_of_metrics_is_told(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with answering(said(answer_of(b"<html>"))) as url:
+        code = run(["--url", url, "metrics", "--json"])
+
+    assert code == 5
+    assert "what the server has at /metrics can't be read" in capsys.readouterr().err
 
 
 def test_a_file_of_thousands_of_schedules_is_applied_from_afar_as_a_whole(

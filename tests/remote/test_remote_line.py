@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import socket
 import threading
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -25,21 +24,10 @@ from edgecron.remote.places import read_server
 from edgecron.remote.servertime import ServerTime
 from edgecron.tokens import read_token
 from support.http import serving
-from support.remote import GOOD, answer_of, answering, asked_over_http
+from support.remote import GOOD, answer_of, answering, asked_over_http, said
 from support.specs import make_spec
 
 TOKEN = "a-word-that-nobody-guesses"
-
-
-def said(*parts: bytes) -> Callable[[socket.socket], None]:
-    """Hear a question, and say this."""
-
-    def answer(link: socket.socket) -> None:
-        for part in parts:
-            link.recv(65_536)
-            link.sendall(part)
-
-    return answer
 
 
 def client_of(url: str, *, token: str | None = None) -> RemoteClient:

@@ -98,3 +98,14 @@ def answering(*connections: Callable[[socket.socket], None]) -> Iterator[str]:
         finally:
             listener.shutdown(socket.SHUT_RDWR)
             thread.join(10)
+
+
+def said(*parts: bytes) -> Callable[[socket.socket], None]:
+    """Hear a question, and say this."""
+
+    def answer(link: socket.socket) -> None:
+        for part in parts:
+            link.recv(65_536)
+            link.sendall(part)
+
+    return answer
