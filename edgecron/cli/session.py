@@ -319,7 +319,7 @@ class Session:
 
         states = find_living(client, schedule)
         if not states and schedule is not None and schedule.spec.queue != "command":
-            self.warn(absence_advice(self, schedule))
+            self.warn(absence_advice(self, schedule, zone=self.zone(), now=client.now()))
         elif not states:
             self.warn(
                 "no engine is running, so nothing will be run yet;"

@@ -8,6 +8,7 @@ from edgecron.queues import find_program
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from datetime import datetime, tzinfo
 
     from edgecron.engine.peers import EngineState
     from edgecron.model import Execution, Schedule
@@ -25,8 +26,11 @@ def runner_words(queue: str) -> str:
     return f"the program of queue {queue!r}" if program is None else f"the program {program!r}"
 
 
-def absence_words(client: Face, schedule: Schedule, *, them: str = "it") -> str:
-    """That nobody runs a schedule which no engine at work takes; `them` is what.
+def absence_words(
+    client: Face, schedule: Schedule, *, them: str = "it", since: str | None = None
+) -> str:
+    """That nobody runs a schedule which no engine at work takes; `them` is what, `since` when it
+    vanished, where that is to be told.
 
     `the program 'app' is not at work, and runs it when it starts`.
     """
@@ -36,6 +40,8 @@ def absence_words(client: Face, schedule: Schedule, *, them: str = "it") -> str:
     if queue == COMMAND_QUEUE:
         return "no engine is at work, and nothing runs"
     runner = runner_words(queue)
+    if schedule.vanished_at is not None and since is not None:
+        return f"{runner} has not declared {them} since {since}: nobody runs {them}"
     if schedule.vanished_at is not None:
         return f"{runner} declares {them} no more: nobody runs {them}"
     if client.has_engine(queue):
@@ -49,11 +55,17 @@ def removal_words(name: str, *, command: Callable[[str], str]) -> str:
     return f"remove it: {command(f'rm {name}')}, or the program's scheduler.prune()"
 
 
-def absence_advice(front: FrontEnd, schedule: Schedule) -> str:
-    """That nobody runs a schedule which no engine at work takes, and what to do."""
+def absence_advice(front: FrontEnd, schedule: Schedule, *, zone: tzinfo, now: datetime) -> str:
+    """That nobody runs a schedule which no engine at work takes, since when, and what to do."""
     from edgecron.model import COMMAND_QUEUE
 
-    words = absence_words(front.client(), schedule)
+    since = None
+    if schedule.vanished_at is not None:
+        from edgecron.words.times import distance, near_time
+
+        time = near_time(schedule.vanished_at, zone=zone, now=now)
+        since = f"{time} ({distance(schedule.vanished_at, now)})"
+    words = absence_words(front.client(), schedule, since=since)
     if schedule.spec.queue == COMMAND_QUEUE:
         return f"{words}: {front.command('daemon')}"
     if schedule.vanished_at is not None:

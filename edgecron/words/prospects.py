@@ -80,9 +80,9 @@ def prospect_sentences(
         lines += _next_lines(front, outlook, zone=zone, now=now)
     sentences = [f"{label}: {text}".removeprefix(": ") for label, text in lines]
     if outlook.idle is Idle.VANISHED:
-        sentences.insert(0, absence_advice(front, outlook.schedule))
+        sentences.insert(0, absence_advice(front, outlook.schedule, zone=zone, now=now))
     if outlook.upcoming and not outlook.has_engine:
-        sentences.append(absence_advice(front, outlook.schedule))
+        sentences.append(absence_advice(front, outlook.schedule, zone=zone, now=now))
     if not outlook.is_clock_trusted:
         sentences.append(f"this machine's clock can't be trusted; see {front.command('doctor')}")
     return [f"{line[:1].upper()}{line[1:].rstrip()}." for line in sentences]
@@ -144,7 +144,7 @@ def idle_sentence(front: FrontEnd, outlook: Outlook, *, zone: tzinfo, now: datet
         return "none that can be told: its triggers can't be read"
     ends = [text for text in spec.triggers if text.endswith(" after end")]
     return {
-        Idle.VANISHED: f"none: {absence_advice(front, schedule)}",
+        Idle.VANISHED: f"none: {absence_advice(front, schedule, zone=zone, now=now)}",
         Idle.BROKEN: f"none: broken: {schedule.trigger_error}",
         Idle.PAUSED: f"none: paused; let it fire again: {front.command(f'resume {name}')}",
         Idle.MAX_RUNS: (

@@ -97,7 +97,8 @@ def verdict_sentences(
         Verdict.ENDED: f"{time} lies after --until, {shown(spec.until_at)}.",
         Verdict.USED_UP: f"--max-runs, {spec.max_runs}, {did} reached before {time}.",
         Verdict.HELD: f"{time} {did} left out: it is paused{end}.",
-        Verdict.VANISHED: f"It {did} not run at {time}: {absence_advice(front, schedule)}.",
+        Verdict.VANISHED: f"It {did} not run at {time}:"
+        f" {absence_advice(front, schedule, zone=zone, now=now)}.",
         Verdict.COMING: f"It will run: {time} is one of its times{by}{moved}.",
         Verdict.DUE: f"{time} is one of its times{by}{moved}, has come, and was not decided yet.",
         Verdict.FORGOTTEN: f"What became of {time} was removed by retention.",
@@ -113,15 +114,15 @@ def verdict_sentences(
             f" {shown(found.words.written_at)}; it was changed since, to {schedule.revision}."
         )
     if found.verdict in (Verdict.DUE, Verdict.COMING):
-        lines += _engine_words(front, found)
+        lines += _engine_words(front, found, zone=zone, now=now)
     return lines
 
 
-def _engine_words(front: FrontEnd, found: Explanation) -> list[str]:
+def _engine_words(front: FrontEnd, found: Explanation, *, zone: tzinfo, now: datetime) -> list[str]:
     """What stands in the way of what is due, or will be."""
     client, schedule = front.client(), found.schedule
     if not client.has_engine(schedule.spec.queue, offer=schedule.offer):
-        return [_sentence(absence_advice(front, found.schedule))]
+        return [_sentence(absence_advice(front, found.schedule, zone=zone, now=now))]
     if not client.clock_state().is_trusted:
         return [f"This machine's clock can't be trusted; see {front.command('doctor')}."]
     return []

@@ -24,14 +24,15 @@ def come(
     )
 
 
-def let_vanish(client: Client, *names: str) -> None:
-    """The newest version of each one's program, which does not run now, has no such schedules."""
+def let_vanish(client: Client, *names: str, ago_ms: int = 0) -> None:
+    """The newest version of each one's program, which does not run now, has no such schedules; for
+    so long."""
     everything = client.schedules()
     for queue in {one.spec.queue for one in everything if one.name in names}:
         kept = {one.offer for one in everything if one.spec.queue == queue} - {
             client.schedule(name).offer for name in names
         }
-        now_ms = client.clock.now_ms()
+        now_ms = client.clock.now_ms() - ago_ms
         engine_id = client.store.register_engine(
             key=os.urandom(8).hex(),
             pid=1,

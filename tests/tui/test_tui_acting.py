@@ -354,7 +354,7 @@ def test_what_its_program_declares_no_more_is_run_by_nobody(
     client: Client, clock: FakeClock
 ) -> None:
     client.add(make_spec("app", "0 2 * * *", queue="py:shop"))
-    let_vanish(client, "app")
+    let_vanish(client, "app", ago_ms=3 * 3_600_000)
 
     async def story(seen: Seen) -> None:
         [line] = [line for line in seen.text().splitlines() if " app " in line]
@@ -366,7 +366,8 @@ def test_what_its_program_declares_no_more_is_run_by_nobody(
         assert "program 'shop' declares it no more: nobody runs it" in seen.told()
 
         await seen.press("enter")
-        assert "none: the program 'shop' declares it no more: nobody runs it" in seen.text()
+        assert "none: the program 'shop' has not declared it since 06:00:00" in seen.text()
+        assert "(3 h ago): nobody runs it; remove it" in seen.text()
         assert "would be run by nobody" in seen.text()
         assert "? vanished" in seen.text().splitlines()[0]
 
