@@ -216,6 +216,23 @@ def test_who_was_told_once_is_not_looked_up_again(stack: ExitStack) -> None:
     assert first == peer.find_user() == os.geteuid()
 
 
+def test_of_a_connection_that_ends_while_it_is_looked_for_nobody_is_told(
+    stack: ExitStack,
+) -> None:
+    connection = Connection(stack, socket.AF_INET, "127.0.0.1")
+    link = connection.made_by(socket.AF_INET, "127.0.0.1")
+    taken = connection.taken()
+
+    def ask(*, of: End, to: End) -> list[Row]:
+        """As if another's connection had the same ends by the time of the answer."""
+        rows = ask_rows(of=of, to=to) or find_rows(read_tables(), of=of, to=to)
+        link.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        link.close()
+        return rows
+
+    assert find_user_of(taken, ask=ask) is None
+
+
 def test_of_no_connection_over_tcp_nobody_is_told() -> None:
     one, other = socket.socketpair()
     with closing(one), closing(other):
