@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 
+import pytest
 from hypothesis import HealthCheck, settings
 
 import edgecron
@@ -38,3 +40,11 @@ def pytest_configure() -> None:
     ):
         if signal.getsignal(number) is signal.SIG_IGN:
             signal.signal(number, default)
+
+
+@pytest.hookimpl(optionalhook=True)  # of xdist
+def pytest_xdist_auto_num_workers() -> int:
+    """Two for each processor: for half of the time a test waits for what it has started."""
+    if sys.platform == "linux":
+        return 2 * len(os.sched_getaffinity(0))
+    return 2 * (os.cpu_count() or 1)
