@@ -53,6 +53,7 @@ in this list, never from below; `tests/test_house.py` holds it.
     remote                RemoteClient: the database of another machine, seen in the same way
     testing               for the tests of such programs: a day in some milliseconds
     words                 values in plain words, for people who ask, in whatever way
+    paging                a text in the pager of a terminal
     checkup               what is wrong with a database and around it; the end of what stalls
     crontab               crontabs in and out
     service               the engine as a service: files for systemd and others, made and removed

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from argparse import Namespace
 from typing import NamedTuple
@@ -9,10 +10,16 @@ from typing import NamedTuple
 from edgecron.cli.everyday import EVERYDAY, EXIT_CODES, USAGE
 from edgecron.cli.options import UsageError, parser_of, refuse_help
 from edgecron.cli.session import Session
+from edgecron.cli.terminals import CANT_MOVE
 from edgecron.cli.topics import TOPICS
 from edgecron.cli.verbs import VERBS
 
 _MAN = "--man"
+_NO_PAGER = "--no-pager"
+# As git has them for pagers that nothing was said to: what fits on the screen is only printed,
+# colours are colours, and what was read stays there.
+_PAGER_DEFAULTS = {"LESS": "FRX", "LV": "-c"}
+_NO_PAGERS = ("cat", "")
 
 
 class _Entry(NamedTuple):
@@ -29,7 +36,7 @@ def run(cli: Session, args: Namespace) -> int:
 
         _put(cli, _Entry("manual", "edgecron", "the manual page"), manual_page())
         return 0
-    named = [word for word in args.words if word not in ("-h", "--help")]
+    named = [word for word in args.words if word not in ("-h", "--help", _NO_PAGER)]
     if len(named) > 1:
         raise UsageError(f"help is of one verb or topic, not of {' '.join(named)!r}")
     if not named:
@@ -41,7 +48,9 @@ def run(cli: Session, args: Namespace) -> int:
     entry = next((entry for entry in _entries() if entry.name == named[0]), None)
     if entry is None:
         refuse_help(named[0])
-    _put(cli, entry, _text(cli, entry))
+    text = _text(cli, entry)
+    if cli.is_json or _NO_PAGER in args.words or not _has_paged(cli, text):
+        _put(cli, entry, text)
     return 0
 
 
@@ -56,6 +65,27 @@ def _put(cli: Session, entry: _Entry, text: str) -> None:
         cli.put_json([{**entry._asdict(), "text": text}])
     else:
         cli.put(text)
+
+
+def _has_paged(cli: Session, text: str) -> bool:
+    """Show a text in a pager; False where there is none, or no terminal for it."""
+    if not sys.stdout.isatty() or os.environ.get("TERM", "") in CANT_MOVE:
+        return False
+    from edgecron.errors import EdgecronError
+    from edgecron.paging import page, pager_command
+
+    try:
+        command = pager_command(os.environ)
+    except EdgecronError:
+        return False
+    if command[0] in _NO_PAGERS:
+        return False
+    try:
+        page(command, f"{text}\n", environ=_PAGER_DEFAULTS | os.environ)
+    except EdgecronError as error:
+        cli.warn(error.message)
+        return False
+    return True
 
 
 def _text(cli: Session, entry: _Entry) -> str:
@@ -90,7 +120,8 @@ def _overview() -> str:
     codes = [f"{code} {meaning}" for code, meaning in EXIT_CODES.items()]
     lines += [
         "",
-        "edgecron help VERB or help TOPIC tells more; help --man prints the manual page.",
+        "edgecron help VERB or help TOPIC tells more, in $PAGER unless with --no-pager;",
+        "help --man prints the manual page.",
         f"exit codes: {', '.join(codes[:4])},",
         f"            {', '.join(codes[4:])}",
     ]

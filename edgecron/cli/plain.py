@@ -114,7 +114,9 @@ class PlainDashboard:
         elif words[0] in _ELSEWHERE:
             self._cli.say(f"edgecron: {words[0]} can't be had here: {_ELSEWHERE[words[0]]}")
         else:
-            self._do(["help"] if words == ["help", "verbs"] else words)
+            # Lines alone: no pager either.
+            asked = [] if words == ["help", "verbs"] else words[1:]
+            self._do(["help", "--no-pager", *asked] if words[0] == "help" else words)
         return True
 
     def close(self) -> None:

@@ -9,7 +9,7 @@ TYPE_CHECKING = False  # As type checkers read it; `typing` would cost more than
 if TYPE_CHECKING:
     from edgecron.errors import UsageError
 
-_CANT_MOVE = ("dumb", "unknown", "")
+CANT_MOVE = ("dumb", "unknown", "")
 
 
 def may_show_dashboard() -> bool:
@@ -29,7 +29,7 @@ def find_unfit() -> UsageError | None:
             hint="edgecron status tells how it stands; edgecron tui --plain needs no terminal",
         )
     term = os.environ.get("TERM", "")
-    if term in _CANT_MOVE:
+    if term in CANT_MOVE:
         return UsageError(
             f"the dashboard needs a terminal that can move its cursor, and TERM is {term!r}",
             hint="edgecron tui --plain shows the same as lines",

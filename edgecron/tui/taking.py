@@ -8,12 +8,12 @@ from pathlib import Path
 from textual.app import SuspendNotSupported
 
 from edgecron.errors import AlreadyExists, EdgecronError
+from edgecron.paging import page, pager_command
 from edgecron.safetext import clean
 from edgecron.tui.acting import ActingScreen
 from edgecron.tui.clipboard import clipboard_command, copy_with, fits_sequence
 from edgecron.tui.dialogs import Checked, Field, Lines, Told, YesNo
 from edgecron.tui.output import OutputView
-from edgecron.tui.pager import page, pager_command
 from edgecron.tui.runfacts import RunFacts
 from edgecron.tui.saving import save_output
 from edgecron.tui.selection import whole_text

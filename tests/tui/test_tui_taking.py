@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
 import stat
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -14,7 +13,6 @@ import pytest
 from edgecron.api import Client
 from edgecron.errors import AlreadyExists, EdgecronError, InvalidInput
 from edgecron.tui.clipboard import clipboard_command, copy_with, fits_sequence
-from edgecron.tui.pager import page, pager_command
 from edgecron.tui.saving import save_output
 from support.engines import Place
 
@@ -74,51 +72,6 @@ def test_a_clipboard_program_that_fails_is_told(tmp_path: Path) -> None:
 def test_a_text_that_no_terminal_takes_is_known() -> None:
     assert fits_sequence("x" * 50_000)
     assert not fits_sequence("x" * 60_000)
-
-
-@pytest.mark.parametrize(
-    ("environ", "command"),
-    [
-        ({"PAGER": "less -S"}, ["less", "-S"]),
-        ({"PAGER": "'/my pager'"}, ["/my pager"]),
-        ({"PAGER": " "}, ["less"]),
-        ({}, ["less"]),
-    ],
-)
-def test_the_pager_is_the_one_that_was_set_else_less(
-    environ: dict[str, str], command: list[str]
-) -> None:
-    assert pager_command(environ, which=found) == command
-
-
-def test_without_less_it_is_more_and_without_any_it_is_said() -> None:
-    assert pager_command({}, which=lambda name: "/x" if name == "more" else None) == ["more"]
-    with pytest.raises(EdgecronError, match="no pager"):
-        pager_command({}, which=lambda name: None)
-    with pytest.raises(EdgecronError, match="PAGER is"):
-        pager_command({"PAGER": "less '"}, which=found)
-
-
-def test_a_pager_gets_the_text_and_signals_of_the_terminal_end_nothing_else(
-    tmp_path: Path,
-) -> None:
-    heard: list[int] = []
-    before = signal.signal(signal.SIGTERM, lambda number, _: heard.append(number))
-    program = script(tmp_path, f"kill -INT $PPID; kill -TERM $PPID; cat >{tmp_path}/got")
-
-    try:
-        page([program], "text\n")
-    finally:
-        signal.signal(signal.SIGTERM, before)
-
-    assert (tmp_path / "got").read_text(encoding="utf-8") == "text\n"
-    assert heard == [signal.SIGTERM]
-
-
-def test_a_pager_that_reads_nothing_and_one_that_is_missing_do_no_harm(tmp_path: Path) -> None:
-    page([script(tmp_path, "exit 0")], "x" * 1_000_000)
-    with pytest.raises(EdgecronError, match="can't be started"):
-        page([str(tmp_path / "missing")], "text")
 
 
 @pytest.fixture(scope="module")

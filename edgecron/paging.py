@@ -1,4 +1,4 @@
-"""The program that pages through a text, in the terminal that the dashboard lends it."""
+"""The program that pages through a text, in the terminal that it is lent meanwhile."""
 
 from __future__ import annotations
 
@@ -31,11 +31,14 @@ def pager_command(
     raise EdgecronError("no pager was found", hint="set PAGER, or install less")
 
 
-def page(command: list[str], text: str) -> None:
-    """Show a text that is clean, until the person leaves. Raises EdgecronError."""
+def page(command: list[str], text: str, *, environ: Mapping[str, str] | None = None) -> None:
+    """Show a text that is clean, until the person leaves. Raises EdgecronError.
+
+    `environ` is what the pager finds, None what we have found.
+    """
     try:
         with _signals_are_the_pagers():
-            subprocess.run(command, input=text.encode(), check=False)
+            subprocess.run(command, input=text.encode(), env=environ, check=False)
     except OSError as error:
         raise EdgecronError(f"{command[0]} can't be started: {os_words(error)}") from error
 
