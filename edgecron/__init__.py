@@ -4,6 +4,7 @@ The map of the floors. A module imports from its own floor's package or from flo
 in this list, never from below; `tests/test_house.py` holds it.
 
     errors                what goes wrong, as types
+    values                frozen values: what `dataclasses` makes, at half its price
     safetext              text from anybody, made harmless for a terminal
     timetext, sizetext    durations, instants and sizes as text
     hashing               a hash that costs no memory

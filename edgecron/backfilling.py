@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from datetime import datetime
 
 from edgecron.model import Priority, Schedule
 from edgecron.planning import Timing
+from edgecron.values import dataclass
 
 MOST_BACKFILLED = 10_000  # runs of one backfill
 _BELOW = 10  # the schedule's own priority, at least

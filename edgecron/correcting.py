@@ -6,8 +6,6 @@ way decides it. What is still to come is computed anew, and never for the past.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from edgecron.planning import (
     NextFire,
     Timing,
@@ -17,6 +15,7 @@ from edgecron.planning import (
     resolve_due_ms,
 )
 from edgecron.trust import FIRST_MS, LARGE_MS
+from edgecron.values import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 
 from edgecron.model import Execution, Schedule
 from edgecron.planning import Timing, count_planned, resolve_due_ms
 from edgecron.timetext import from_ms, to_ms
+from edgecron.values import dataclass
 
 MINUTE_MS = 60_000
 

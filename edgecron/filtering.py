@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Protocol, TypeVar
 
 from edgecron.errors import InvalidInput
 from edgecron.model import Cause, Reason, Status
+from edgecron.values import dataclass
 
 STATES = ("active", "paused", "broken", "vanished", "done")
 NO_REASON = "none"  # as a value of `reason`: a run that has none

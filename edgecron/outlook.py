@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 
 from edgecron.admission import Admission, Occupancy, admit_fire
@@ -11,6 +10,7 @@ from edgecron.model import COMMAND_QUEUE, Cause, Execution, Overlap, Schedule, S
 from edgecron.planning import Missed
 from edgecron.standing import Idle
 from edgecron.upcoming import UpcomingFire
+from edgecron.values import dataclass
 
 Scope = tuple[str, str]
 

@@ -8,13 +8,13 @@ run of each schedule, stays whatever the limits say: the store knows which rows 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, fields, replace
 from enum import StrEnum
 from typing import NamedTuple
 
 from edgecron.errors import InvalidInput
 from edgecron.trust import FIRST_MS
 from edgecron.validity import check_range
+from edgecron.values import dataclass, names_of, replace
 
 MOST_ROWS = 250  # that one transaction removes
 _MOST_BATCH_BYTES = 2 * 1024 * 1024  # of output likewise: each of its pages is read and written
@@ -72,7 +72,7 @@ class Retention:
     @property
     def is_unlimited(self) -> bool:
         """Whether everything is kept for ever."""
-        return all(getattr(self, field.name) is None for field in fields(self))
+        return all(getattr(self, name) is None for name in names_of(type(self)))
 
 
 UNLIMITED = Retention(

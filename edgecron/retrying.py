@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from edgecron.model import OnInterrupt, Status
+from edgecron.values import dataclass
 
 _SPREAD = 0.1  # of its delay, at most, by which a retry is moved: a thousand do not come at once
 

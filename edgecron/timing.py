@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import lru_cache
 
@@ -22,6 +21,7 @@ from edgecron.triggers import (
     dump_trigger,
     load_trigger,
 )
+from edgecron.values import dataclass, replace
 
 _MOST_TRIGGERS = 64
 _MOST_INTERVALS = 12

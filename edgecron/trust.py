@@ -8,12 +8,12 @@ time only, so that one boot in 2099 poisons nothing.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import UTC, datetime
 
 import edgecron
 from edgecron.hold import Hold
 from edgecron.timetext import to_ms
+from edgecron.values import dataclass
 
 HOUR_MS = 3_600_000
 LARGE_MS = 3 * HOUR_MS  # a correction of more than this is no adjustment, as cron(8) has it

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from heapq import heappop, heappush
 
 from edgecron.model import CatchUp, Schedule
 from edgecron.planning import Timing, next_fires
 from edgecron.timetext import from_ms, to_ms
+from edgecron.values import dataclass, replace
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -105,13 +105,11 @@ class Applying(Writing):
                 " this was done",
                 hint="look at it again, and repeat",
             )
-        from dataclasses import replace
+        from edgecron.values import replace
 
         return replace(step, schedule=schedule)
 
     def _prepare(self, step: Step) -> Prepared:
-        from dataclasses import replace
-
         from edgecron.api.prepared import Prepared
         from edgecron.documents.comparing import Action
         from edgecron.documents.keys import spec_table
@@ -119,6 +117,7 @@ class Applying(Writing):
         from edgecron.planning import fresh_fire
         from edgecron.retiming import missed_of, retime
         from edgecron.store.changing import Retiming
+        from edgecron.values import replace
 
         now_ms = self._clock.now_ms()
         schedule, wanted = step.schedule, step.wanted
@@ -203,9 +202,8 @@ class Applying(Writing):
         return True
 
     def _write_one(self, one: Prepared, origin: str, now_ms: int) -> bool:
-        from dataclasses import replace
-
         from edgecron.documents.comparing import Action
+        from edgecron.values import replace
 
         schedule, wanted = one.step.schedule, one.step.wanted
         boot_id = self._clock.boot_id()

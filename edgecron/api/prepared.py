@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from edgecron.documents.comparing import Step
 from edgecron.planning import Missed
 from edgecron.store.changing import Retiming
 from edgecron.timing import CompiledSpec
+from edgecron.values import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

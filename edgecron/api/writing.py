@@ -263,10 +263,9 @@ class Writing(Reading):
 
     def resume(self, name: str) -> Schedule:
         """Let a schedule fire again; the times that passed meanwhile become one skipped range."""
-        from dataclasses import replace
-
         from edgecron.model import Reason
         from edgecron.retiming import retime
+        from edgecron.values import replace
 
         def resume_once(schedule: Schedule, now_ms: int) -> bool:
             until = schedule.paused_until

@@ -9,7 +9,6 @@ meet in more than a day's hours, how often they do is spread evenly over these.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import date
 from typing import NamedTuple
 
@@ -18,6 +17,7 @@ from edgecron.busy.week import DAYS, HOURS, Week
 from edgecron.errors import SENSELESS
 from edgecron.timing import load_triggers
 from edgecron.triggers import EveryTrigger, Triggers, combine
+from edgecron.values import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from dataclasses import dataclass
 from datetime import date
 from functools import cached_property
 from math import gcd
 
 from edgecron.triggers.tzif import DAY_S, EPOCH_ORDINAL
 from edgecron.triggers.zones import zone_spans
+from edgecron.values import dataclass
 
 DAYS, HOURS = 7, 24
 HOUR_S = 3600

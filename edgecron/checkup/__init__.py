@@ -9,7 +9,6 @@ others.py    copies that run, hosts that drop the locks of their engine
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cache
 
 from edgecron.api import Client
@@ -17,6 +16,7 @@ from edgecron.checkup import clocks, contents, engines, others, places
 from edgecron.checkup.finding import CheckStatus, Finding, problem
 from edgecron.errors import DatabaseUnusable, EdgecronError, NotFound, Unreadable
 from edgecron.paths import is_there, state_dir
+from edgecron.values import dataclass
 
 __all__ = ["CheckStatus", "Checkup", "Finding", "check_all"]
 

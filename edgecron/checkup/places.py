@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import os
 import stat
-from dataclasses import dataclass
 from pathlib import Path
 from shlex import quote
 
 from edgecron.checkup.finding import Finding, problem, warning, well
 from edgecron.engine.owner import find_opening
+from edgecron.values import dataclass
 
 LEAST_FREE_BYTES = 16 * 1024 * 1024
 _LEAST_FREE_SHARE = 0.01

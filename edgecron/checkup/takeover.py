@@ -11,7 +11,6 @@ import os
 import select
 import signal
 import time
-from dataclasses import dataclass
 from pathlib import Path
 
 from edgecron.api import Client
@@ -24,6 +23,7 @@ from edgecron.errors import Conflict, EdgecronError, NotFound, NotSupported
 from edgecron.model import ACTIVE, EngineInfo, Status
 from edgecron.paths import state_dir
 from edgecron.supervisor.files import lock_is_held
+from edgecron.values import dataclass
 
 _PATIENCE_S = 2.0  # of the last look, before something is done that can't be undone
 _END_MS = 10_000  # a process that waits for a dead disk can't even be killed

@@ -13,11 +13,11 @@ from __future__ import annotations
 
 import sys
 from argparse import ArgumentParser, Namespace
-from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING
 
 from edgecron.cli.session import Session
+from edgecron.values import dataclass
 
 if TYPE_CHECKING:
     from edgecron.triggers import Trigger

@@ -16,13 +16,13 @@ Another name in the heading renames it. What can't be taken over is shown, and t
 from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from edgecron.cli import wanted, wantedjob
 from edgecron.cli.add import warn_of, warn_of_zone
 from edgecron.cli.session import Session
 from edgecron.documents.values import NONE
+from edgecron.values import replace
 
 if TYPE_CHECKING:
     from edgecron.model import ScheduleSpec

@@ -66,10 +66,9 @@ def _is_on_terminal() -> bool:
 
 def _plan(cli: Session, opened: Schedule, content: bytes) -> Step:
     """What the text changes of the schedule. Raises Conflict where others changed it meanwhile."""
-    from dataclasses import replace
-
     from edgecron.documents.comparing import compare_one, need_unchanged
     from edgecron.documents.reading import read_document
+    from edgecron.values import replace
 
     client = cli.client()
     document = read_document(content, now=client.now(), known=opened.spec.triggers)

@@ -158,7 +158,7 @@ def _with_policies(spec: ScheduleSpec, policies: Policies) -> ScheduleSpec:
 
     So it does of zone, folder and variables, if only by what it leaves out: cron's own then.
     """
-    from dataclasses import replace
+    from edgecron.values import replace
 
     if spec.policies.jitter_s:
         policies = replace(policies, jitter_s=spec.policies.jitter_s)

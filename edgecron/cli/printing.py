@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, TextIO
+
+from edgecron.values import replace
 
 if TYPE_CHECKING:
     from datetime import tzinfo

@@ -80,7 +80,7 @@ def run(cli: Session, args: Namespace) -> int:
 
 def _retention(args: Namespace, configured: Retention) -> Retention:
     """What is to be kept: as configured, but for what was said otherwise."""
-    from dataclasses import replace
+    from edgecron.values import replace
 
     readers: dict[str, Callable[[str, str], Any]] = {
         "output_age": _read_age,

@@ -6,13 +6,13 @@ An option that is left out changes nothing; `none` clears one.
 from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
-from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from edgecron.documents import values
 from edgecron.documents.values import NONE
 from edgecron.model import Policies, ScheduleSpec
+from edgecron.values import replace
 
 if TYPE_CHECKING:
     from edgecron.triggers import Trigger

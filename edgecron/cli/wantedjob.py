@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from argparse import Namespace
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 from edgecron.documents.values import (
@@ -18,6 +17,7 @@ from edgecron.documents.values import (
 )
 from edgecron.errors import UsageError
 from edgecron.model import Job, JobKind
+from edgecron.values import replace
 
 
 def read_job(args: Namespace, before: Job | None) -> Job:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from edgecron.conditions.facts import Facts
 from edgecron.errors import InvalidDuration, InvalidInput
 from edgecron.timetext import format_duration_ms, parse_duration_ms
 from edgecron.validity import check_name
+from edgecron.values import dataclass
 
 _SLACK_MS = 60_000  # by which a clock may have been set back since
 

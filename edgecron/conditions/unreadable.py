@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from edgecron.conditions.facts import Facts
+from edgecron.values import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
 from edgecron.copies.places import partial_file, put_in_place, resolve_target
 from edgecron.store.copying import Contents, Progress, copy_database
+from edgecron.values import dataclass
 
 _CHUNK_BYTES = 1024 * 1024
 

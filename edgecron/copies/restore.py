@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 
@@ -51,6 +50,7 @@ from edgecron.supervisor.files import lock_is_held
 from edgecron.supervisor.holders import find_holders
 from edgecron.timetext import format_instant, from_ms
 from edgecron.trust import is_trusted, resolve_mark_ms
+from edgecron.values import dataclass, replace
 
 _CHUNK_BYTES = 1024 * 1024
 _BESIDE = ("-wal", "-shm", "-journal")

@@ -8,7 +8,8 @@ outside the plain grammar that every cron reads alike is named rather than guess
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+
+from edgecron.values import dataclass
 
 _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 _DAYS = ("sun", "mon", "tue", "wed", "thu", "fri", "sat")

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable
-from dataclasses import replace
 
 from edgecron.crontab.names import take_name
 from edgecron.crontab.values import Comparison, Entry
 from edgecron.model import ScheduleSpec
+from edgecron.values import replace
 
 Fingerprint = tuple[object, ...]
 

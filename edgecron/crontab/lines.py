@@ -7,9 +7,9 @@ are those of Debian's cron and of cronie: quotes only round the whole, no expans
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
 from edgecron.crontab.fields import Fault
+from edgecron.values import dataclass
 
 BOM = b"\xef\xbb\xbf"
 # The longest command that Debian's cron takes.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 
 from edgecron.crontab.commands import split_percent
 from edgecron.crontab.comments import describe
@@ -28,6 +27,7 @@ from edgecron.crontab.settings import (
 from edgecron.crontab.values import Crontab, Entry, Notice, Problem
 from edgecron.errors import InvalidInput
 from edgecron.model import Job, JobKind, Policies, ScheduleSpec
+from edgecron.values import dataclass, field
 
 _BOOT = "on boot"
 _BLANKS = re.compile(r"[ \t]+")

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 
 from edgecron.crontab.fields import Fault
 from edgecron.crontab.lines import Assignment
 from edgecron.errors import InvalidInput
+from edgecron.values import dataclass, field
 
 # Takes a trigger text, its zone and its schedule's name, and gives warnings; raises InvalidInput
 # where they are unusable.

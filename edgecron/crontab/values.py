@@ -6,9 +6,8 @@ characters: whoever prints it makes it harmless first. Messages never hold any.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from edgecron.model import ScheduleSpec
+from edgecron.values import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from edgecron.documents.document import Wanted
@@ -11,6 +10,7 @@ from edgecron.documents.keys import KEYS, TRIGGERS, Table, schedule_table, spec_
 from edgecron.documents.values import is_secret_name
 from edgecron.errors import ChangedByOthers
 from edgecron.model import Schedule, ScheduleSpec
+from edgecron.values import dataclass, replace
 
 APPLY = "apply "  # begins the origin of what a document made; its file follows
 PRUNABLE = "no longer in the file; --prune removes it"

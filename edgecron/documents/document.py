@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
 
 from edgecron.errors import InvalidDocument
 from edgecron.model import ScheduleSpec
+from edgecron.values import dataclass
 
 SCHEDULES = "schedules"  # the one table of a document
 

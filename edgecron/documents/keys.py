@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from edgecron.documents.values import POLICIES, PRIORITIES
@@ -16,6 +15,7 @@ from edgecron.model import (
     ScheduleSpec,
 )
 from edgecron.timetext import format_duration_ms, format_instant
+from edgecron.values import dataclass
 
 Table = dict[str, Any]  # by key: text, numbers, booleans, lists of them, or a table of texts
 

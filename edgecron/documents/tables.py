@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import replace
 from datetime import date, datetime, time
 from functools import partial
 from typing import Any, TypeVar
@@ -15,6 +14,7 @@ from edgecron.documents.values import NONE
 from edgecron.errors import InvalidInput
 from edgecron.model import COMMAND_QUEUE, GLOBAL_SCOPE, Job, JobKind, Policies, ScheduleSpec
 from edgecron.validity import check_name
+from edgecron.values import replace
 
 NO_TIME = "it has no time to run at"
 _T = TypeVar("_T")

@@ -5,7 +5,7 @@ program.py     what it declares, and what it asks of the database
 registry.py    its functions by name; decorating.py: their types
 options.py     the options of a job or a command, by the names that documents have
 job.py         one schedule, as its program has it in hand: a Job is a function
-arguments.py   the arguments of a function as a payload, and back
+arguments.py   the arguments of a function as a payload, and back; signatures.py: what it takes
 run.py         one run, and its result; waiting.py: for its end
 context.py     what a function may ask of the run that it is called for
 events.py      what becomes of runs, as values; subscribing.py: who is told

@@ -6,16 +6,15 @@ after `edgecron run NAME --payload`, too.
 
 from __future__ import annotations
 
-import inspect
 import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from edgecron.embedding.signatures import signature_of
 from edgecron.errors import InvalidInput
 
 MOST_BYTES = 64 * 1024
 _MOST_DEPTH = 100
-_NAMED = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
 
 
 class Arguments:
@@ -24,21 +23,18 @@ class Arguments:
     def __init__(self, function: Callable[..., object], *, job: str, has_context: bool) -> None:
         self._job = job
         self.has_context = has_context
-        signature = inspect.signature(function)
-        parameters = list(signature.parameters.values())[1 if has_context else 0 :]
-        self._signature = signature.replace(parameters=parameters)
-        self._are_named = all(one.kind in _NAMED for one in parameters)
+        self._signature = signature_of(function, skips_first=has_context)
 
     def payload_of(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> str | None:
         """JSON of what the function is to be called with; None where that is nothing.
 
         Raises TypeError where it can't be called so, InvalidInput for what JSON does not hold.
         """
-        bound = self._signature.bind(*args, **kwargs)
+        bound = self._signature.bind(args, kwargs)
         if not args and not kwargs:
             return None
-        if self._are_named:
-            given: object = dict(bound.arguments)
+        if self._signature.are_named:
+            given: object = bound
         elif kwargs:
             if args:
                 raise InvalidInput(
@@ -54,7 +50,7 @@ class Arguments:
         """Raise InvalidInput where the function can't be called with a payload."""
         args, kwargs = self.read(payload)
         try:
-            self._signature.bind(*args, **kwargs)
+            self._signature.bind(tuple(args), kwargs)
         except TypeError as error:
             raise InvalidInput(
                 f"job {self._job!r} can't be called by its schedule: {error}",

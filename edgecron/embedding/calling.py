@@ -11,7 +11,7 @@ import traceback
 from collections.abc import Mapping
 from contextlib import suppress
 from importlib import import_module
-from inspect import iscoroutine
+from types import CoroutineType
 from typing import TYPE_CHECKING, Any
 
 from edgecron.clock import SystemClock
@@ -46,7 +46,7 @@ def call_here(target: str, told: Mapping[str, Any]) -> int:
     try:
         job = _find(target, name=call.claim.schedule)
         returned = invoke(job.function, job.arguments, call)
-        if iscoroutine(returned):
+        if isinstance(returned, CoroutineType):
             import asyncio
 
             returned = asyncio.run(returned)

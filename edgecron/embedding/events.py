@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal, NamedTuple, get_args
 
@@ -11,6 +10,7 @@ from edgecron.engine.events import Event, EventKind
 from edgecron.errors import InvalidInput, NotFound
 from edgecron.model import Cause, Execution, Status
 from edgecron.timetext import from_ms, to_ms
+from edgecron.values import dataclass
 
 Kind = Literal["started", "finished", "skipped", "owed"]
 # `finished`, and the status that it finished with.

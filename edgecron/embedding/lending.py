@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import ChainMap
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,6 +12,7 @@ from edgecron.embedding.pool import ClientPool
 from edgecron.embedding.scheduler import Scheduler
 from edgecron.embedding.serving import Serving
 from edgecron.errors import Conflict
+from edgecron.values import dataclass
 
 if TYPE_CHECKING:
     from edgecron.clock import Clock

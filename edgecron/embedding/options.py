@@ -85,9 +85,8 @@ def read_options(
 
     `timezone` is for what names none. Raises InvalidInput with the first thing that is wrong.
     """
-    from dataclasses import replace
-
     from edgecron.documents.tables import read_table
+    from edgecron.values import replace
 
     check_when(triggers)
     zone = _timezone(name, triggers, options, timezone)

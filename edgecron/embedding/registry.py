@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from edgecron.embedding.arguments import Arguments
 from edgecron.embedding.context import RunContext
+from edgecron.embedding.signatures import (
+    find_first_annotation,
+    is_coroutine_function,
+    is_generator_function,
+)
 from edgecron.errors import AlreadyExists, InvalidInput
 from edgecron.queues import Offers, find_program, offer_of
+from edgecron.values import dataclass
 
 if TYPE_CHECKING:
     from edgecron.documents.document import Wanted
@@ -133,12 +138,11 @@ def register(
     registry: Functions, name: str, function: Callable[..., Any], arguments: Arguments
 ) -> None:
     """Let engines of this process call a function by the name of its job."""
-    import inspect
 
     def call(call: Call) -> Any:
         return invoke(function, arguments, call)
 
-    if inspect.iscoroutinefunction(function):
+    if is_coroutine_function(function):
         registry.coroutines[name] = call
     else:
         registry.functions[name] = call
@@ -154,11 +158,9 @@ def invoke(function: Callable[..., Any], arguments: Arguments, call: Call) -> An
 
 def check_function(function: Callable[..., Any], *, name: str) -> None:
     """Raise InvalidInput for what no run could be of."""
-    import inspect
-
     if not callable(function):
         raise InvalidInput(f"job {name!r} is {function!r:.60}, expected a function")
-    if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+    if is_generator_function(function):
         raise InvalidInput(
             f"job {name!r} is a generator, which does nothing until somebody goes through it",
             hint="let a function go through it, and make that the job",
@@ -167,15 +169,11 @@ def check_function(function: Callable[..., Any], *, name: str) -> None:
 
 def wants_context(function: Callable[..., Any]) -> bool:
     """Whether the first parameter of a function is said to be a RunContext."""
-    import inspect
-
-    for parameter in inspect.signature(function).parameters.values():
-        said = parameter.annotation
-        if isinstance(said, str):
-            # Where annotations are not evaluated: `RunContext`, `edgecron.RunContext`.
-            return said.strip("'\"").rpartition(".")[2] == RunContext.__name__
-        return said is RunContext
-    return False
+    said = find_first_annotation(function)
+    if isinstance(said, str):
+        # Where annotations are not evaluated: `RunContext`, `edgecron.RunContext`.
+        return said.strip("'\"").rpartition(".")[2] == RunContext.__name__
+    return said is RunContext
 
 
 def place_of(depth: int) -> str:

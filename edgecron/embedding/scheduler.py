@@ -219,11 +219,10 @@ class Scheduler(Program):
         what it raises is logged, and one that is slow holds up nobody. Raises InvalidInput for a
         kind that there is not.
         """
-        import inspect
-
         from edgecron.embedding.events import wants_of
+        from edgecron.embedding.signatures import is_coroutine_function
 
-        if inspect.iscoroutinefunction(callback):
+        if is_coroutine_function(callback):
             raise InvalidInput(
                 f"{callback.__qualname__} is a coroutine, expected a function",
                 hint="use: async for event in scheduler.events(...)",

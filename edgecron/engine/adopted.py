@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from edgecron.runners import Runner
 from edgecron.store.contract import RunningRow
+from edgecron.values import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

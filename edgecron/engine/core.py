@@ -7,7 +7,6 @@ back. It can be driven by hand with a fake clock through any story.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from edgecron.clock import Clock
 from edgecron.engine.adopted import Adopt
@@ -34,6 +33,7 @@ from edgecron.retention import UNLIMITED, Retention
 from edgecron.runners import Runner
 from edgecron.store.contract import ClaimBatch, Seat, Store
 from edgecron.trust import CLOCK_WAIT_MS
+from edgecron.values import dataclass
 
 _BEAT_MS = 600_000  # how often a run says that it lives: for people, and flash is not for writing
 

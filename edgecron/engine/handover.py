@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from edgecron.model import Claim, Outcome, Reason, ScheduleSpec, Status
 from edgecron.store.contract import Granted
 from edgecron.supervisor.flags import Flag
+from edgecron.values import replace
 
 
 def claim_of(grant: Granted, spec: ScheduleSpec) -> Claim:

@@ -9,12 +9,12 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
 from edgecron.engine.wake import count_unheard, ring_engine
 from edgecron.supervisor.files import lock_is_held
+from edgecron.values import dataclass
 
 PATIENCE_S = 0.5  # a healthy engine hears its doorbell within milliseconds
 _LOOK_S = 0.005

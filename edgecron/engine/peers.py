@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 from edgecron.clock import Clock
@@ -22,6 +21,7 @@ from edgecron.supervisor.control import Control
 from edgecron.supervisor.files import lock_is_held
 from edgecron.supervisor.output import Part
 from edgecron.supervisor.protocol import Phase
+from edgecron.values import dataclass
 
 _TRIES = 40
 _PAUSE_S = 0.05

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from edgecron.engine.adopted import Adopt, Adoption
@@ -11,6 +10,7 @@ from edgecron.engine.liveness import Liveness
 from edgecron.model import JobKind, Outcome, Reason, Status
 from edgecron.runners import THREADS
 from edgecron.store.contract import Decided, Ended, RunningRow, Store
+from edgecron.values import dataclass, field
 
 if TYPE_CHECKING:
     from edgecron.supervisor.verdicts import Verdict

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from edgecron.clock import Clock
 from edgecron.engine.adopted import Adopt, Adoption
@@ -15,6 +14,7 @@ from edgecron.engine.succession import Succession
 from edgecron.engine.telling import Teller
 from edgecron.model import EngineInfo
 from edgecron.store.contract import Store
+from edgecron.values import dataclass
 
 _LOOK_MS = 30_000  # how often peers are looked at
 _ORPHAN_MS = 1_000  # and while runs are alive whose engine died, and that can't be adopted

@@ -7,7 +7,6 @@ each is told in one line, and so is every next time that is changed because of i
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
 
 from edgecron.clock import Clock
 from edgecron.correcting import KeptTimes, Retimed, plan_rebase, plan_repair, plan_rezone
@@ -27,6 +26,7 @@ from edgecron.trust import (
     resolve_hold,
     resolve_mark_ms,
 )
+from edgecron.values import dataclass, replace
 
 _STEP_MS = 1_000  # less is the slewing of a clock that is kept right, or a read that was late
 _ZONE_LOOK_MS = 30_000

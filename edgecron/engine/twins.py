@@ -11,8 +11,9 @@ import _socket  # `socket` adds nothing that is needed here, and 300 KB
 import os
 import re
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
+
+from edgecron.values import dataclass
 
 _NAMES = Path("/proc/net/unix")
 _NAME = re.compile(

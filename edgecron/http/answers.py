@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+
+from edgecron.values import dataclass, field
 
 JSON = "application/json"
 MERGE_PATCH = "application/merge-patch+json"

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 from edgecron.api import Client
 from edgecron.http.answers import Answer
 from edgecron.http.shapes import Shape
+from edgecron.values import dataclass, field
 
 API = "/api/v1"
 

@@ -6,7 +6,6 @@ names, and what is asked depends on the version.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from edgecron import __version__
@@ -14,6 +13,7 @@ from edgecron.errors import EdgecronError, ServerUnavailable
 from edgecron.http.answers import JSON, Answer
 from edgecron.http.asking import API, Ask, Later, Operation, Parameter, Route
 from edgecron.http.refusing import error_answer
+from edgecron.values import replace
 from edgecron.wire.answering import Asked, answer, answer_text, decode_question, fault_text
 from edgecron.wire.version import WIRE
 

@@ -11,12 +11,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from zlib import crc32
 
 from edgecron.http.asking import Parameter
 from edgecron.http.refusing import Refused
 from edgecron.model import Schedule
+from edgecron.values import dataclass
 
 _TAG = r'(W/)?"[!#-~]*"'
 _TAGS = rf"^(\*|{_TAG}([ ]*,[ ]*{_TAG})*)$"

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from edgecron.values import dataclass
 from edgecron.wire.calls import MOST_BYTES
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlencode
 
@@ -16,6 +15,7 @@ from edgecron.http.asking import Ask
 from edgecron.http.conditions import Conditions, is_known, read_conditions, revision_of
 from edgecron.http.showing import document_of, listed_schedule, schedule_answer
 from edgecron.triggers import check_zone
+from edgecron.values import replace
 
 if TYPE_CHECKING:
     from edgecron.api import Client

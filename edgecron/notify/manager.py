@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Mapping, MutableMapping
-from dataclasses import dataclass
 
 from edgecron.notify import SOCKET
+from edgecron.values import dataclass
 
 WATCHDOG_USEC, WATCHDOG_PID = "WATCHDOG_USEC", "WATCHDOG_PID"
 

@@ -12,11 +12,11 @@ results.py       what a command has left as its result, and what may come with i
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Protocol
 
 from edgecron.model import Claim, JobKind, Outcome
 from edgecron.reporting import Reported
+from edgecron.values import dataclass
 
 THREADS = "threads"  # in the place of a supervisor's id: what runs on the engine's own threads
 

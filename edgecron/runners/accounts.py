@@ -11,12 +11,12 @@ from __future__ import annotations
 import os
 import pwd
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import date, timedelta
 from pathlib import Path
 
 from edgecron.runners.limitsconf import NO_LIMITS, Limits, find_limits
 from edgecron.supervisor.records import Identity
+from edgecron.values import dataclass
 
 SHADOW = Path("/etc/shadow")
 DAY_MS = 86_400_000

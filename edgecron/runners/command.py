@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -33,6 +32,7 @@ from edgecron.supervisor.flags import Flag
 from edgecron.supervisor.link import Event, Exited, NotStarted, SupervisorLink
 from edgecron.supervisor.output import load_output
 from edgecron.supervisor.records import EndCause, ExitRecord, StartRequest
+from edgecron.values import replace
 
 _ENDS: Mapping[EndCause, tuple[Status, Reason]] = {
     EndCause.EXIT: (Status.FAILED, Reason.EXIT),

@@ -9,8 +9,9 @@ from __future__ import annotations
 import grp
 import resource
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
+
+from edgecron.values import dataclass
 
 PLACE = Path("/etc/security")
 _UNLIMITED = ("unlimited", "infinity", "-1")

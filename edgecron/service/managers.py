@@ -7,7 +7,6 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from edgecron.errors import EdgecronError
@@ -23,6 +22,7 @@ from edgecron.service.planning import (
     systemctl,
 )
 from edgecron.service.wanted import Manager, Service
+from edgecron.values import dataclass
 from edgecron.words.phrases import os_words
 
 _BOUND_S = 120  # systemd waits for READY before a start has succeeded

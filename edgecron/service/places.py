@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 
 from edgecron.service.launchd import label
 from edgecron.service.wanted import Scope, Service
+from edgecron.values import dataclass
 
 STRICT_NAME = "50-edgecron-strict.conf"
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from difflib import unified_diff
 from pathlib import Path
 
@@ -13,6 +12,7 @@ from edgecron.service.launchd import label
 from edgecron.service.marking import is_ours, was_ours
 from edgecron.service.places import Places
 from edgecron.service.wanted import Scope, Service
+from edgecron.values import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

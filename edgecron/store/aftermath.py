@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from edgecron.errors import SENSELESS, InvalidInput
@@ -25,6 +24,7 @@ from edgecron.store.needs import wake_for_success
 from edgecron.store.revisions import columns_of, find_compiled
 from edgecron.store.rows import spec_of
 from edgecron.timetext import MAX_DURATION_MS, format_duration_ms, from_ms
+from edgecron.values import dataclass
 
 # What `after NAME:WHAT` follows.
 _ENDS = {

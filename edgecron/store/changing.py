@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import apsw
@@ -19,6 +18,7 @@ from edgecron.store.revisions import repeat_revision, write_revision
 from edgecron.store.rows import spec_columns
 from edgecron.timetext import to_ms
 from edgecron.timing import CompiledSpec
+from edgecron.values import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 from edgecron.correcting import KeptTimes, Retimed
@@ -26,6 +25,7 @@ from edgecron.planning import Due, Fire, FirePlan
 from edgecron.queues import Offers
 from edgecron.reporting import Reported
 from edgecron.retention import Limits, Removed
+from edgecron.values import dataclass
 
 
 class Seat(NamedTuple):

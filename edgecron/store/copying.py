@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +22,7 @@ from edgecron.store.migrate import SCHEMA_VERSION
 from edgecron.store.opening import APPLICATION_ID, open_alone
 from edgecron.store.translating import translated_errors
 from edgecron.store.whole import copy_pages, leave_wal, snapshot
+from edgecron.values import dataclass
 
 _STEP_PAGES = 1000
 _CACHE_KIB = 32 * 1024  # while a copy is looked through, which jumps between index and table

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from heapq import merge
 from typing import Any, NamedTuple
 
@@ -23,6 +22,7 @@ from edgecron.store.ledger import Ledger, ScopeKey
 from edgecron.store.offers import AMONG_OF_S, among
 from edgecron.store.rows import needs_of
 from edgecron.store.sense import unreadable
+from edgecron.values import dataclass, field
 
 _FIRST_PAGE = 32  # few places are free, as a rule
 _MORE = 4  # than are free, in the first page
@@ -40,7 +40,7 @@ _BLOCKED = {
 }
 
 
-@dataclass
+@dataclass(slots=True)
 class Blocked:
     """What nothing more can start of while a transaction lasts."""
 

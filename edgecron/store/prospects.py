@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from edgecron.admission import Occupancy
 from edgecron.model import Cause, Execution, Schedule
@@ -11,6 +10,7 @@ from edgecron.store.connection import Database
 from edgecron.store.ledger import Ledger
 from edgecron.store.needs import Needs
 from edgecron.store.rows import EXECUTION_COLUMNS, execution_of
+from edgecron.values import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

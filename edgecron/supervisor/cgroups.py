@@ -14,11 +14,11 @@ import os
 import re
 import signal
 from collections import OrderedDict
-from dataclasses import dataclass
 from pathlib import Path
 
 from edgecron.supervisor.delegation import is_cgroup, list_mounts
 from edgecron.supervisor.groups import LeftGroup
+from edgecron.values import dataclass
 
 _PROCS = "cgroup.procs"
 _NAMES = re.compile(r"edgecron-[0-9a-f]{8,64}/run-[A-Za-z0-9_\-]{1,64}", re.ASCII)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -16,6 +15,7 @@ from edgecron.supervisor.files import socket_path
 from edgecron.supervisor.link import SupervisorLink
 from edgecron.supervisor.output import Part
 from edgecron.supervisor.protocol import Kind, Phase
+from edgecron.values import dataclass
 
 TIMEOUT_S = 5.0
 LIVE = frozenset({Phase.WAITING, Phase.RUNNING})  # a run of which more is to come

@@ -9,10 +9,10 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 from edgecron.errors import SupervisorUnavailable
+from edgecron.values import dataclass
 
 VARIABLE = "EDGECRON_CGROUP"
 # What systemd puts on the cgroup of a unit with Delegate=yes; the first is seen by root alone.

@@ -6,9 +6,10 @@ import contextlib
 import os
 import signal
 from collections.abc import Iterable
-from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
+
+from edgecron.values import dataclass
 
 
 class LeftGroup(StrEnum):

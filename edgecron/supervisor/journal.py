@@ -23,13 +23,13 @@ import json
 import os
 import zlib
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from edgecron.supervisor.files import journal_path, open_private
 from edgecron.supervisor.protocol import to_json
 from edgecron.supervisor.records import TOKEN, ExitRecord
+from edgecron.values import dataclass, field
 
 FORMAT = "edgecron-journal"
 FORMAT_VERSION = 2

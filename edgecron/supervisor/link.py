@@ -5,7 +5,6 @@ from __future__ import annotations
 import select
 import socket
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +13,7 @@ from edgecron.supervisor import protocol
 from edgecron.supervisor.forks import leave_in_children
 from edgecron.supervisor.protocol import Kind
 from edgecron.supervisor.records import EndCause, ExitRecord, StartRequest
+from edgecron.values import dataclass
 
 BATCH = 64  # requests in a message: their tokens are journalled at once, and the first start early
 SEND_TIMEOUT_S = 5.0

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from edgecron.clock import Clock
 from edgecron.supervisor.files import result_name
 from edgecron.supervisor.groups import LeftGroup, Process, end_left_group, list_processes
 from edgecron.supervisor.results import VARIABLE, WITHOUT
+from edgecron.values import dataclass
 
 # A look rests for so many times as long as it took.
 RESTS = 50

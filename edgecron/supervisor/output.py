@@ -14,12 +14,12 @@ import struct
 import zlib
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from edgecron.model import Output, OutputChunk, Stream
 from edgecron.supervisor.files import open_private
+from edgecron.values import dataclass
 
 MEMORY_BYTES = 16 * 1024
 PENDING_BYTES = 4 * 1024

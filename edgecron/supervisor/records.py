@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
+
+from edgecron.values import dataclass, field
 
 TOKEN = re.compile(r"[A-Za-z0-9_\-]{1,64}", re.ASCII)
 

@@ -11,11 +11,11 @@ import os
 import resource
 import subprocess
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 
 from edgecron.supervisor.becoming import Becoming, NotBecome, start_as
 from edgecron.supervisor.records import Identity, StartRequest
 from edgecron.supervisor.sparing import Sparing
+from edgecron.values import dataclass
 
 # More descriptors than this are of no use to us, and some systems say "no limit".
 _MOST_DESCRIPTORS = 65_536

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any, NamedTuple
 
 from edgecron.clock import Clock
@@ -22,6 +21,7 @@ from edgecron.model import (
 from edgecron.reporting import Reported
 from edgecron.testing.calls import CallsInTurn
 from edgecron.testing.stage import Lasts, Stage
+from edgecron.values import replace
 
 # What is done with a command, by its arguments: its exit code, None being 0.
 Play = Callable[[Sequence[str]], int | None]

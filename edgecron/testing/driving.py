@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Collection, Iterable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,6 +15,7 @@ from edgecron.supervisor.verdicts import Exit, Interrupted, Verdict
 from edgecron.testing.calls import CallsInTurn
 from edgecron.testing.commands import CommandsInTurn, Perform
 from edgecron.testing.stage import Lasts, Stage
+from edgecron.values import dataclass
 
 if TYPE_CHECKING:
     from edgecron.embedding.lending import Lent

@@ -171,7 +171,7 @@ class AfterTrigger(EventTrigger):
     upstream: str
 
     def __init__(self, upstream: str, *, on: str, timezone: str | None) -> None:
-        # Imported here: the dataclasses of the model cost more than all triggers together.
+        # Imported here: the values of the model cost more than all triggers together.
         from edgecron.validity import check_name
 
         check_name(upstream, what="schedule name")

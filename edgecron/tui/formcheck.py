@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import NamedTuple
 
@@ -32,6 +31,7 @@ from edgecron.tui.formfields import (
     table_of,
 )
 from edgecron.validity import check_name
+from edgecron.values import dataclass, replace
 from edgecron.words.cautions import find_missing_command, find_missing_folder, secret_words
 
 UPCOMING = 10

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import datetime, tzinfo
 from enum import Enum
 from typing import NamedTuple
@@ -17,6 +16,7 @@ from edgecron.tui.facts import Fact, Row, Title
 from edgecron.tui.looks import STATUS_GLYPHS
 from edgecron.tui.progress import progress_line, progress_rows
 from edgecron.tui.tables import Span
+from edgecron.values import replace
 from edgecron.words.letters import display_width, fit, folded
 from edgecron.words.phrases import flag_words, job_words, range_words, status_words
 from edgecron.words.prospects import find_active, waits_words

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime, tzinfo
 
 from edgecron.browsing import Recent, ScheduleLine, ScheduleState, state_of
@@ -22,6 +21,7 @@ from edgecron.tui.schedules import last_spans, next_spans
 from edgecron.tui.tables import Span
 from edgecron.tui.trend import MOST
 from edgecron.upcoming import UpcomingFire
+from edgecron.values import dataclass
 from edgecron.words.phrases import is_overdue, moved_words
 from edgecron.words.prospects import idle_sentence, pause_lines, present_lines
 from edgecron.words.schedules import bound_lines, job_lines, record_lines, trigger_lines

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from edgecron.documents.comparing import Action, compare_one
@@ -10,6 +9,7 @@ from edgecron.documents.document import Wanted, refuse
 from edgecron.documents.tables import read_table
 from edgecron.errors import AlreadyExists, NotFound
 from edgecron.objects import schedule_object
+from edgecron.values import replace
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
