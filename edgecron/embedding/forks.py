@@ -10,9 +10,13 @@ Python's, is not there to let go of it in the child, which would wait for ever.
 from __future__ import annotations
 
 import os
+import sys
 from _thread import RLock
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 from weakref import WeakSet
+
+if TYPE_CHECKING:
+    from logging import Logger
 
 _PATIENCE_S = 5.0  # a fork waits so long for an engine to rest
 
@@ -28,7 +32,7 @@ class Resting(Protocol):
 
 _KNOWN: WeakSet[Forked] = WeakSet()
 _RESTING: WeakSet[Resting] = WeakSet()
-_is_registered: list[bool] = []
+_registered: list[bool] = []  # each time that forks were told of us: whether logging was there
 _held: list[RLock] = []  # as long as a fork goes on
 
 
@@ -39,12 +43,28 @@ def begin_anew_in_children(one: Forked) -> None:
 
 def wait_for_rest(one: Resting) -> None:
     """Have each fork from now on wait until it rests."""
-    import logging  # noqa: F401  its locks are to be taken after ours: what is awake may log
-
-    if not _is_registered:
-        _is_registered.append(True)
-        os.register_at_fork(before=_hold, after_in_parent=_go_on, after_in_child=_forget)
+    if not _registered:
+        _register()
     _RESTING.add(one)
+
+
+def engine_logger() -> Logger:
+    """The log of engines within a program; loaded when there is something to tell.
+
+    What is awake may log: its locks are to be taken after ours, by who forks. Of what is
+    registered for that, the latest comes first.
+    """
+    from logging import getLogger
+
+    if _registered and not _registered[-1]:
+        _register()
+    return getLogger("edgecron")
+
+
+def _register() -> None:
+    # Its last names are there only once its own locks are registered.
+    _registered.append(hasattr(sys.modules.get("logging"), "getLogger"))
+    os.register_at_fork(before=_hold, after_in_parent=_go_on, after_in_child=_forget)
 
 
 def _hold() -> None:

@@ -11,7 +11,7 @@ from weakref import WeakSet
 
 from edgecron.clock import Clock
 from edgecron.embedding.children import is_child
-from edgecron.embedding.forks import begin_anew_in_children
+from edgecron.embedding.forks import begin_anew_in_children, engine_logger
 from edgecron.embedding.program import Program
 from edgecron.errors import Conflict, DatabaseGone, InvalidInput
 from edgecron.model import COMMAND_QUEUE, OnShutdown
@@ -171,11 +171,9 @@ class Scheduler(Program):
 
         if SOCKET not in os.environ:
             return None
-        from logging import getLogger
-
         from edgecron.notify.opening import find_feed
 
-        return find_feed(clock=self._clock, warn=getLogger("edgecron").warning)
+        return find_feed(clock=self._clock, warn=engine_logger().warning)
 
     def __enter__(self) -> Self:
         self.start()
@@ -292,6 +290,7 @@ class Scheduler(Program):
             self._loops.use(loop)
         try:
             self._declare_all()
+            self.pool.close()  # It may be long before somebody asks for something.
         except BaseException:  # an interrupt, too: else it would seem to run for ever
             self._forget(serving)
             raise
@@ -380,13 +379,11 @@ class Scheduler(Program):
 
     def _log_stopping(self, event: Event) -> None:
         """Tell whoever has sent a signal to a program in the foreground why it goes on."""
-        from logging import getLogger
-
         from edgecron.embedding.signals import stopping_words
 
         if self._serving is not None and self._serving.is_in_foreground:
             words = stopping_words(event.details, wait_s=self._shutdown_timeout_s)
-            getLogger("edgecron").warning("%s", words)
+            engine_logger().warning("%s", words)
 
     def _note_failure(self, error: BaseException | None) -> None:
         self._failure = error

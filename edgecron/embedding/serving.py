@@ -11,7 +11,7 @@ from collections.abc import Callable
 from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
-from edgecron.embedding.forks import wait_for_rest
+from edgecron.embedding.forks import engine_logger, wait_for_rest
 from edgecron.errors import Conflict, EdgecronError, SchemaTooNew
 
 if TYPE_CHECKING:
@@ -178,10 +178,6 @@ class Serving:
         return died
 
     def _tell(self, error: BaseException) -> None:
-        from logging import getLogger
-
         known = isinstance(error, EdgecronError)
-        getLogger("edgecron").error(
-            "the engine has died: %s", error, exc_info=None if known else error
-        )
+        engine_logger().error("the engine has died: %s", error, exc_info=None if known else error)
         self._failed(error)

@@ -13,6 +13,7 @@ from edgecron.engine.core import Engine
 from edgecron.engine.events import Event, EventKind, Report
 from edgecron.engine.pulse import FindNext, Pulse, Unheard
 from edgecron.engine.sleep import SAFETY_MS, Lock, RestingSleeper, Sleeper
+from edgecron.engine.thrift import give_back_memory
 from edgecron.engine.twins import Twin
 from edgecron.engine.wake import Doorbell
 from edgecron.engine.watch import PeerWatch
@@ -90,6 +91,7 @@ class Loop:
         self._linger_ms = 0
         self._is_lingering = False
         self._troubles = 0
+        self._has_settled = False
 
     def hold_while_awake(self, awake: Lock) -> None:
         """Let go of a lock, which the thread that is to call `run` holds, whenever it sleeps."""
@@ -147,6 +149,7 @@ class Loop:
                     self._mend_store()
                 step = self._engine.step()
                 self._engine.prepare()
+                self._settle()
                 self._note_health()
                 self._tell_pulse()
                 self._sleep(step.wake_ms, has_claimed=step.claimed > 0)
@@ -159,6 +162,12 @@ class Loop:
             except _OUTLIVED as error:
                 self._wait_for_health(error)
         self._leave()
+
+    def _settle(self) -> None:
+        """After the first pass: what follows takes less than the start did."""
+        if not self._has_settled:
+            self._has_settled = True
+            give_back_memory()
 
     def _sleep(self, wake_ms: int | None, *, has_claimed: bool) -> None:
         """Sleep until there is something to do."""

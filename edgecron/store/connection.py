@@ -328,13 +328,19 @@ class Database:
         with self.in_use, translated_errors(self.path):
             self._connection.execute("PRAGMA shrink_memory")
 
-    def checkpoint(self) -> None:
-        """Move what the log holds into the database as far as readers allow; never waits."""
+    def checkpoint(self) -> bool:
+        """Move what the log holds into the database as far as readers allow; never waits.
+
+        Whether all of it was moved.
+        """
         self._check_process()
         self._logs.check()
         # Busy: somebody else is at it.
         with self.in_use, translated_errors(self.path), suppress(apsw.BusyError):
-            self._connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
+            mode = apsw.SQLITE_CHECKPOINT_PASSIVE
+            in_log, moved = self._connection.wal_checkpoint(mode=mode)
+            return in_log == moved
+        return False
 
     @property
     def unmoved_bytes(self) -> int:

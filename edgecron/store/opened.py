@@ -1,4 +1,4 @@
-"""An open store: its connection, and the one beside it that checkpoints."""
+"""An open store: its connection, and the one beside it that checkpoints, now and then."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ class OpenStore:
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        self._checkpointer: Database | None = None
+        self._checkpointer: Database | None = None  # while there is something to move
+        self._has_hook = False  # on our connection, which then counts the pages of its log
         row = database.row("SELECT seed, uuid FROM meta")
         if row is None:
             raise DatabaseUnusable(
@@ -44,29 +45,40 @@ class OpenStore:
         return self._database.data_version
 
     def close(self) -> None:
-        if self._checkpointer is not None:
-            self._checkpointer.close()
+        self._close_checkpointer()
         self._database.close()
 
     def mend(self) -> bool:
         if not self._database.has_lost_log:
             self._database.forget_pages()
             return False
-        if self._checkpointer is not None:
-            self._checkpointer.close()
-            self._checkpointer = None
+        self._close_checkpointer()
         self._database.renew()
         self._database.keep_little()
+        self._has_hook = False
         return True
 
     def rehearsal(self) -> AbstractContextManager[None]:
         return self._database.rehearsal()
 
     def tidy(self) -> None:
-        if self._checkpointer is None:
+        if not self._has_hook:
             self._database.leave_checkpoints_to_others()
+            self._has_hook = True
+        elif self._database.wal_pages >= _CHECKPOINT_PAGES:
+            self.checkpoint()
+            self._database.wal_pages = 0
+
+    def checkpoint(self) -> None:
+        """Move what the log holds into the database as far as readers allow; never waits."""
+        if self._checkpointer is None:
             self._checkpointer = Database(self.path, must_exist=True)
             self._checkpointer.keep_little()
-        elif self._database.wal_pages >= _CHECKPOINT_PAGES:
-            self._checkpointer.checkpoint()
-            self._database.wal_pages = 0
+        if self._checkpointer.checkpoint():
+            # It takes a fifth of a megabyte, and is not needed again soon.
+            self._close_checkpointer()
+
+    def _close_checkpointer(self) -> None:
+        if self._checkpointer is not None:
+            self._checkpointer.close()
+            self._checkpointer = None

@@ -178,8 +178,7 @@ class PoweredWorld(World):
         except Crash:
             self.kill_engine(key)
             return
-        assert store._checkpointer is not None
-        store._checkpointer.checkpoint()
+        store.checkpoint()
         self.mark(Returned(call="checkpoint"))
 
     def take_up(self, *, for_ms: int) -> None:

@@ -1,0 +1,100 @@
+"""What a program with an engine has in its memory while nothing is due."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+# What is loaded for as long as the program lives, and does nothing for an engine at rest.
+NOT_AT_REST = {
+    *("textual", "rich", "asyncio", "croniter", "dateutil", "argparse", "subprocess", "tempfile"),
+    *("dataclasses", "inspect", "ast", "dis", "logging", "traceback", "linecache", "tokenize"),
+    *("random", "hashlib", "_hashlib", "ssl", "sqlite3", "email", "socket"),
+}
+AT_REST = """
+import sys
+from edgecron import Scheduler, cron, every
+
+scheduler = Scheduler(sys.argv[1])
+
+@scheduler.job(every("1h"))
+def poll(host: str = "plc1") -> int: ...
+
+@scheduler.job(cron("0 2 * * *"))
+async def backup() -> None: ...
+
+with scheduler:
+    with scheduler._serving.awake:  # It sleeps.
+        print(*sorted(sys.modules))
+"""
+
+
+def test_an_engine_at_rest_has_loaded_nothing_that_it_does_not_need(tmp_path: Path) -> None:
+    loaded = {name.split(".")[0] for name in _told(AT_REST, tmp_path / "app.db").split()}
+
+    assert loaded & NOT_AT_REST == set()
+    assert "apsw" in loaded
+
+
+# Whether the lock of `logging` is free when a fork begins to wait for an engine to rest.
+ORDER = """
+import os, sys, threading
+from edgecron.embedding.forks import engine_logger, wait_for_rest
+
+class Resting:
+    found = []
+
+    @property
+    def awake(self):
+        return self
+
+    def acquire(self, timeout):
+        import logging
+        def look():
+            is_free = logging._lock.acquire(blocking=False)
+            if is_free:
+                logging._lock.release()
+            self.found.append(is_free)
+        looking = threading.Thread(target=look)
+        looking.start()
+        looking.join()
+        return True
+
+    def release(self): ...
+
+resting = Resting()
+if sys.argv[1] == "before":
+    import logging
+wait_for_rest(resting)
+assert ("logging" in sys.modules) == (sys.argv[1] == "before")
+for _ in range(2):
+    engine_logger()
+if os.fork() == 0:
+    os._exit(0)
+os.wait()
+print(resting.found[0])
+"""
+
+
+@pytest.mark.parametrize("imported", ["before", "after"])
+def test_a_fork_waits_for_an_engine_that_logs_before_it_takes_the_locks_of_logging(
+    imported: str,
+) -> None:
+    assert _told(ORDER, imported) == "True\n"
+
+
+def _told(script: str, argument: object) -> str:
+    """What a program prints that has imported nothing else."""
+    ended = subprocess.run(
+        [sys.executable, "-s", "-c", script, str(argument)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+    )
+    return ended.stdout
