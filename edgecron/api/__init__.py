@@ -1,44 +1,26 @@
 """Client: a database as programs see it, and the only wiring of store, clock and engine.
 
-The command line and the dashboard see a database through this and nothing else. Its parts:
-`opening`, `reading`, `prospects`, `busy`, `writing` (schedules), `applying` (several of them at
-once), `declaring` (those of a program), `acting` (runs), `backfill`, `browsing`, `copying`
-(backups), `explaining`, `measuring`, `retaining` and `tallying`.
+The command line and the dashboard see a database through this and nothing else. `client` puts its
+parts together: `opening`, `reading`, `prospects`, `busy`, `writing` (schedules), `applying`
+(several of them at once), `declaring` (those of a program), `acting` (runs), `backfill`,
+`browsing`, `copying` (backups), `explaining`, `measuring`, `retaining` and `tallying`. It is loaded
+when it is first used: an engine within a program needs `declaring` alone.
 """
 
 from __future__ import annotations
 
-from edgecron.api.acting import Acting
-from edgecron.api.backfill import Backfilling
-from edgecron.api.browsing import Browsing
-from edgecron.api.busy import LookingAtWeek
-from edgecron.api.copying import Copying
-from edgecron.api.declaring import Declaring
-from edgecron.api.explaining import Explaining
-from edgecron.api.measuring import Measuring
-from edgecron.api.prospects import LookingAhead
-from edgecron.api.retaining import Retaining
-from edgecron.api.tallying import Tallying
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from edgecron.api.client import Client
 
 __all__ = ["Client"]
 
 
-class Client(
-    Declaring,
-    Acting,
-    Backfilling,
-    LookingAhead,
-    LookingAtWeek,
-    Browsing,
-    Copying,
-    Explaining,
-    Measuring,
-    Retaining,
-    Tallying,
-):
-    """A database of schedules and runs. For one thread; the file is opened on first use.
+def __getattr__(name: str) -> object:
+    if name != "Client":
+        raise AttributeError(f"module 'edgecron.api' has no attribute {name!r}")
+    from edgecron.api.client import Client
 
-    `database` None means the one that the command line would use: EDGECRON_DB, else what the
-    configuration names, else the default of this user. With `must_exist`, a missing file raises
-    NotFound instead of being made. `retention` None is what is kept by default.
-    """
+    globals()[name] = Client
+    return Client

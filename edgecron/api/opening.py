@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 from edgecron.clock import Clock, SystemClock
-from edgecron.config import load
 from edgecron.paths import database_path, state_dir
 from edgecron.timetext import from_ms
 
@@ -36,6 +35,8 @@ class Opened:
     ) -> None:
         given = str(database) if database is not None else None
         if given is None:
+            from edgecron.config import load  # Programs, as a rule, name theirs.
+
             found = load().find("database")
             given = None if found is None else str(found.text)
         self.path = database_path(given)

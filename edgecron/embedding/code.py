@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from edgecron.embedding.forks import engine_logger
 from edgecron.errors import DatabaseUnusable, EdgecronError
 
 if TYPE_CHECKING:
@@ -37,10 +38,8 @@ class DeclaredCode:
             self._log(error)
 
     def _log(self, error: EdgecronError) -> None:
-        from logging import getLogger
-
         if str(error) != self._told:  # It is tried again and again.
-            getLogger("edgecron").error(
+            engine_logger().error(
                 "another version of this program has left, and what this one declares can't take"
                 " the place of what that did: %s",
                 error,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, ExitStack, closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,9 +14,10 @@ from edgecron.paths import database_path
 from edgecron.queues import PROGRAM
 
 if TYPE_CHECKING:
-    from typing import Unpack
+    from typing import TypeVar, Unpack
 
     from edgecron.api import Client
+    from edgecron.api.opening import Opened
     from edgecron.embedding.decorating import Decorate
     from edgecron.embedding.job import Entry
     from edgecron.embedding.options import CommandOptions, Options
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
     from edgecron.model import Schedule
     from edgecron.retention import Retention
     from edgecron.triggers import Trigger
+
+    Face = TypeVar("Face", bound=Opened)
 
 
 class Program:
@@ -250,7 +253,10 @@ class Program:
     def _open_client(self) -> Client:
         from edgecron.api import Client
 
-        return Client(
+        return self._opened(Client)
+
+    def _opened(self, face: type[Face]) -> Face:
+        return face(
             self._database,
             clock=self._clock,
             retention=self._retention,
@@ -260,17 +266,28 @@ class Program:
 
     def _declare_all(self, after: str | None = None) -> None:
         """Have the database say all of it: with `after` where code of this digest had the say."""
+        self._declare_and_hold(after).close()
+
+    def _declare_and_hold(self, after: str | None = None) -> Opened:
+        """The same; the database is open still, for who opens it next: the last to close it has to
+        move its log."""
+        # Not by a Client of the pool: who asks for nothing else has no need of all that it is.
+        from edgecron.api.declaring import Declaring
+
         declared = self._registry.declared()
-        with self.pool.client() as client:
-            _ = client.store  # It is there from now on, also where nothing was declared.
-            client.declare(
+        with ExitStack() as stack:
+            declaring = stack.enter_context(closing(self._opened(Declaring)))
+            _ = declaring.store  # It is there from now on, also where nothing was declared.
+            declaring.declare(
                 [one.wanted for one in declared],
                 queue=self.queue,
                 origin=self._origin,
                 code=self._registry.digest,
                 after=after,
             )
-        self._registry.note_kept(declared)
+            self._registry.note_kept(declared)
+            stack.pop_all()
+        return declaring
 
 
 def _check_name(name: str | None, path: Path) -> str:

@@ -19,6 +19,7 @@ from edgecron.model import COMMAND_QUEUE, OnShutdown
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
 
+    from edgecron.api.opening import Opened
     from edgecron.embedding.events import RunEvent, Wanted
     from edgecron.embedding.job import Scheduled
     from edgecron.embedding.serving import Serving
@@ -89,6 +90,7 @@ class Scheduler(Program):
         self._loops = Loops()
         self._failure: BaseException | None = None
         self._told: Subscribers | None = None  # None before somebody wants to be
+        self._held: Opened | None = None  # the database, until its engine has it open, too
         self._pulse: Pulse | None = None  # of a service manager that wants to know
         begin_anew_in_children(self)
 
@@ -141,6 +143,7 @@ class Scheduler(Program):
         if has_ended:
             self._loops.close(wait_s=1.0)
         self.pool.close()
+        self._let_go()
         return has_ended
 
     def run_forever(self) -> None:
@@ -252,7 +255,7 @@ class Scheduler(Program):
     def begin_anew(self) -> None:
         """In a forked child: threads, connections and the engine are the parent's."""
         self._lock = threading.RLock()
-        self._serving = self._failure = self._pulse = None
+        self._serving = self._failure = self._pulse = self._held = None
         self._must_exist = False
         self.pool.forget()
         self._registry.begin_anew()
@@ -289,8 +292,7 @@ class Scheduler(Program):
             self._serving = serving
             self._loops.use(loop)
         try:
-            self._declare_all()
-            self.pool.close()  # It may be long before somebody asks for something.
+            self._held = self._declare_and_hold()
         except BaseException:  # an interrupt, too: else it would seem to run for ever
             self._forget(serving)
             raise
@@ -320,6 +322,12 @@ class Scheduler(Program):
             if self._serving is serving:
                 self._serving = None
                 self._must_exist = False
+        self._let_go()
+
+    def _let_go(self) -> None:
+        held, self._held = self._held, None
+        if held is not None:
+            held.close()
 
     def _open_host(self) -> EngineHost:
         from edgecron.embedding.code import DeclaredCode
@@ -342,7 +350,7 @@ class Scheduler(Program):
             close_ms=_GRACE_MS,
         )
         try:
-            return EngineHost(
+            host = EngineHost(
                 self.path,
                 clock=self._clock,
                 report=self._report,
@@ -362,6 +370,8 @@ class Scheduler(Program):
         except BaseException:  # an interrupt, too: its descriptors would stay open
             callables.close()
             raise
+        self._let_go()
+        return host
 
     def _read_state(self, schedule_id: int) -> Mapping[str, str]:
         with self.pool.client() as client:
