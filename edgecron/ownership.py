@@ -14,7 +14,6 @@ import os
 import stat
 from collections.abc import Collection, Iterator
 from pathlib import Path
-from shlex import quote
 from typing import NamedTuple
 
 ROOT_UID = 0
@@ -49,7 +48,7 @@ def find_weakness(
         if weakness is not None:
             return weakness
     if left and must_exist:
-        return Weakness(path=path, why="is not there", mend=f"ls -l {quote(str(path))}")
+        return Weakness(path=path, why="is not there", mend=f"ls -l {_quoted(path)}")
     return None
 
 
@@ -66,7 +65,7 @@ def judge(
         return Weakness(
             path=path,
             why=f"belongs to user {status.st_uid}, expected {whose}",
-            mend=f"chown root {quote(str(path))}",
+            mend=f"chown root {_quoted(path)}",
         )
     if stat.S_ISLNK(mode):
         return None  # Its own mode means nothing, and where it leads to is looked at.
@@ -75,15 +74,21 @@ def judge(
         return Weakness(
             path=path,
             why=f"has mode {stat.S_IMODE(mode):04o}, so that others may change it",
-            mend=f"chmod go-w {quote(str(path))}",
+            mend=f"chmod go-w {_quoted(path)}",
         )
     if stat.S_ISREG(mode) and status.st_nlink > 1:
         return Weakness(
             path=path,
             why=f"has {status.st_nlink} names (hard links)",
-            mend=f"find / -xdev -samefile {quote(str(path))}",
+            mend=f"find / -xdev -samefile {_quoted(path)}",
         )
     return None
+
+
+def _quoted(path: Path) -> str:
+    from shlex import quote  # Nearly always all is well, and an engine looks at it, too.
+
+    return quote(str(path))
 
 
 def has_other_users(uid_map: Path = Path("/proc/self/uid_map")) -> bool:

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 from edgecron.errors import InvalidInput
 from edgecron.model import ScheduleSpec
 from edgecron.planning import Timing
-from edgecron.store.contract import Store, StoredSchedule
+from edgecron.store.contract import StoredSchedule
 from edgecron.timing import load_timing
 from edgecron.values import dataclass
+
+if TYPE_CHECKING:
+    from edgecron.store.protocol import Store
 
 _MOST_KEPT = 20_000
 _AT_ONCE = (

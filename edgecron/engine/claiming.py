@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from edgecron.clock import Clock
 from edgecron.engine.burst import Burst
@@ -14,7 +15,10 @@ from edgecron.engine.telling import Teller
 from edgecron.errors import DatabaseUnusable, InvalidInput
 from edgecron.model import Claim, Outcome
 from edgecron.queues import Offers
-from edgecron.store.contract import ClaimBatch, Granted, Seat, Store
+from edgecron.store.contract import ClaimBatch, Granted, Seat
+
+if TYPE_CHECKING:
+    from edgecron.store.protocol import Store
 
 
 class Claiming:

@@ -7,6 +7,7 @@ back. It can be driven by hand with a fake clock through any story.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from edgecron.clock import Clock
 from edgecron.engine.adopted import Adopt
@@ -31,9 +32,12 @@ from edgecron.model import EngineInfo
 from edgecron.queues import Offers
 from edgecron.retention import UNLIMITED, Retention
 from edgecron.runners import Runner
-from edgecron.store.contract import ClaimBatch, Seat, Store
+from edgecron.store.contract import ClaimBatch, Seat
 from edgecron.trust import CLOCK_WAIT_MS
 from edgecron.values import dataclass
+
+if TYPE_CHECKING:
+    from edgecron.store.protocol import Store
 
 _BEAT_MS = 600_000  # how often a run says that it lives: for people, and flash is not for writing
 

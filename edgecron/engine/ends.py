@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from edgecron.clock import Clock
 from edgecron.engine.claiming import Claiming
@@ -12,8 +13,11 @@ from edgecron.engine.liveruns import LiveRuns
 from edgecron.engine.rescue import Rescue
 from edgecron.engine.telling import Teller
 from edgecron.model import Outcome
-from edgecron.store.contract import ClaimBatch, Ended, Seat, Store
+from edgecron.store.contract import ClaimBatch, Ended, Seat
 from edgecron.supervisor.flags import Flag
+
+if TYPE_CHECKING:
+    from edgecron.store.protocol import Store
 
 HOLD_MS = 1_000  # how long nothing is claimed after a start was impossible
 

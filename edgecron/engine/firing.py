@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
+from typing import TYPE_CHECKING
 
 from edgecron.catchup import plan_fire
 from edgecron.clock import Clock
@@ -15,8 +16,11 @@ from edgecron.hold import Hold
 from edgecron.model import Cause
 from edgecron.planning import Due, Fire
 from edgecron.queues import Offers
-from edgecron.store.contract import BootDecision, ClaimBatch, Decision, Seat, Store
+from edgecron.store.contract import BootDecision, ClaimBatch, Decision, Seat
 from edgecron.triggers.zones import one_local_zone
+
+if TYPE_CHECKING:
+    from edgecron.store.protocol import Store
 
 FIRST_CHUNK = 16  # small, so that the first starts are early
 CHUNK = 256

@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from edgecron.clock import Clock
 from edgecron.engine.place import EnginePlace
@@ -15,8 +16,10 @@ from edgecron.errors import DatabaseGone, EdgecronError, SchemaTooNew
 from edgecron.model import Outcome
 from edgecron.runners import Runner
 from edgecron.store import open_store
-from edgecron.store.contract import Store
 from edgecron.supervisor.flags import Flag
+
+if TYPE_CHECKING:
+    from edgecron.store.protocol import Store
 
 _PAUSES_S = (1, 5, 15, 60)  # while ends can't be written; then they are given up
 

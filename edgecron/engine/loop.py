@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -118,6 +117,8 @@ class Loop:
         Python runs a handler when the interpreter goes on: one that comes between its last look
         and the sleep would be heard when that ends.
         """
+        import signal  # Of a program with a thread for its engine, all that it makes is not needed.
+
         bell = os.dup(self._doorbell.fileno())  # ours, whatever becomes of the other one
         before = signal.set_wakeup_fd(bell, warn_on_full_buffer=False)
         try:

@@ -6,6 +6,7 @@ import os
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from edgecron.clock import Clock
 from edgecron.engine.health import PATIENCE_S, EngineHealth, diagnose
@@ -16,12 +17,15 @@ from edgecron.engine.wake import ring_engines
 from edgecron.errors import Conflict, SupervisorUnavailable
 from edgecron.model import EngineInfo, JobKind
 from edgecron.runners import THREADS
-from edgecron.store.contract import RunningRow, Store
+from edgecron.store.contract import RunningRow
 from edgecron.supervisor.control import Control
 from edgecron.supervisor.files import lock_is_held
 from edgecron.supervisor.output import Part
 from edgecron.supervisor.protocol import Phase
 from edgecron.values import dataclass
+
+if TYPE_CHECKING:
+    from edgecron.store.protocol import Store
 
 _TRIES = 40
 _PAUSE_S = 0.05

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from edgecron.clock import Clock
 from edgecron.engine.liveruns import LiveRuns
 from edgecron.reporting import Reported
-from edgecron.store.contract import Store
+
+if TYPE_CHECKING:
+    from edgecron.store.protocol import Store
 
 _EVERY_MS = 1_000
 

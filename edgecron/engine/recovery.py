@@ -9,10 +9,11 @@ from edgecron.engine.adopted import Adopt, Adoption
 from edgecron.engine.liveness import Liveness
 from edgecron.model import JobKind, Outcome, Reason, Status
 from edgecron.runners import THREADS
-from edgecron.store.contract import Decided, Ended, RunningRow, Store
+from edgecron.store.contract import Decided, Ended, RunningRow
 from edgecron.values import dataclass, field
 
 if TYPE_CHECKING:
+    from edgecron.store.protocol import Store
     from edgecron.supervisor.verdicts import Verdict
 
 _MESSAGES = {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from edgecron.clock import Clock
 from edgecron.engine.adopted import Adopt, Adoption
@@ -13,8 +14,10 @@ from edgecron.engine.recovery import Taker, recover
 from edgecron.engine.succession import Succession
 from edgecron.engine.telling import Teller
 from edgecron.model import EngineInfo
-from edgecron.store.contract import Store
 from edgecron.values import dataclass
+
+if TYPE_CHECKING:
+    from edgecron.store.protocol import Store
 
 _LOOK_MS = 30_000  # how often peers are looked at
 _ORPHAN_MS = 1_000  # and while runs are alive whose engine died, and that can't be adopted

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from edgecron.clock import Clock
 from edgecron.engine.events import EventKind
 from edgecron.engine.telling import Teller
 from edgecron.retention import Kind, Removed, Retention, limits_at
-from edgecron.store.contract import Store
 from edgecron.trust import resolve_mark_ms
+
+if TYPE_CHECKING:
+    from edgecron.store.protocol import Store
 
 _FIRST_MS = 60_000  # after the start, which has enough to do
 _EVERY_MS = 3_600_000

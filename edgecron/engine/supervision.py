@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from edgecron.engine.events import EventKind
 from edgecron.engine.liveruns import LiveRuns
 from edgecron.engine.telling import Teller
 from edgecron.errors import SupervisorUnavailable
 from edgecron.model import COMMAND_QUEUE
-from edgecron.store.contract import Store
+
+if TYPE_CHECKING:
+    from edgecron.store.protocol import Store
 
 
 class Supervision:

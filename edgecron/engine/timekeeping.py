@@ -7,6 +7,7 @@ each is told in one line, and so is every next time that is changed because of i
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 from edgecron.clock import Clock
 from edgecron.correcting import KeptTimes, Retimed, plan_rebase, plan_repair, plan_rezone
@@ -16,7 +17,7 @@ from edgecron.engine.telling import Teller
 from edgecron.errors import SENSELESS
 from edgecron.hold import Hold
 from edgecron.planning import Timing
-from edgecron.store.contract import ClockMarks, Store
+from edgecron.store.contract import ClockMarks
 from edgecron.triggers.zones import local_zone_mark, local_zone_stamp, tzdata_version
 from edgecron.trust import (
     LARGE_MS,
@@ -27,6 +28,9 @@ from edgecron.trust import (
     resolve_mark_ms,
 )
 from edgecron.values import dataclass, replace
+
+if TYPE_CHECKING:
+    from edgecron.store.protocol import Store
 
 _STEP_MS = 1_000  # less is the slewing of a clock that is kept right, or a read that was late
 _ZONE_LOOK_MS = 30_000

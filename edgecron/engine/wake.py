@@ -12,7 +12,6 @@ import fcntl
 import os
 import stat
 import sys
-import termios
 from pathlib import Path
 
 from edgecron.paths import list_names
@@ -90,6 +89,8 @@ def count_unheard(state_dir: Path, key: str) -> int | None:
 
     One that is awake takes them out within milliseconds.
     """
+    import termios  # No engine asks this of another one: it is for people.
+
     fd = _open_bell(_bell_path(state_dir, key), os.O_RDONLY)
     if fd is None:
         return None

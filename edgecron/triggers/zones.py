@@ -85,7 +85,7 @@ def check_zone(name: object) -> str | None:
             f"timezone is {name!r}, expected a name such as 'Europe/Berlin', 'local' or None",
             hint="write an IANA name, local or UTC",
         )
-    if name is not None and name != LOCAL and name not in zone_names():
+    if name is not None and name != LOCAL and not _is_listed(name):
         # A rule such as TZ may hold is for 'local' alone: written down it would mean nothing here.
         raise _unknown(name)
     zone_history(resolve_zone_name(name))
@@ -135,13 +135,13 @@ def local_zone_name(etc: str = _ETC) -> str:
         linked = _after_zoneinfo(os.readlink(localtime))
     except OSError:
         linked = ""
-    if linked in zone_names():
+    if _is_listed(linked):
         return linked
     try:
         written = _read(os.path.join(etc, "timezone")).decode("ascii", "replace").strip()
     except OSError:
         written = ""
-    if written in zone_names():
+    if _is_listed(written):
         return written
     return _LOCALTIME if os.path.exists(localtime) else "UTC"
 
@@ -153,10 +153,21 @@ def tzdata_version() -> str:
     return str(tzdata.IANA_VERSION)
 
 
-@lru_cache(maxsize=1)
 def zone_names() -> frozenset[str]:
     """Every zone name that the tzdata package has."""
-    return frozenset(_read(os.path.join(_package_folder(), "zones")).decode("ascii").split())
+    return frozenset(_list().split())
+
+
+def _is_listed(name: str) -> bool:
+    """Whether the tzdata package has a zone of this name."""
+    return name.isprintable() and bool(name) and f"\n{name}\n" in _list()
+
+
+@lru_cache(maxsize=1)
+def _list() -> str:
+    # As one text: engines live for months, and a set of its words takes eight times as much.
+    names = _read(os.path.join(_package_folder(), "zones")).decode("ascii")
+    return "\n".join(["", *names.split(), ""])
 
 
 def resolve_wall(wall_s: int, *, timezone: str | None) -> int:
@@ -207,7 +218,7 @@ def _changed_ns(resolved: str) -> int:
 
 def _content(resolved: str) -> bytes:
     # Only a name on the package's own list becomes a path: `..`, `/etc` and NUL never do.
-    if resolved in zone_names():
+    if _is_listed(resolved):
         return _read(os.path.join(_package_folder(), "zoneinfo", *resolved.split("/")))
     if resolved == _LOCALTIME:
         try:
