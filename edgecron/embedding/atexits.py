@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import atexit
 import sys
+from _weakrefset import WeakSet  # of `weakref`, all of which is 80 KB
 from typing import Protocol
-from weakref import WeakSet
 
 
 class Stopped(Protocol):

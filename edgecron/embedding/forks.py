@@ -12,8 +12,8 @@ from __future__ import annotations
 import os
 import sys
 from _thread import RLock
+from _weakrefset import WeakSet  # of `weakref`, all of which is 80 KB
 from typing import TYPE_CHECKING, Protocol
-from weakref import WeakSet
 
 if TYPE_CHECKING:
     from logging import Logger

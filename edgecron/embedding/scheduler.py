@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 import threading
+from _weakrefset import WeakSet  # of `weakref`, all of which is 80 KB
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
-from weakref import WeakSet
 
 from edgecron.clock import Clock
 from edgecron.embedding.children import is_child

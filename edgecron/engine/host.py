@@ -89,6 +89,9 @@ class EngineHost:
         self._is_lone = callables is None  # the program is nothing else
         _refuse_unusable(database)
         if callables is None:
+            # All that fires is loaded at the start: an upgrade may take its place on disk later.
+            import edgecron.triggers.crontrigger  # noqa: F401
+
             # Closed again before the fork: no connection may be open then.
             open_store(database, now_ms=clock.now_ms()).close()
         database.parent.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -7,8 +7,8 @@ outlive it, the engine would look alive for as long, and nobody would take over 
 from __future__ import annotations
 
 import os
+from _weakrefset import WeakSet  # of `weakref`, all of which is 80 KB
 from typing import Protocol
-from weakref import WeakSet
 
 
 class Held(Protocol):

@@ -1,5 +1,6 @@
 """When: a trigger text becomes a Trigger, which says its plan times. Reads no clock.
 
+texts             what any trigger text may be
 gate, expand      what a cron text may say; its values, when it is written
 grammar           every other trigger text; parse_trigger, cron, every, at
 walltime          times as people write them, in a zone

@@ -8,8 +8,6 @@ from functools import lru_cache
 from edgecron.errors import SENSELESS, InvalidTrigger, UnknownTimezone
 from edgecron.timetext import MAX_DURATION_MS
 from edgecron.triggers.base import EARLIEST_MS, LATEST_MS, Trigger, TriggerKind
-from edgecron.triggers.crontrigger import CronTrigger
-from edgecron.triggers.fields import fields_from_json
 from edgecron.triggers.simple import (
     AfterEndTrigger,
     AfterTrigger,
@@ -61,6 +59,9 @@ def from_json(obj: object) -> Trigger:
 
 
 def _cron(obj: Mapping[str, object], text: str, timezone: str | None) -> Trigger:
+    from edgecron.triggers.crontrigger import CronTrigger
+    from edgecron.triggers.fields import fields_from_json
+
     fields = obj["fields"]
     if not isinstance(fields, Mapping):
         raise ValueError("fields is no object")

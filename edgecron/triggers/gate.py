@@ -12,8 +12,6 @@ from typing import NamedTuple
 
 from edgecron.errors import InvalidTrigger
 
-MAX_LENGTH = 256
-
 MACROS = {
     "@hourly": "0 * * * *",
     "@daily": "0 0 * * *",
@@ -62,32 +60,6 @@ class Gated(NamedTuple):
     fields: tuple[str, ...]
     has_hash: bool
     warnings: tuple[str, ...]
-
-
-def check_text(text: object) -> str:
-    """The text with single spaces, before anything else looks at it.
-
-    Raises InvalidTrigger unless it is at most 256 printable ASCII characters, and some.
-    """
-    if not isinstance(text, str):
-        raise InvalidTrigger(
-            f"trigger is a {type(text).__name__}, expected a text", hint="write '0 2 * * *'"
-        )
-    if len(text) > MAX_LENGTH:
-        raise InvalidTrigger(
-            f"trigger is {len(text)} characters long, expected at most {MAX_LENGTH}",
-            hint="use ranges and steps, or give the schedule several triggers",
-        )
-    if not text.isascii() or not text.replace("\t", " ").isprintable():
-        raise InvalidTrigger(
-            f"trigger {text!a} holds characters that are not printable ASCII",
-            hint="write digits 0-9, letters and * , - / # @ only",
-        )
-    if not text.strip():
-        raise InvalidTrigger(
-            "trigger is empty, expected a time", hint="write '0 2 * * *', 'every 15m' or '@daily'"
-        )
-    return " ".join(text.split())
 
 
 def gate(text: str) -> Gated:

@@ -7,8 +7,6 @@ from datetime import datetime, timedelta
 from edgecron.errors import EdgecronError, InvalidTrigger, UnknownTimezone
 from edgecron.timetext import MAX_DURATION_MS, format_duration_ms, parse_duration_ms, to_ms
 from edgecron.triggers.base import EARLIEST_MS, Trigger, check_aware
-from edgecron.triggers.crontrigger import CronTrigger
-from edgecron.triggers.gate import check_text, gate
 from edgecron.triggers.simple import (
     AFTER_CHOICES,
     AfterEndTrigger,
@@ -17,6 +15,7 @@ from edgecron.triggers.simple import (
     BootTrigger,
     EveryTrigger,
 )
+from edgecron.triggers.texts import check_text
 from edgecron.triggers.walltime import LATEST_WRITTEN_MS, parse_local
 from edgecron.triggers.zones import check_zone
 
@@ -116,8 +115,11 @@ def _read(
             return _cron(text, timezone, name=name, seed=seed)
 
 
-def _cron(text: str, timezone: str | None, *, name: str | None, seed: bytes | None) -> CronTrigger:
+def _cron(text: str, timezone: str | None, *, name: str | None, seed: bytes | None) -> Trigger:
+    # A program may well have no calendar times: they are a third of all triggers' code.
+    from edgecron.triggers.crontrigger import CronTrigger
     from edgecron.triggers.expand import expand
+    from edgecron.triggers.gate import gate
 
     gated = gate(text)
     hash_id = None

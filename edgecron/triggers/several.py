@@ -7,7 +7,6 @@ from functools import lru_cache
 
 from edgecron.triggers.base import Trigger, TriggerKind
 from edgecron.triggers.tzif import History
-from edgecron.triggers.union import count_union
 from edgecron.triggers.zones import LOCAL, local_history
 
 # Triggers with at most so many plan times together in a range have them looked up one by one.
@@ -69,6 +68,8 @@ class Triggers:
         if len(busy) < 2:
             return total
         if total > _FEW:
+            from edgecron.triggers.union import count_union  # of many missed times alone
+
             return count_union(busy, after_ms, until_ms)
         found: set[int] = set()
         for trigger in busy:
