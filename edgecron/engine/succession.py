@@ -9,14 +9,16 @@ knows it who is there.
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from edgecron.clock import Clock
 from edgecron.model import EngineInfo
-from edgecron.store.contract import Store
 
 # So long its engines may be away: who is started again, or dies again and again, keeps the say.
 PATIENCE_MS = 60_000
+
+if TYPE_CHECKING:
+    from edgecron.store.protocol import Store
 
 
 class Code(Protocol):
