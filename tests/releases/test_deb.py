@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import gzip
 import os
+import shlex
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -248,6 +250,107 @@ def test_a_script_takes_each_way_in_which_dpkg_calls_it(
     machine: Machine, tree: Path, script: str, arguments: str
 ) -> None:
     out_of(tree / "DEBIAN" / script, arguments, "0.0.1-1", DPKG_ROOT=str(machine.root))
+
+
+@pytest.fixture
+def configure(tree: Path, tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
+    """The postinst on a machine with a systemd, as far as it can see, whose users run services.
+
+    What it calls writes down how; `invoke` is what deb-systemd-invoke does.
+    """
+
+    def configured(
+        *arguments: str, invoke: str = "true", services: Sequence[str] = ()
+    ) -> subprocess.CompletedProcess[str]:
+        programs = tmp_path / "programs"
+        programs.mkdir()
+        calls = f'echo "${{0##*/}} $*" >>{tmp_path}/calls'
+        for name, text in {
+            "systemctl": calls,
+            "deb-systemd-helper": calls,
+            "deb-systemd-invoke": f"{calls}; {invoke}",
+            # Nobody is to wait for it here.
+            "timeout": f'{calls}; shift; exec /usr/bin/timeout 0.5 "$@"',
+        }.items():
+            (programs / name).write_text(f"#!/bin/sh\n{text}\n")
+            (programs / name).chmod(0o755)
+        made = [f"/sys/fs/cgroup/user.slice/{service}" for service in services]
+        script = " && ".join(
+            [
+                *("mount -t tmpfs tmpfs /run", "mount -t tmpfs tmpfs /sys/fs/cgroup"),
+                f"mkdir -p /run/systemd/system {' '.join(made)}",
+                f"PATH={programs}:$PATH exec {tree}/DEBIAN/postinst {shlex.join(arguments)}",
+            ]
+        )
+        return subprocess.run(
+            ["unshare", "-m" if os.geteuid() == 0 else "-rm", "sh", "-c", script],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+    return configured
+
+
+@pytest.mark.parametrize(("before", "action"), [("", "start"), ("0.0.1-1", "restart")])
+def test_the_daemon_is_started_and_after_an_upgrade_restarted(
+    configure: Callable[..., subprocess.CompletedProcess[str]],
+    tmp_path: Path,
+    before: str,
+    action: str,
+) -> None:
+    done = configure("configure", before)
+
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    calls = (tmp_path / "calls").read_text().splitlines()
+    assert calls[-1] == f"deb-systemd-invoke {action} edgecron.service"
+    assert "systemctl --system daemon-reload" in calls
+
+
+def test_a_daemon_that_takes_long_to_start_does_not_hold_dpkg(
+    configure: Callable[..., subprocess.CompletedProcess[str]], tmp_path: Path
+) -> None:
+    os.mkfifo(tmp_path / "never")
+
+    done = configure("configure", "0.0.1-1", invoke=f"read go <{tmp_path}/never")
+
+    assert done.returncode == 0
+    assert done.stderr == (
+        "edgecron: the daemon is still starting; see: systemctl status edgecron\n"
+    )
+    assert "timeout 30 deb-systemd-invoke restart" in (tmp_path / "calls").read_text()
+
+
+def test_a_daemon_that_can_not_start_is_no_failure_of_dpkg(
+    configure: Callable[..., subprocess.CompletedProcess[str]],
+) -> None:
+    assert configure("configure", "", invoke="exit 1").returncode == 0
+
+
+def test_an_upgrade_names_users_whose_own_services_it_does_not_restart(
+    configure: Callable[..., subprocess.CompletedProcess[str]],
+) -> None:
+    done = configure(
+        *("configure", "0.0.1-1"),
+        services=[
+            "user-0.slice/user@0.service/app.slice/edgecron-plant.service",
+            "user-4242.slice/user@4242.service/app.slice/edgecron.service",
+            "user-4242.slice/user@4242.service/app.slice/other.service",
+        ],
+    )
+
+    first, second = done.stdout.splitlines()
+    assert first.startswith("edgecron: root runs the version from before the upgrade")
+    assert first.endswith("as root: systemctl --user restart edgecron-plant.service")
+    assert second.endswith("as 4242: systemctl --user restart edgecron.service")
+
+
+def test_a_first_installation_names_no_user(
+    configure: Callable[..., subprocess.CompletedProcess[str]],
+) -> None:
+    service = "user-0.slice/user@0.service/app.slice/edgecron.service"
+
+    assert configure("configure", "", services=[service]).stdout == ""
 
 
 def test_a_script_refuses_what_dpkg_never_asks(tree: Path) -> None:
