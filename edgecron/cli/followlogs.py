@@ -10,7 +10,7 @@ from edgecron.cli.session import Session
 from edgecron.errors import NotFound
 from edgecron.model import ACTIVE, Execution, Status
 from edgecron.words.engines import stalled_engine_words
-from edgecron.words.runs import end_words, state_words
+from edgecron.words.runs import PRINTS_ELSEWHERE, end_words, prints_elsewhere, state_words
 
 if TYPE_CHECKING:
     from edgecron.cli.printing import Piece
@@ -38,6 +38,8 @@ class LogFollower:
         words = stalled_engine_words(self._cli, execution)
         if words is not None:
             self._cli.warn(words)
+        if execution.status is Status.RUNNING and prints_elsewhere(execution):
+            self._cli.say(f"run {execution.id} of {execution.schedule} goes on; {PRINTS_ELSEWHERE}")
         printer = Printer(zone=self._zone)
         has_printed = self._print(execution, printer)
         printer.end()

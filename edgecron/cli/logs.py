@@ -91,7 +91,7 @@ def _show(cli: Session, execution: Execution, args: Namespace, *, lines: int | N
     """What a run has printed up to now, and on stderr what else is to be known of it."""
     from edgecron.cli.printing import OF_BOTH, Printer, chunk_objects, last_lines, put_pieces
     from edgecron.model import ACTIVE, Status
-    from edgecron.words.runs import state_words
+    from edgecron.words.runs import PRINTS_ELSEWHERE, prints_elsewhere, state_words
 
     pieces = _pieces_of_run(cli.client(), execution, args.stream)
     shown = last_lines(pieces or (), lines)
@@ -105,7 +105,11 @@ def _show(cli: Session, execution: Execution, args: Namespace, *, lines: int | N
     if execution.status in ACTIVE or (pieces is None and not cli.is_json):
         words = state_words(cli, execution, zone=cli.zone())
         more = ": -f goes on until it has ended" if execution.status is Status.RUNNING else ""
+        if more and prints_elsewhere(execution):
+            more += f"; {PRINTS_ELSEWHERE}"
         cli.say(f"run {execution.id} of {execution.schedule} {words}{more}")
+    elif prints_elsewhere(execution) and not cli.is_json:
+        cli.say(f"this is where it ended; {PRINTS_ELSEWHERE}")
     if not _is_number(args.run) and not cli.is_json:
         _say_queued(cli, execution)
 

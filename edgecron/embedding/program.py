@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from edgecron.api import Client
     from edgecron.api.opening import Opened
+    from edgecron.embedding.code import DeclaredCode
     from edgecron.embedding.decorating import Decorate
     from edgecron.embedding.job import Entry
     from edgecron.embedding.options import CommandOptions, Options
@@ -263,6 +264,12 @@ class Program:
             must_exist=self._must_exist,
             busy_wait_s=self._busy_wait_s,
         )
+
+    def _code(self) -> DeclaredCode:
+        """What is declared, as an engine of it asks."""
+        from edgecron.embedding.code import DeclaredCode
+
+        return DeclaredCode(self._registry, queue=self.queue, keep=self._declare_all)
 
     def _declare_all(self, after: str | None = None) -> None:
         """Have the database say all of it: with `after` where code of this digest had the say."""

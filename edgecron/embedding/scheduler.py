@@ -330,7 +330,6 @@ class Scheduler(Program):
             held.close()
 
     def _open_host(self) -> EngineHost:
-        from edgecron.embedding.code import DeclaredCode
         from edgecron.engine.host import EngineHost
         from edgecron.paths import is_there
         from edgecron.runners.callables import CallableRunner
@@ -360,7 +359,7 @@ class Scheduler(Program):
                 retention=self._retention,
                 callables=callables,
                 offers=lambda: self._registry.offers,
-                code=DeclaredCode(self._registry, queue=self.queue, keep=self._declare_all),
+                code=self._code(),
                 call_wait_ms=round(self._shutdown_timeout_s * 1000),
                 call_grace_ms=_GRACE_MS,
                 part_of=self._processes.part_of,

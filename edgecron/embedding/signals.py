@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from types import FrameType
 
 _STOPS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+_MOST_NAMES = 5  # of what is waited for
 
 
 @contextmanager
@@ -59,7 +60,10 @@ def stopping_words(details: Mapping[str, object], *, wait_s: float) -> str:
     elif details["on_shutdown"] == OnShutdown.STOP:
         words = f"ending {_counted(runs, 'run')}"
     else:
+        called = details["called"]
+        assert isinstance(called, list)
         words = f"waiting up to {wait_s:g} s for {_counted(functions, 'function')} to end"
+        words += f" ({', '.join(called[:_MOST_NAMES])}{', ...' * (len(called) > _MOST_NAMES)})"
         if runs > functions:
             words += f", leaving {_counted(runs - functions, 'command')} to go on"
     return f"edgecron is stopping: {words}; a second signal ends this program at once"

@@ -197,6 +197,11 @@ class Engine:
         return self._live.call_count
 
     @property
+    def called(self) -> list[str]:
+        """Their schedules, by name."""
+        return self._live.called
+
+    @property
     def kill_grace_ms(self) -> int:
         """The longest grace of what runs now, between TERM and KILL."""
         return self._live.kill_grace_ms

@@ -81,6 +81,11 @@ class LiveRuns:
         return 0 if self._callables is None else self._callables.live_count
 
     @property
+    def called(self) -> list[str]:
+        """Their schedules, by name."""
+        return sorted({one.schedule for one in self._runs.values() if one.supervisor_id == THREADS})
+
+    @property
     def kill_grace_ms(self) -> int:
         """The longest of all, 0 where nothing runs."""
         return max((run.kill_grace_ms for run in self._runs.values()), default=0)

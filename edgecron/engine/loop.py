@@ -386,6 +386,7 @@ class Loop:
         }
         if self._engine.call_count:
             details["functions"] = self._engine.call_count  # of these runs
+            details["called"] = self._engine.called
         self._tell(EventKind.ENGINE_STOPPING, details)
 
     def _tell(self, kind: EventKind, details: dict[str, object] | None = None) -> None:

@@ -11,6 +11,15 @@ if TYPE_CHECKING:
     from edgecron.remote import Face
     from edgecron.words.frontend import FrontEnd
 
+PRINTS_ELSEWHERE = "what a function prints goes to its program's own output"
+
+
+def prints_elsewhere(execution: Execution) -> bool:
+    """Whether nothing is kept of what a run prints: it is a function within its program."""
+    from edgecron.runners import THREADS
+
+    return execution.supervisor_id == THREADS
+
 
 def state_words(front: FrontEnd, execution: Execution, *, zone: tzinfo) -> str:
     """What there is to be said of a run beside its output, or instead of it."""
@@ -60,8 +69,7 @@ def no_output_words(
     more = f"; {execution.error_msg}" if execution.error_msg else ""
     is_function = spec is not None and spec.job.kind is JobKind.CALLABLE
     if is_function and execution.started_at is not None:
-        where = "what a function prints goes to its program's own output"
-        return f"has no output here: {where} ({status_words(execution)}{more})"
+        return f"has no output here: {PRINTS_ELSEWHERE} ({status_words(execution)}{more})"
     return f"printed nothing ({status_words(execution)}{more})"
 
 

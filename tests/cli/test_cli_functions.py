@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
 
 from edgecron import Scheduler
 from support.cli import Edgecron
+
+BOUND_S = 20.0
+ELSEWHERE = "what a function prints goes to its program's own output"
 
 
 def test_logs_say_where_a_function_prints(edgecron: Edgecron, database: Path) -> None:
@@ -16,7 +20,7 @@ def test_logs_say_where_a_function_prints(edgecron: Edgecron, database: Path) ->
         print("told")
 
     with scheduler:
-        tell.run_now().wait(20)
+        tell.run_now().wait(BOUND_S)
 
     said = edgecron("logs", "tell")
 
@@ -25,3 +29,52 @@ def test_logs_say_where_a_function_prints(edgecron: Edgecron, database: Path) ->
         "run 1 of tell has no output here: what a function prints goes to its program's own"
         " output (success)\n"
     )
+
+
+def test_logs_of_a_function_that_failed_say_so_below_where_it_did(
+    edgecron: Edgecron, database: Path
+) -> None:
+    scheduler = Scheduler(database)
+
+    @scheduler.job("@daily")
+    def tell() -> None:
+        print("told")
+        raise LookupError("no such plc")
+
+    with scheduler:
+        tell.run_now().wait(BOUND_S)
+
+    said = edgecron("logs", "tell")
+    as_json = edgecron("logs", "tell", "--json")
+
+    assert said.out.endswith("LookupError: no such plc\n")
+    assert said.err == f"this is where it ended; {ELSEWHERE}\n"
+    assert as_json.err == ""
+
+
+def test_logs_of_a_function_that_runs_say_that_nothing_will_come_here(
+    edgecron: Edgecron, database: Path
+) -> None:
+    scheduler = Scheduler(database)
+    entered, leave = threading.Event(), threading.Event()
+
+    @scheduler.job("@daily")
+    def tell() -> None:
+        entered.set()
+        assert leave.wait(BOUND_S)
+
+    with scheduler:
+        run = tell.run_now()
+        assert entered.wait(BOUND_S)
+        shown = edgecron("logs", "tell")
+        timer = threading.Timer(0.2, leave.set)
+        timer.start()
+        followed = edgecron("logs", "-f", "1")
+        run.wait(BOUND_S)
+        timer.join()
+
+    assert (
+        shown.err == f"run 1 of tell is still running: -f goes on until it has ended; {ELSEWHERE}\n"
+    )
+    assert followed.err.startswith(f"run 1 of tell goes on; {ELSEWHERE}\nrun 1 of tell: success")
+    assert followed.out == ""

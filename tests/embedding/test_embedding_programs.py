@@ -83,7 +83,7 @@ def test_a_program_in_the_foreground_says_what_it_waits_for(tmp_path: Path) -> N
         assert running.stdout.readline() == "hangs\n"
         running.terminate()
         assert running.stderr.readline() == (
-            "edgecron is stopping: waiting up to 10 s for 1 function to end;"
+            "edgecron is stopping: waiting up to 10 s for 1 function to end (hang);"
             " a second signal ends this program at once\n"
         )
         running.terminate()
@@ -96,8 +96,12 @@ def test_a_program_in_the_foreground_says_what_it_waits_for(tmp_path: Path) -> N
         ({"on_shutdown": "wait", "runs": 2}, "waiting for 2 runs to end"),
         ({"on_shutdown": "stop", "runs": 1, "functions": 1}, "ending 1 run"),
         (
-            {"on_shutdown": "leave", "runs": 3, "functions": 2},
-            "waiting up to 0.5 s for 2 functions to end, leaving 1 command to go on",
+            {"on_shutdown": "leave", "runs": 3, "functions": 2, "called": ["copy", "poll"]},
+            "waiting up to 0.5 s for 2 functions to end (copy, poll), leaving 1 command to go on",
+        ),
+        (
+            {"on_shutdown": "leave", "runs": 6, "functions": 6, "called": list("abcdef")},
+            "waiting up to 0.5 s for 6 functions to end (a, b, c, d, e, ...)",
         ),
     ],
 )
