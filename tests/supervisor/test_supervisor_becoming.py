@@ -6,6 +6,7 @@ import os
 import pwd
 import resource
 import select
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -328,6 +329,22 @@ def test_who_is_held_up_for_too_long_is_not_waited_for(
     assert is_cancelled or "user 'nobody' or a folder of theirs held" in (record.error_msg or "")
     assert record.started_ms is None
     assert left == []
+
+
+@as_root
+@pytest.mark.failure(18)
+def test_what_has_begun_to_start_ends_with_its_supervisor(
+    bench: Bench, unanswering: Unanswering
+) -> None:
+    held = bench.start(unanswering.path, "long", identity=identity())
+    bench.run("/bin/true")  # The one before it has begun by then.
+    [pid] = children_of(bench.link.pid)
+
+    os.kill(bench.link.pid, signal.SIGKILL)
+    bench.wait_for_death()
+    wait_gone(pid)
+
+    assert bench.journal().traces[held].pid is None
 
 
 def refusal(who: Identity) -> SpawnFailed:
