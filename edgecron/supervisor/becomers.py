@@ -1,7 +1,7 @@
 """Runs whose process is on its way to be another user's command: none of them holds up the others.
 
 Each has PATIENCE_MS. What has not become its command by then is killed, and its run could not be
-started; that it has gone is waited for no less patiently, since a disk may hold it for ever.
+started. It is reaped whenever it has gone: a disk may hold it for ever.
 """
 
 from __future__ import annotations
