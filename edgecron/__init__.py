@@ -8,6 +8,7 @@ in this list, never from below; `tests/test_house.py` holds it.
     safetext              text from anybody, made harmless for a terminal
     timetext, sizetext    durations, instants and sizes as text
     hashing               a hash that costs no memory
+    thrift                memory that is free, given back to the system
     clock, paths          the only readers of clocks; where files live
     ownership             whether a file is its owner's alone, as root's must be
     bundle                the single binary: where it is unpacked, and starting it again
@@ -31,6 +32,7 @@ in this list, never from below; `tests/test_house.py` holds it.
     explaining            why a schedule ran, did not run, or will not run
     objects               values as the JSON objects that scripts and programs read
     tallies               how schedules go: what their runs amount to
+    steps                 the steps by which durations are counted
     measures              what is counted of all that ever ran, for who watches over years
     browsing              lines, orders and pages, as a screen goes through all there is
     filtering, ranking    which of them are wanted; how near a name is to what was typed

@@ -12,6 +12,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 _set = object.__setattr__
+_ABSENT = object()
+_KNOWN: dict[str, object] = {"_set": _set, "_absent": _ABSENT}  # of every `__init__`
 _NAMES = "__value_names__"  # of a class: the names of its fields, in order
 _DEFAULTS = "__value_defaults__"  # likewise: what some of them are where they are not given
 
@@ -41,12 +43,13 @@ def _dataclass(*, frozen: bool = False, slots: bool = False, kw_only: bool = Fal
             _DEFAULTS: defaults,
             "__match_args__": () if kw_only else names,
             "__init__": _compiled_init(cls, names, defaults, is_frozen=frozen, kw_only=kw_only),
-            **_COMMON,
-            **(_FROZEN if frozen else _CHANGING),
         }
-        added = {name: one for name, one in methods.items() if name not in vars(cls)}
+        common = _FROZEN if frozen else _CHANGING
         if slots:
-            return _with_slots(cls, names, added, left_out=own)
+            body = {name: one for name, one in vars(cls).items() if name not in own}
+            return _with_slots(cls, methods | body, names=names, common=common)
+        added = {**methods, **common}
+        added = {name: one for name, one in added.items() if name not in vars(cls)}
         for name, one in added.items():
             setattr(cls, name, one)
         for name, one in own.items():
@@ -99,7 +102,7 @@ def _compiled_init(
     kw_only: bool,
 ) -> object:
     given, lines = [], []
-    known: dict[str, object] = {"_set": _set, "_absent": _ABSENT}
+    known = dict(_KNOWN) if defaults else _KNOWN
     for name in names:
         default = defaults.get(name, _ABSENT)
         value = name
@@ -125,15 +128,19 @@ def _compiled_init(
 
 
 def _with_slots(
-    cls: type, names: tuple[str, ...], added: dict[str, object], *, left_out: dict[str, object]
+    cls: type, body: dict[str, object], *, names: tuple[str, ...], common: dict[str, object]
 ) -> type:
     """The class anew: slots are made with it, and can't be added."""
     inherited = {name for base in cls.__mro__[1:] for name in vars(base).get("__slots__", ())}
-    dropped = {"__dict__", "__weakref__", *left_out}
-    body = {name: one for name, one in vars(cls).items() if name not in dropped}
-    body |= added
     body["__slots__"] = tuple(name for name in names if name not in inherited)
-    return type(cls)(cls.__name__, cls.__bases__, body)
+    body = {name: one for name, one in body.items() if name not in ("__dict__", "__weakref__")}
+    bases = cls.__bases__
+    if bases == (object,):
+        # From a base, which costs each of a hundred classes nothing.
+        bases = (_FrozenValue if common is _FROZEN else _ChangingValue,)
+    elif not any(is_value(base) for base in bases):
+        body = {**common, **body}
+    return type(cls)(cls.__name__, bases, body)
 
 
 # What all values have in common.
@@ -202,7 +209,6 @@ class _Seeming:
         return getattr(seeming, self._name)
 
 
-_ABSENT = object()
 _COMMON: dict[str, object] = {
     "__repr__": _repr,
     "__eq__": _eq,
@@ -210,14 +216,17 @@ _COMMON: dict[str, object] = {
     "__dataclass_fields__": _Seeming("__dataclass_fields__"),
     "__dataclass_params__": _Seeming("__dataclass_params__"),
 }
-_CHANGING: dict[str, object] = {"__hash__": None}
+_CHANGING: dict[str, object] = {**_COMMON, "__hash__": None}
 _FROZEN: dict[str, object] = {
+    **_COMMON,
     "__hash__": _hash,
     "__setattr__": _refuse_set,
     "__delattr__": _refuse_delete,
     "__getstate__": _state,
     "__setstate__": _set_state,
 }
+_ChangingValue = type("_ChangingValue", (), {"__slots__": (), **_CHANGING})
+_FrozenValue = type("_FrozenValue", (), {"__slots__": (), **_FROZEN})
 
 if TYPE_CHECKING:
     from dataclasses import dataclass, field, replace

@@ -7,13 +7,13 @@ from datetime import datetime
 from functools import update_wrapper
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, Protocol, TypeVar
 
-from edgecron.embedding.run import Run
 from edgecron.errors import InvalidInput
 from edgecron.model import Status
 
 if TYPE_CHECKING:
     from edgecron.embedding.arguments import Arguments
     from edgecron.embedding.pool import ClientPool
+    from edgecron.embedding.run import Run
     from edgecron.embedding.waiting import Waits
     from edgecron.model import Schedule
 
@@ -69,6 +69,8 @@ class Scheduled(Generic[T]):
 
         Raises InvalidInput for a status that there is not.
         """
+        from edgecron.embedding.run import Run
+
         statuses = _statuses((status,) if isinstance(status, str) else status)
         self._ready.keep_declared()
         with self._ready.pool.client() as client:
@@ -115,6 +117,8 @@ class Scheduled(Generic[T]):
         return run
 
     def _fire(self, payload: str | None, *, is_one: bool) -> list[Run[T]]:
+        from edgecron.embedding.run import Run
+
         self._ready.keep_declared()
         with self._ready.pool.client() as client:
             run_ids = client.ask(self.name, payload=payload, is_one=is_one)

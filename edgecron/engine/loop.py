@@ -12,7 +12,6 @@ from edgecron.engine.core import Engine
 from edgecron.engine.events import Event, EventKind, Report
 from edgecron.engine.pulse import FindNext, Pulse, Unheard
 from edgecron.engine.sleep import SAFETY_MS, Lock, RestingSleeper, Sleeper
-from edgecron.engine.thrift import give_back_memory
 from edgecron.engine.twins import Twin
 from edgecron.engine.wake import Doorbell
 from edgecron.engine.watch import PeerWatch
@@ -23,6 +22,7 @@ from edgecron.errors import (
     SupervisorUnavailable,
 )
 from edgecron.model import OnShutdown
+from edgecron.thrift import give_back_memory
 
 GROUP_MS = 50  # ends that come within it are written in one transaction
 _STREAM_MS = 5  # likewise of wishes that come one right after the other

@@ -18,7 +18,8 @@ from prometheus_client.core import (
 )
 
 import edgecron
-from edgecron.measures import DURATION_STEPS_MS, LATE_STEPS_MS, Histogram, MeasuredSchedule
+from edgecron.measures import Histogram, MeasuredSchedule
+from edgecron.steps import DURATION_STEPS_MS, LATE_STEPS_MS
 
 if TYPE_CHECKING:
     from edgecron.api import Client

@@ -8,8 +8,8 @@ from itertools import groupby
 from typing import Any
 
 from edgecron.hold import Hold
-from edgecron.measures import DURATION_STEPS_MS, LATE_STEPS_MS, step_of
 from edgecron.model import REPLACED_MARK, Cause, Outcome, Reason, Status
+from edgecron.steps import DURATION_STEPS_MS, LATE_STEPS_MS, step_of
 from edgecron.store.aftermath import follow_up
 from edgecron.store.cancelling import cancel_removed, withdraw
 from edgecron.store.connection import Database

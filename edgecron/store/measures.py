@@ -4,14 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from edgecron.measures import (
-    DURATION_STEPS_MS,
-    LATE_STEPS_MS,
-    Active,
-    Histogram,
-    MeasuredSchedule,
-    histogram_of,
-)
+from edgecron.measures import Active, Histogram, MeasuredSchedule, histogram_of
+from edgecron.steps import DURATION_STEPS_MS, LATE_STEPS_MS
 from edgecron.store.connection import Database
 
 # The counts by step of all schedules, removed ones too, and of those that are gone.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import base64
+from binascii import a2b_base64  # `base64` is much more
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
@@ -258,7 +258,7 @@ def _part(body: Sequence[Any]) -> tuple[Phase, Part]:
     return Phase(phase), Part(
         position=position,
         chunks=tuple(
-            OutputChunk(stream=Stream(stream), at_ms=at_ms, content=base64.b64decode(content))
+            OutputChunk(stream=Stream(stream), at_ms=at_ms, content=a2b_base64(content))
             for stream, at_ms, content in chunks
         ),
     )

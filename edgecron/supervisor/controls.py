@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import base64
 import contextlib
 import errno
 import os
+from binascii import b2a_base64  # `base64` is much more
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -137,7 +137,7 @@ class Controls:
         if not (is_asked or is_over or part.chunks):
             return False
         chunks = [
-            (chunk.stream, chunk.at_ms, base64.b64encode(chunk.content).decode("ascii"))
+            (chunk.stream, chunk.at_ms, b2a_base64(chunk.content, newline=False).decode("ascii"))
             for chunk in part.chunks
         ]
         end.send(Kind.OUTPUT, [phase, part.position, chunks])

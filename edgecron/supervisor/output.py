@@ -7,11 +7,11 @@ The regions lie in memory while they are small, then in one spool file in the st
 
 from __future__ import annotations
 
-import base64
 import contextlib
 import os
 import struct
 import zlib
+from binascii import a2b_base64, b2a_base64  # `base64` is much more
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -186,7 +186,9 @@ class OutputKeeper:
             told["regions"] = [[region.base, region.size] for region in regions]
             told["checksums"] = [region.checksum for region in regions]
         elif any(region.size for region in regions):
-            told["inline"] = [base64.b64encode(region.memory).decode("ascii") for region in regions]
+            told["inline"] = [
+                b2a_base64(region.memory, newline=False).decode("ascii") for region in regions
+            ]
         return told
 
     def _flush(self) -> None:
@@ -297,7 +299,7 @@ def load_output(told: Mapping[str, Any], state_dir: Path) -> tuple[Output, bool]
 
 def _load_regions(told: Mapping[str, Any], state_dir: Path) -> tuple[list[bytes], bool]:
     if "inline" in told:
-        return [base64.b64decode(text) for text in told["inline"]], True
+        return [a2b_base64(text) for text in told["inline"]], True
     if "spool" not in told:
         return [b"", b"", b""], True
     try:

@@ -11,7 +11,6 @@ import socket
 import subprocess
 import sys
 import threading
-import traceback
 from collections.abc import Set
 from enum import StrEnum
 from pathlib import Path
@@ -23,6 +22,7 @@ from edgecron.supervisor import files, guardian, protocol, remains
 from edgecron.supervisor.cgroups import RunCgroups, supervisor_folder
 from edgecron.supervisor.delegation import VARIABLE, Place, find_place
 from edgecron.supervisor.link import SupervisorLink
+from edgecron.thrift import give_back_memory
 
 START_TIMEOUT_S = 20.0
 FAREWELL_S = 2.0  # so long one that failed may take to let go of its lock
@@ -97,6 +97,7 @@ def _has_other_threads() -> bool:
 def _fork(
     theirs: socket.socket, folder: Path, *, key: str, clock: Clock, cgroup: str | None
 ) -> None:
+    give_back_memory()  # What is free here would be kept three times.
     pid = os.fork()
     if pid == 0:
         # Never back into the caller's stack, whatever happens.
@@ -272,6 +273,8 @@ def _refuse(link: socket.socket, message: str) -> None:
 
 
 def _keep_traceback(folder: Path, key: str) -> None:
+    import traceback  # of a defect alone
+
     with contextlib.suppress(OSError):
         crash_fd = files.open_private(
             files.crash_path(folder, key), os.O_WRONLY | os.O_CREAT | os.O_APPEND

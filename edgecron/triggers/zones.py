@@ -7,9 +7,9 @@ asked for anew each time, so that a change of it is followed.
 from __future__ import annotations
 
 import os
+from _thread import _local  # what `threading` gives, which takes 1 ms to load
 from collections.abc import Iterator
 from contextlib import contextmanager
-from contextvars import ContextVar
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
@@ -21,9 +21,17 @@ if TYPE_CHECKING:
 
 LOCAL = "local"
 _ETC = "/etc"
-# What was looked up of the machine's zone, within `one_local_zone`.
-_SEEN: ContextVar[list[History] | None] = ContextVar("local_zone", default=None)
 _LOCALTIME = "localtime"  # the name of a local zone that only /etc/localtime's bytes know
+
+
+class _Seen(_local):
+    """What a thread has looked up of the machine's zone, within `one_local_zone`."""
+
+    is_kept = False
+    history: History | None = None
+
+
+_seen = _Seen()
 
 
 def load_zone(name: str | None) -> ZoneInfo:
@@ -57,22 +65,22 @@ def zone_history(resolved: str) -> History:
 
 def local_history() -> History:
     """The history of the machine's own zone. Raises UnknownTimezone."""
-    seen = _SEEN.get()
-    if seen is None:
+    if not _seen.is_kept:
         return zone_history(local_zone_name())
-    if not seen:
-        seen.append(zone_history(local_zone_name()))
-    return seen[0]
+    if _seen.history is None:
+        _seen.history = zone_history(local_zone_name())
+    return _seen.history
 
 
 @contextmanager
 def one_local_zone() -> Iterator[None]:
     """Within it the machine's zone is looked up once, as what is decided together has one zone."""
-    token = _SEEN.set([])
+    before = _seen.is_kept, _seen.history
+    _seen.is_kept, _seen.history = True, None
     try:
         yield
     finally:
-        _SEEN.reset(token)
+        _seen.is_kept, _seen.history = before
 
 
 def check_zone(name: object) -> str | None:

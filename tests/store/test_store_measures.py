@@ -8,16 +8,10 @@ import pytest
 from store_bench import Bench, OpenStore, outcome_of
 
 from edgecron.errors import DatabaseBusy
-from edgecron.measures import (
-    DURATION_STEPS_MS,
-    LATE_STEPS_MS,
-    Active,
-    Histogram,
-    histogram_of,
-    step_of,
-)
+from edgecron.measures import Active, Histogram, histogram_of
 from edgecron.model import Status
 from edgecron.retention import Retention, limits_at
+from edgecron.steps import DURATION_STEPS_MS, LATE_STEPS_MS, step_of
 from edgecron.store import open_store
 from edgecron.store.contract import Granted
 from edgecron.store.measures import (
