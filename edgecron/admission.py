@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from enum import Enum
-from typing import NamedTuple
 
 from edgecron.model import Cause, Overlap
+from edgecron.values import NamedTuple
 
 # Of what came late, only a few run at once: what is on time has places, and a resume with
 # hundreds of them is no stampede.

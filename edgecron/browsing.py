@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from datetime import datetime
 from enum import StrEnum
-from typing import NamedTuple
 
 from edgecron.standing import Idle, Standing, find_idle
+from edgecron.values import NamedTuple
 
 MOST_RECENT = 20  # runs that a line shows
 _OVER = frozenset({Idle.MAX_RUNS, Idle.ENDED, Idle.DONE})

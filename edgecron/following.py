@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from types import TracebackType
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from edgecron.engine.peers import printed_so_far
 from edgecron.errors import SupervisorUnavailable
@@ -17,6 +17,7 @@ from edgecron.runners import THREADS
 from edgecron.supervisor.control import LIVE, Control, rest_of
 from edgecron.supervisor.output import Part
 from edgecron.supervisor.protocol import Phase
+from edgecron.values import NamedTuple
 
 if TYPE_CHECKING:
     from datetime import datetime

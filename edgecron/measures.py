@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+
+from edgecron.values import NamedTuple
 
 
 class Histogram(NamedTuple):

@@ -9,14 +9,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import datetime
 from enum import IntEnum, StrEnum
-from typing import NamedTuple
 
 from edgecron.errors import InvalidInput
 from edgecron.queues import is_taken, offer_of
 from edgecron.reporting import Progress
 from edgecron.timetext import MAX_DURATION_MS
 from edgecron.validity import check_aware, check_name, check_range, check_storable, check_text
-from edgecron.values import dataclass, field
+from edgecron.values import NamedTuple, dataclass, field
 
 MINUTE_MS = 60_000
 DAY_MS = 86_400_000

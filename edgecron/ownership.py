@@ -14,7 +14,8 @@ import os
 import stat
 from collections.abc import Collection, Iterator
 from pathlib import Path
-from typing import NamedTuple
+
+from edgecron.values import NamedTuple
 
 ROOT_UID = 0
 ROOT_ALONE = frozenset({ROOT_UID})

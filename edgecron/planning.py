@@ -7,11 +7,11 @@ becomes of a fire that is due is `catchup`'s.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 from edgecron.model import CatchUp, Cause, Reason
 from edgecron.timetext import format_duration_ms
-from edgecron.values import dataclass
+from edgecron.values import NamedTuple, dataclass
 
 
 class PlanTimes(Protocol):

@@ -5,11 +5,9 @@ Both come from jobs. They are checked at birth: what can't be written would hold
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from edgecron.safetext import clean
 from edgecron.validity import check_json, check_range, check_text
-from edgecron.values import dataclass
+from edgecron.values import NamedTuple, dataclass
 
 MOST_STATE_KEYS = 1000  # of a schedule
 MOST_STATE_BYTES = 64 * 1024  # of a value

@@ -9,12 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from enum import StrEnum
-from typing import NamedTuple
 
 from edgecron.errors import InvalidInput
 from edgecron.trust import FIRST_MS
 from edgecron.validity import check_range
-from edgecron.values import dataclass, names_of, replace
+from edgecron.values import NamedTuple, dataclass, names_of, replace
 
 MOST_ROWS = 250  # that one transaction removes
 _MOST_BATCH_BYTES = 2 * 1024 * 1024  # of output likewise: each of its pages is read and written

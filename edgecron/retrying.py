@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from edgecron.model import OnInterrupt, Status
-from edgecron.values import dataclass
+from edgecron.values import NamedTuple, dataclass
 
 _SPREAD = 0.1  # of its delay, at most, by which a retry is moved: a thousand do not come at once
 

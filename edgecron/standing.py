@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from datetime import datetime
 from enum import StrEnum
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
+
+from edgecron.values import NamedTuple
 
 if TYPE_CHECKING:
     from edgecron.model import Schedule

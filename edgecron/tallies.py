@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 from datetime import datetime
-from typing import NamedTuple
 
 from edgecron.model import Cause, Status
-from edgecron.values import dataclass, field
+from edgecron.values import NamedTuple, dataclass, field
 
 # What was late on purpose says nothing of how punctual an engine is.
 _LATE_ON_PURPOSE = frozenset({Cause.CATCH_UP.value, Cause.BACKFILL.value})

@@ -1,13 +1,16 @@
-"""Frozen values: `dataclass` as the standard library has it, at half its price.
+"""Frozen values: `dataclass` and `NamedTuple` as the standard library has them, at half the price.
 
 Loading `dataclasses` loads `inspect`, `ast` and `dis`, and each class has six methods compiled: of
 an engine that is a megabyte, and 25 ms of its start. Here one is compiled, `__init__`, and the
 others are common to all. For type checkers, and for who asks a value about its fields (`replace`,
 `asdict` and the like of the standard library), they are the dataclasses that they seem to be.
+
+`typing.NamedTuple` compiles what each field is said to be, to keep it for ever: a kilobyte each.
 """
 
 from __future__ import annotations
 
+from collections import namedtuple
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -228,9 +231,37 @@ _FROZEN: dict[str, object] = {
 _ChangingValue = type("_ChangingValue", (), {"__slots__": (), **_CHANGING})
 _FrozenValue = type("_FrozenValue", (), {"__slots__": (), **_FROZEN})
 
+
+class _NamedTupleMeta(type):
+    """Makes a named tuple of the body of a class."""
+
+    def __new__(cls, name: str, bases: tuple[type, ...], body: dict[str, Any]) -> Any:
+        # Python 3.14 may have a function that gives the annotations in their place.
+        types = body.get("__annotations__") or type(name, (), dict(body)).__annotations__
+        defaults = [body[each] for each in types if each in body]
+        make: Any = namedtuple  # which type checkers take for a declaration
+        made = make(name, types, defaults=defaults, module=body["__module__"])
+        made.__annotations__ = types
+        for each, one in body.items():
+            if each not in types and each not in ("__module__", "__annotations__"):
+                setattr(made, each, one)
+        return made
+
+
+class _NamedTuple:
+    """What a class statement has for its base, to be made by the above."""
+
+    def __mro_entries__(self, bases: tuple[object, ...]) -> tuple[type, ...]:
+        return (_NAMED,)
+
+
+_NAMED = type.__new__(_NamedTupleMeta, "NamedTuple", (), {})
+
 if TYPE_CHECKING:
     from dataclasses import dataclass, field, replace
+    from typing import NamedTuple
 else:
     dataclass, field, replace = _dataclass, _field, _replace
+    NamedTuple = _NamedTuple()
 
-__all__ = ["dataclass", "field", "is_value", "names_of", "replace"]
+__all__ = ["NamedTuple", "dataclass", "field", "is_value", "names_of", "replace"]

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import MutableMapping
-from typing import NamedTuple
+
+from edgecron.values import NamedTuple
 
 _VARIABLE = "_EDGECRON_BUNDLE"  # from the launcher: LOCK_FD:FILE_FD:PATH
 _LOADER = "_PYI_"  # what the loader of PyInstaller is told by

@@ -8,10 +8,10 @@ import os
 import shutil
 import subprocess
 from collections.abc import Iterator
-from typing import NamedTuple
 
 from edgecron.bundle import Bundle
 from edgecron.errors import EdgecronError
+from edgecron.values import NamedTuple
 
 _SHARED = "program"  # the folder of all versions, in a place
 _LIBRARIES = "_internal"  # in each version's

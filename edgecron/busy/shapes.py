@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from math import gcd
-from typing import NamedTuple
 
 from edgecron.busy.week import HOUR_S, Week
 from edgecron.triggers import Triggers, combine, from_json
@@ -19,6 +18,7 @@ from edgecron.triggers.crontrigger import CronTrigger
 from edgecron.triggers.fields import CronFields
 from edgecron.triggers.simple import EveryTrigger
 from edgecron.triggers.tzif import DAY_S
+from edgecron.values import NamedTuple
 
 _MOST_PATTERNS = 2048  # of 1.5 KB
 _MOST_TEXTS = 8192  # of 600 bytes

@@ -10,14 +10,13 @@ meet in more than a day's hours, how often they do is spread evenly over these.
 from __future__ import annotations
 
 from datetime import date
-from typing import NamedTuple
 
 from edgecron.busy.shapes import Shape, Shapes, counts_of
 from edgecron.busy.week import DAYS, HOURS, Week
 from edgecron.errors import SENSELESS
 from edgecron.timing import load_triggers
 from edgecron.triggers import EveryTrigger, Triggers, combine
-from edgecron.values import dataclass
+from edgecron.values import NamedTuple, dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

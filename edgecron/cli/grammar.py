@@ -8,10 +8,10 @@ from __future__ import annotations
 import argparse
 import re
 from enum import StrEnum
-from typing import NamedTuple
 
 from edgecron.cli.options import parser_of
 from edgecron.cli.verbs import VERBS
+from edgecron.values import NamedTuple
 
 _LITERAL = re.compile(r"[a-z][a-z0-9-]*")
 _EVERYWHERE = "everywhere"  # the group of the global options

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import sys
 from argparse import Namespace
-from typing import NamedTuple
 
 from edgecron.cli.everyday import EVERYDAY, EXIT_CODES, USAGE
 from edgecron.cli.options import UsageError, parser_of, refuse_help
@@ -13,6 +12,7 @@ from edgecron.cli.session import Session
 from edgecron.cli.terminals import CANT_MOVE
 from edgecron.cli.topics import TOPICS
 from edgecron.cli.verbs import VERBS
+from edgecron.values import NamedTuple
 
 _MAN = "--man"
 _NO_PAGER = "--no-pager"

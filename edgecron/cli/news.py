@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime, tzinfo
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from edgecron.model import ACTIVE, Execution, Status
+from edgecron.values import NamedTuple
 from edgecron.words.times import near_time, short_duration
 
 if TYPE_CHECKING:

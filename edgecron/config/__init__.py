@@ -13,9 +13,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from edgecron.paths import system_config_path, user_config_path
+from edgecron.values import NamedTuple
 
 if TYPE_CHECKING:
     from pathlib import Path

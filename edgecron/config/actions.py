@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from typing import NamedTuple
 
 from edgecron.errors import InvalidInput
+from edgecron.values import NamedTuple
 
 NONE = "none"  # in place of keys: the action has none
 

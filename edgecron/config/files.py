@@ -8,13 +8,14 @@ import stat
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from edgecron.config.kinds import Text
 from edgecron.config.settings import SECTIONS, SETTINGS
 from edgecron.errors import InvalidConfig, InvalidInput
 from edgecron.ownership import find_weakness, has_other_users
 from edgecron.paths import is_root
+from edgecron.values import NamedTuple
 
 MOST_BYTES = 1024 * 1024
 ROOT_UID = 0

@@ -9,13 +9,14 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from enum import StrEnum
-from typing import Any, NamedTuple
+from typing import Any
 
 from edgecron.documents.counts import read_choice, read_count
 from edgecron.errors import InvalidDuration, InvalidInput
 from edgecron.paths import resolve_path
 from edgecron.sizetext import parse_size
 from edgecron.timetext import parse_duration_ms
+from edgecron.values import NamedTuple
 
 NONE = "none"
 Text = str | tuple[str, ...]

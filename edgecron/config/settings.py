@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Any, NamedTuple
+from typing import Any
 
 from edgecron.config.actions import ACTIONS, read_keys
 from edgecron.config.kinds import (
@@ -21,6 +21,7 @@ from edgecron.config.kinds import (
 )
 from edgecron.config.options import option_kind
 from edgecron.model import OnShutdown
+from edgecron.values import NamedTuple
 
 FOREVER = "forever"
 _MOST_OUTPUT = 64 * 1024 * 1024

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 from datetime import datetime
-from typing import Literal, NamedTuple, get_args
+from typing import Literal, get_args
 
 from edgecron.engine.events import Event, EventKind
 from edgecron.errors import InvalidInput, NotFound
 from edgecron.model import Cause, Execution, Status
 from edgecron.timetext import from_ms, to_ms
-from edgecron.values import dataclass
+from edgecron.values import NamedTuple, dataclass
 
 Kind = Literal["started", "finished", "skipped", "owed"]
 # `finished`, and the status that it finished with.

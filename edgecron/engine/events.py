@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from enum import StrEnum
 from types import MappingProxyType
-from typing import NamedTuple
+
+from edgecron.values import NamedTuple
 
 
 class EventKind(StrEnum):

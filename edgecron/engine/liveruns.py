@@ -4,7 +4,6 @@ part of a program that registered callables, on threads of the program."""
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from typing import NamedTuple
 
 from edgecron.clock import Clock
 from edgecron.engine.adopted import Adoption
@@ -12,6 +11,7 @@ from edgecron.engine.handover import not_started
 from edgecron.model import COMMAND_QUEUE, Claim, JobKind, Outcome
 from edgecron.reporting import Reported
 from edgecron.runners import THREADS, Runner
+from edgecron.values import NamedTuple
 
 _SHORT_LIFE_MS = 10_000  # a supervisor that dies sooner than that may do so again and again
 _PAUSE_MS, _LONGEST_PAUSE_MS = 1_000, 60_000

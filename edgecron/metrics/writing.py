@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from copy import copy
 from functools import lru_cache, partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from edgecron.errors import NotSupported
+from edgecron.values import NamedTuple
 
 if TYPE_CHECKING:
     from prometheus_client.core import Metric

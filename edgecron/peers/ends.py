@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from ipaddress import IPv4Address, IPv6Address, ip_address
-from typing import Any, NamedTuple
+from typing import Any
+
+from edgecron.values import NamedTuple
 
 # ESTABLISHED; FIN_WAIT_1 and _2: it has said all, and listens still (include/net/tcp_states.h).
 _CONNECTED = (1, 4, 5)

@@ -13,12 +13,13 @@ import socket
 import threading
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from edgecron import __version__
 from edgecron.errors import QueryInterrupted, ServerLost, ServerUnavailable, ServerUnheard
 from edgecron.remote.judging import LOOK, NOT_KNOWN, judge
 from edgecron.remote.places import Server
+from edgecron.values import NamedTuple
 from edgecron.wire.calls import WRITES
 from edgecron.wire.version import WIRE
 

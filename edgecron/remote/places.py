@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import NamedTuple
 
 from edgecron.errors import InvalidInput
 from edgecron.paths import resolve_path
+from edgecron.values import NamedTuple
 
 _UNIX = "unix:"
 _PORTS = {"http": 80, "https": 443}

@@ -6,7 +6,6 @@ import os
 import signal
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
 
 from edgecron.clock import Clock
 from edgecron.model import OUTPUT_CAP_BYTES, Claim, JobKind, Outcome, Reason, Status
@@ -32,7 +31,7 @@ from edgecron.supervisor.flags import Flag
 from edgecron.supervisor.link import Event, Exited, NotStarted, SupervisorLink
 from edgecron.supervisor.output import load_output
 from edgecron.supervisor.records import EndCause, ExitRecord, StartRequest
-from edgecron.values import replace
+from edgecron.values import NamedTuple, replace
 
 _ENDS: Mapping[EndCause, tuple[Status, Reason]] = {
     EndCause.EXIT: (Status.FAILED, Reason.EXIT),

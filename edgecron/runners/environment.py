@@ -19,13 +19,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 from edgecron.hashing import sha256
 from edgecron.model import Cause, Claim, Execution, Job
 from edgecron.runners.accounts import Account, NotRunnable
 from edgecron.supervisor.envfile import EnvFileRefused, read_env_file
 from edgecron.timetext import format_ms, to_ms
+from edgecron.values import NamedTuple
 
 DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 SHELL = "/bin/sh"

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 from edgecron.errors import InvalidInput
 from edgecron.reporting import (
@@ -19,6 +19,7 @@ from edgecron.reporting import (
     check_state_value,
     progress_text,
 )
+from edgecron.values import NamedTuple
 
 MARKER = "edgecron"
 _PARTS = {"result", "state", "progress"}

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from edgecron.model import (
     Cause,
     Overlap,
@@ -14,7 +12,7 @@ from edgecron.model import (
 )
 from edgecron.planning import Fire, FirePlan
 from edgecron.queues import Offers
-from edgecron.values import dataclass
+from edgecron.values import NamedTuple, dataclass
 
 
 class Seat(NamedTuple):

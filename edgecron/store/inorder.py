@@ -10,7 +10,7 @@ import json
 from collections import Counter
 from collections.abc import Iterator
 from heapq import merge
-from typing import Any, NamedTuple
+from typing import Any
 
 from edgecron.admission import Occupancy, is_full
 from edgecron.errors import SENSELESS
@@ -22,7 +22,7 @@ from edgecron.store.ledger import Ledger, ScopeKey
 from edgecron.store.offers import AMONG_OF_S, among
 from edgecron.store.rows import needs_of
 from edgecron.store.sense import unreadable
-from edgecron.values import dataclass, field
+from edgecron.values import NamedTuple, dataclass, field
 
 _FIRST_PAGE = 32  # few places are free, as a rule
 _MORE = 4  # than are free, in the first page

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import json
 import os
-from typing import NamedTuple
 
 from edgecron.model import ScheduleSpec, Status, WaitsFor
 from edgecron.planning import Fire
 from edgecron.retrying import most_attempts
 from edgecron.store.connection import Database
 from edgecron.store.contract import Decided, Granted, Seat
+from edgecron.values import NamedTuple
 
 _TOKEN_BYTES = 8
 

@@ -9,13 +9,14 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
-from typing import Any, NamedTuple
+from typing import Any
 
 from edgecron.browsing import RunBounds
 from edgecron.errors import Unreadable
 from edgecron.model import Execution, Status
 from edgecron.store.connection import Database
 from edgecron.store.rows import EXECUTION_COLUMNS, execution_of
+from edgecron.values import NamedTuple
 
 COLUMNS = f"{', '.join(f'e.{column}' for column in EXECUTION_COLUMNS)}, s.name"
 # CROSS keeps the order of the tables: with statistics SQLite may begin with schedules, and sort.

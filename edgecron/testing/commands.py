@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from edgecron.clock import Clock
 from edgecron.errors import InvalidInput
@@ -21,7 +21,7 @@ from edgecron.model import (
 from edgecron.reporting import Reported
 from edgecron.testing.calls import CallsInTurn
 from edgecron.testing.stage import Lasts, Stage
-from edgecron.values import replace
+from edgecron.values import NamedTuple, replace
 
 # What is done with a command, by its arguments: its exit code, None being 0.
 Play = Callable[[Sequence[str]], int | None]

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from heapq import heappop, heappush
-from typing import NamedTuple
 
 from edgecron.clock import Clock
+from edgecron.values import NamedTuple
 
 Lasts = Callable[[str], int]  # how long the runs of a schedule last, in milliseconds
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import NamedTuple
 
 from edgecron.timetext import from_ms as to_datetime
 from edgecron.triggers.base import EARLIEST_MS, LATEST_MS, Trigger
 from edgecron.triggers.crontrigger import CronTrigger
 from edgecron.triggers.tzif import DAY_S, Spans
 from edgecron.triggers.zones import zone_spans
+from edgecron.values import NamedTuple
 
 
 class ClockChange(NamedTuple):

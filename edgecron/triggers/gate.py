@@ -8,9 +8,9 @@ that croniter reads the same way.
 from __future__ import annotations
 
 import re
-from typing import NamedTuple
 
 from edgecron.errors import InvalidTrigger
+from edgecron.values import NamedTuple
 
 MACROS = {
     "@hourly": "0 * * * *",

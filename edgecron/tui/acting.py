@@ -9,7 +9,7 @@ from collections.abc import Callable
 from datetime import datetime
 from functools import partial
 from itertools import count
-from typing import TYPE_CHECKING, ClassVar, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, ClassVar, TypeVar
 
 from textual.binding import BindingType
 from textual.screen import ScreenResultType
@@ -19,6 +19,7 @@ from edgecron.remote import Face
 from edgecron.tui.bindings import bindings
 from edgecron.tui.chosen import Chosen, Progress, Report
 from edgecron.tui.questions import AskingScreen
+from edgecron.values import NamedTuple
 from edgecron.words.phrases import count_words, error_words
 
 if TYPE_CHECKING:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from datetime import datetime, tzinfo
-from typing import NamedTuple
 
 from edgecron.documents.values import read_time
 from edgecron.errors import InvalidInput
@@ -14,6 +13,7 @@ from edgecron.tui.chosen import Chosen
 from edgecron.tui.deeds import active_runs_of, names_of
 from edgecron.tui.dialogs import Checked, Dialog, Field, Lines, Told, YesNo
 from edgecron.tui.fronts import Front
+from edgecron.values import NamedTuple
 from edgecron.words.acts import left_lines
 from edgecron.words.phrases import count_words, error_words, next_sentence, status_words
 from edgecron.words.times import local_time, spoken_time

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
 
 from edgecron.errors import EdgecronError
+from edgecron.values import NamedTuple
 
 Progress = Callable[[int, int], object]  # to how many it is done, and to how many in all
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import NamedTuple
 
+from edgecron.values import NamedTuple
 from edgecron.words.letters import letter_width
 
 

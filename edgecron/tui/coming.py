@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from datetime import datetime, tzinfo
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from edgecron.safetext import clean
 from edgecron.tui.spans import SpanLine
 from edgecron.tui.sparkline import BARS
 from edgecron.tui.tables import Span
+from edgecron.values import NamedTuple
 from edgecron.words.phrases import count_words
 from edgecron.words.times import near_time
 

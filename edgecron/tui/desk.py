@@ -6,10 +6,11 @@ import threading
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 from edgecron.errors import DatabaseUnusable, EdgecronError, QueryInterrupted, Unreadable
 from edgecron.remote import Face
+from edgecron.values import NamedTuple
 
 T = TypeVar("T")
 Deliver = Callable[[Callable[[], None]], None]

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, ClassVar
 
 from textual.binding import BindingType
 
 from edgecron.tui.bindings import bindings
 from edgecron.tui.telling import Telling
+from edgecron.values import NamedTuple
 
 if TYPE_CHECKING:
     from edgecron.tui.ownengine import OwnEngine

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
 
 from textual.geometry import Size
 from textual.strip import Strip
@@ -11,6 +10,7 @@ from textual.strip import Strip
 from edgecron.safetext import clean
 from edgecron.tui.spans import SpanLine
 from edgecron.tui.tables import Span, first_of
+from edgecron.values import NamedTuple
 from edgecron.words.letters import display_width, folded
 
 _LABEL = 16  # columns of a label, with the gap behind it

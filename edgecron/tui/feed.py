@@ -7,13 +7,13 @@ import threading
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 from functools import partial
-from typing import NamedTuple
 
 from edgecron.errors import EdgecronError, NotFound
 from edgecron.following import Piece
 from edgecron.model import ACTIVE, Execution, Status
 from edgecron.remote import Face, FollowerFace
 from edgecron.tui.desk import Deliver, raise_here
+from edgecron.values import NamedTuple
 
 _PACE_S = 0.05  # between two deliveries, however much there is
 _MOST_BYTES = 256 * 1024  # of one delivery, but for a piece that is longer by itself

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime
-from typing import NamedTuple
 
 from edgecron.api import Client
 from edgecron.documents import values
@@ -31,7 +30,7 @@ from edgecron.tui.formfields import (
     table_of,
 )
 from edgecron.validity import check_name
-from edgecron.values import dataclass, replace
+from edgecron.values import NamedTuple, dataclass, replace
 from edgecron.words.cautions import find_missing_command, find_missing_folder, secret_words
 
 UPCOMING = 10

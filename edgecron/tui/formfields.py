@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from enum import Enum
 from shlex import join, split
-from typing import NamedTuple
 
 from edgecron.documents.document import Problem
 from edgecron.documents.keys import JOBS, KEYS, LOCAL, TRIGGERS, Table, default_of, trigger_key
@@ -17,6 +16,7 @@ from edgecron.documents.values import check_variable
 from edgecron.errors import InvalidInput
 from edgecron.model import CatchUp, JobKind, OnInterrupt, Overlap
 from edgecron.safetext import clean
+from edgecron.values import NamedTuple
 
 Texts = Mapping[str, str]
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from edgecron.remote import Face
+from edgecron.values import NamedTuple
 
 
 class Front(NamedTuple):

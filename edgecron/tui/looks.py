@@ -5,9 +5,9 @@ A look is a colour by its meaning; it is never told by colour alone, a glyph or 
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from textual.theme import Theme
+
+from edgecron.values import NamedTuple
 
 
 class Look(NamedTuple):

@@ -5,12 +5,13 @@ from __future__ import annotations
 from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from edgecron.remote import Face
 from edgecron.safetext import clean
 from edgecron.tui.looks import STATUS_GLYPHS
 from edgecron.tui.tables import Span
+from edgecron.values import NamedTuple
 from edgecron.words.phrases import count_words, size_words
 from edgecron.words.times import distance
 

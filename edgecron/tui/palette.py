@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from math import inf
-from typing import ClassVar, NamedTuple
+from typing import ClassVar
 
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
@@ -21,6 +21,7 @@ from edgecron.tui.lines import LineView
 from edgecron.tui.overlay import Overlay
 from edgecron.tui.spans import SpanLine
 from edgecron.tui.tables import Column, Line
+from edgecron.values import NamedTuple
 
 _MOST_NAMES = 24
 _PAUSE_S = 0.06  # after the last letter, before names are looked for

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
-from typing import NamedTuple
 
 from edgecron.model import OutputChunk, Stream
 from edgecron.safetext import StreamCleaner
 from edgecron.tui.searching import Search
 from edgecron.tui.wrapping import Heights, has_wide, shown, wrap
+from edgecron.values import NamedTuple
 from edgecron.words.letters import display_width
 from edgecron.words.phrases import size_words
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from datetime import datetime, tzinfo
 from enum import Enum
-from typing import NamedTuple
 
 from edgecron.documents.values import is_secret_name
 from edgecron.model import Execution, JobKind, Reason, ScheduleSpec, Status, WaitsFor
@@ -16,7 +15,7 @@ from edgecron.tui.facts import Fact, Row, Title
 from edgecron.tui.looks import STATUS_GLYPHS
 from edgecron.tui.progress import progress_line, progress_rows
 from edgecron.tui.tables import Span
-from edgecron.values import replace
+from edgecron.values import NamedTuple, replace
 from edgecron.words.letters import display_width, fit, folded
 from edgecron.words.phrases import flag_words, job_words, range_words, status_words
 from edgecron.words.prospects import find_active, waits_words

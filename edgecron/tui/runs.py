@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence, Set
 from datetime import datetime, tzinfo
 from functools import partial
 from math import inf
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from edgecron.browsing import RunBounds
 from edgecron.remote import Face
@@ -19,6 +19,7 @@ from edgecron.tui.looks import STATUS_GLYPHS
 from edgecron.tui.pacing import Paced
 from edgecron.tui.questions import AskingScreen
 from edgecron.tui.tables import Column, Line, Span
+from edgecron.values import NamedTuple
 from edgecron.words.phrases import note_words, percent_words
 from edgecron.words.times import near_time, short_duration
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import NamedTuple
 
 from edgecron.tui.printed import Printed
 from edgecron.tui.wrapping import shown
+from edgecron.values import NamedTuple
 
 
 class Place(NamedTuple):

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
+from edgecron.values import NamedTuple
 from edgecron.words.letters import display_width, fit
 
 # Where the nearest time is at least so far away, lines are looked at so often: a distance is told

@@ -13,11 +13,12 @@ import re
 import shlex
 import sys
 from collections.abc import Callable, Collection, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from edgecron.bundle import hint_for_extra
 from edgecron.errors import NotSupported, UsageError
 from edgecron.peers import find_user_of, own_users, tells_users
+from edgecron.values import NamedTuple
 
 _PLACE = re.compile(r"(?:(?P<host>\[[0-9a-fA-F:.]+\]|[^:\[\]/\s]+):)?(?P<port>[0-9]{1,5})")
 _END_S = 5.0  # so long the ends of pages are waited for

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from edgecron.errors import EdgecronError, InvalidInput, MalformedCall, ServerUnavailable
 from edgecron.timetext import to_ms
+from edgecron.values import NamedTuple
 from edgecron.wire.calls import AWAITED, MOST_BYTES, Call, get_call
 from edgecron.wire.codec import refuse
 from edgecron.wire.faults import fault_object, fault_of

@@ -8,10 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from functools import cache
 from importlib import import_module
-from typing import Any, NamedTuple
+from typing import Any
 
 from edgecron.api import Client
 from edgecron.errors import NotFound
+from edgecron.values import NamedTuple
 from edgecron.wire.codec import Codec, codec_of, refuse
 from edgecron.wire.hints import hints_of
 

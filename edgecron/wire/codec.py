@@ -17,10 +17,10 @@ from enum import Enum
 from functools import cache
 from pathlib import Path
 from types import NoneType, UnionType
-from typing import Any, NamedTuple, Union, get_args, get_origin
+from typing import Any, Union, get_args, get_origin
 
 from edgecron.errors import MalformedCall
-from edgecron.values import is_value, names_of
+from edgecron.values import NamedTuple, is_value, names_of
 from edgecron.wire.hints import hints_of
 
 _MOST_SHOWN = 60

@@ -4,11 +4,12 @@ something that waits. Each looks once and comes back: who waits asks again, at t
 from __future__ import annotations
 
 from itertools import islice
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from edgecron.following import LaterRuns, LaterTold
 from edgecron.model import Execution, OutputChunk, Status
 from edgecron.validity import check_range
+from edgecron.values import NamedTuple
 
 if TYPE_CHECKING:
     from datetime import datetime

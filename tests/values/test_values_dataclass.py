@@ -5,12 +5,13 @@ from __future__ import annotations
 import copy
 import dataclasses
 import pickle
+import typing
 from dataclasses import FrozenInstanceError
 from typing import Any
 
 import pytest
 
-from edgecron.values import dataclass, field, names_of, replace
+from edgecron.values import NamedTuple, dataclass, field, names_of, replace
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,6 +68,41 @@ class Roomy:
     """One without slots, whose default is seen on the class, too."""
 
     size: int = 3
+
+
+class Place(NamedTuple):
+    """A named tuple."""
+
+    name: str
+    after: Place | None = None
+
+    @property
+    def words(self) -> str:
+        return f"at {self.name}"
+
+
+class TheirPlace(typing.NamedTuple):
+    """A named tuple."""
+
+    name: str
+    after: TheirPlace | None = None
+
+
+def test_a_named_tuple_is_what_the_standard_library_s_is() -> None:
+    ours, theirs = Place("a", after=Place("b")), TheirPlace("a", after=TheirPlace("b"))
+
+    assert repr(ours) == repr(theirs).replace("TheirPlace", "Place")
+    assert ours == theirs
+    assert isinstance(ours, tuple)
+    assert Place._fields == TheirPlace._fields
+    assert Place._field_defaults == TheirPlace._field_defaults
+    assert Place.__doc__ == "A named tuple."
+    assert (Place.__module__, Place.__qualname__) == (__name__, "Place")
+    assert typing.get_type_hints(Place) == {"name": str, "after": Place | None}
+    assert ours._replace(name="c").words == "at c"
+    assert pickle.loads(pickle.dumps(ours)) == ours
+    with pytest.raises(TypeError, match="missing 1 required positional argument: 'name'"):
+        Place()  # type: ignore[call-arg]
 
 
 def test_a_value_shows_what_it_holds_as_a_dataclass_does() -> None:

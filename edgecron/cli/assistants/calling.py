@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from edgecron.cli.assistants.collecting import ToolSession
 from edgecron.errors import EdgecronError
 from edgecron.safetext import clean
+from edgecron.values import NamedTuple
 
 if TYPE_CHECKING:
     from edgecron.cli.assistants.reading import Arguments

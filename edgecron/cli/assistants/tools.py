@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from edgecron.cli.assistants import changing, printed
 from edgecron.cli.assistants.reading import Arguments, with_instant, words_of
 from edgecron.http.keyshapes import DOCUMENT, NAME, PATCH, TIME, ZONE
 from edgecron.model import Status
+from edgecron.values import NamedTuple
 
 if TYPE_CHECKING:
     from edgecron.cli.assistants.collecting import ToolSession

@@ -7,9 +7,9 @@ from collections.abc import Iterator, Sequence
 from enum import StrEnum
 from itertools import groupby, pairwise
 from textwrap import wrap
-from typing import NamedTuple
 
 from edgecron.cli.screen import paint
+from edgecron.values import NamedTuple
 from edgecron.words.letters import display_width
 
 WIDEST = 96  # of prose: longer lines are hard to read
