@@ -60,7 +60,14 @@ class Rescue:
         self._adopt_at_ms = 0
         self._adopt_pause_ms = _ORPHAN_MS
         self.peers: tuple[EngineInfo, ...] = ()  # those that lived at the last look
-        self.wake_ms: int | None = None  # how long to sleep at most, None where nothing is urgent
+        self._is_urgent = False  # the next look is waited for
+
+    @property
+    def wake_ms(self) -> int | None:
+        """How long to sleep at most, None where nothing is urgent."""
+        if not self._is_urgent:
+            return None
+        return max(0, self._look_at_ms - self._clock.monotonic_ms())
 
     def suspect(self) -> None:
         """Have the next `look` look at once."""
@@ -79,7 +86,7 @@ class Rescue:
 
         `engine_id` is our own. Where it would not, the next one is due as after a look.
         """
-        if self._is_suspected or self.wake_ms is not None:
+        if self._is_suspected or self._is_urgent:
             return True
         engines = self._store.find_engines()
         others = tuple(one for one in engines if one.id != engine_id)
@@ -119,8 +126,9 @@ class Rescue:
             self._liveness.forget_engine(engine.key)
         self._succession.look(self.peers)
         self._is_suspected = False
-        self.wake_ms = _ORPHAN_MS if done.left_running else self._succession.wake_ms
-        self._look_at_ms = self._clock.monotonic_ms() + min(self.wake_ms or _LOOK_MS, _LOOK_MS)
+        urgent_ms = _ORPHAN_MS if done.left_running else self._succession.wake_ms
+        self._is_urgent = urgent_ms is not None
+        self._look_at_ms = self._clock.monotonic_ms() + min(urgent_ms or _LOOK_MS, _LOOK_MS)
         if taker.adopt is not None:
             self._note_adoption(has_failed=done.left_running > 0)
         return Looked(

@@ -14,8 +14,12 @@ from typing import TYPE_CHECKING, Protocol
 from edgecron.clock import Clock
 from edgecron.model import EngineInfo
 
-# So long its engines may be away: who is started again, or dies again and again, keeps the say.
+# So long its engines may be away: who is started again keeps the say.
 PATIENCE_MS = 60_000
+# Twice as long each time, up to this, where the say was taken within a day: of who comes and goes
+# again and again each change would begin the times of a schedule anew, and it never fire.
+_MOST_PATIENCE_MS = 43_200_000
+_CALM_MS = 86_400_000
 
 if TYPE_CHECKING:
     from edgecron.store.protocol import Store
@@ -45,6 +49,8 @@ class Succession:
         self._code = code
         self._last: str | None = None  # whose engines are away
         self._until_ms = 0  # and how long they may be
+        self._patience_ms = PATIENCE_MS
+        self._calm_at_ms = 0  # from then on it is as at first
         self.wake_ms: int | None = None  # how long to sleep at most, None where nothing is to come
 
     def leave(self) -> None:
@@ -66,14 +72,17 @@ class Succession:
         now_ms = self._clock.monotonic_ms()
         absent = self._find_absent(self._code, peers)
         if absent != self._last:
-            self._last, self._until_ms = absent, now_ms + PATIENCE_MS
-        if absent is None:
-            self.wake_ms = None
-            return
-        if now_ms >= self._until_ms:
+            if now_ms >= self._calm_at_ms:
+                self._patience_ms = PATIENCE_MS
+            self._last, self._until_ms = absent, now_ms + self._patience_ms
+        if absent is not None and now_ms >= self._until_ms:
             self._code.put_down(after=absent)
+            self._last = self._find_absent(self._code, peers)
+            if self._last is None:
+                self._patience_ms = min(2 * self._patience_ms, _MOST_PATIENCE_MS)
+                self._calm_at_ms = now_ms + _CALM_MS
             self._until_ms = now_ms + PATIENCE_MS  # Where it could not be, it is tried again.
-        self.wake_ms = self._until_ms - now_ms
+        self.wake_ms = None if self._last is None else self._until_ms - now_ms
 
     def _find_absent(self, code: Code, peers: Collection[EngineInfo]) -> str | None:
         """The digest of who has the say and is not there; None where we have it, or a peer."""

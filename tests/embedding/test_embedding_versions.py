@@ -18,11 +18,12 @@ MANY = 8
 # Its job is a process in the new version, and of another time.
 CHANGED = """
 import sys
-import edgecron.engine.succession
+from edgecron.engine import rescue, sleep, succession
 from edgecron import RunContext, Scheduler, every
 from program import fire
 
-edgecron.engine.succession.PATIENCE_MS = 300  # instead of a minute
+# Instead of a minute, and of looks each half a minute.
+succession.PATIENCE_MS = rescue._LOOK_MS = sleep.SAFETY_MS = 300
 scheduler = Scheduler("plant.db")
 is_new = sys.argv[1] == "new"
 

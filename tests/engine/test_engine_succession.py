@@ -127,6 +127,29 @@ def test_who_is_started_again_in_time_keeps_the_say(plant: Plant) -> None:
     assert plant.poll.revision == 2
 
 
+def test_who_comes_and_goes_for_long_keeps_the_say_longer_and_longer(plant: Plant) -> None:
+    new = Version(plant, "@hourly")
+    new.start()
+    taken_ms = []
+
+    for _ in range(3):
+        old = Version(plant, "@daily")
+        old.start()
+        old.stop()
+        left_ms = plant.clock.monotonic_ms()
+        while (wake_ms := new.look()) is not None:
+            plant.clock.advance_ms(wake_ms)
+        taken_ms.append(plant.clock.monotonic_ms() - left_ms)
+        assert plant.poll.spec.triggers == ("@hourly",)
+    plant.clock.advance_ms(2 * 86_400_000)
+    old = Version(plant, "@daily")
+    old.start()
+    old.stop()
+
+    assert taken_ms == [PATIENCE_MS, 2 * PATIENCE_MS, 4 * PATIENCE_MS]
+    assert new.look() == PATIENCE_MS
+
+
 def test_while_both_live_nobody_changes_what_the_other_said(plant: Plant) -> None:
     new, old = Version(plant, "@hourly"), Version(plant, "@daily")
     new.start()
