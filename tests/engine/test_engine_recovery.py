@@ -106,6 +106,22 @@ def test_what_runs_when_its_engine_dies_is_adopted(story: Story) -> None:
     assert alive == [story.engine.supervisor_id]
 
 
+def test_a_look_that_is_waited_for_is_not_put_off_by_steps_in_between(story: Story) -> None:
+    story.add("slow", "@hourly", lasts_s=90)
+    story.after_s(3600)
+    supervisor = story.world.supervisors[story.engine.supervisor_id]
+    story.world.kill_engine(story.key)
+    supervisor.engine_key = "another"  # whom it does not leave: it can't be adopted
+    story.key = story.world.start_engine()
+
+    wakes = [story.engine.step().wake_ms]
+    for _ in range(2):
+        story.world.clock.advance_ms(400)
+        wakes.append(story.engine.step().wake_ms)
+
+    assert wakes == [story.world.clock.now_ms() + 200] * 3
+
+
 @pytest.mark.failure(17)
 def test_what_waits_under_an_adopted_supervisor_is_revoked_and_queued_again(story: Story) -> None:
     story.world.wait_chance = 1.0
