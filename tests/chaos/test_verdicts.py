@@ -478,3 +478,15 @@ def test_a_removed_range_may_be_beyond_what_was_pruned() -> None:
 
     assert found(replace(history, lives=lives)) == set()
     assert found(replace(history, lives=lives, changes=())) == {"I15"}
+
+
+def test_a_time_may_have_come_while_a_removal_waited_for_the_lock() -> None:
+    calm = calm_history()
+    history = replace(calm, lives=(calm.lives[0], life(2, "other", counts={"success": 4})))
+
+    def with_run_at(plan_ms: int) -> History:
+        return more(history, row(9, 2, "other", plan_ms), bodies=(body(9, "other", plan_ms),))
+
+    assert found(with_run_at(T0 + 8 * S)) == set()
+    assert found(with_run_at(T0 + 9 * S)) == {"I15"}
+    assert found(with_run_at(T0 + 40 * S)) == {"I15"}

@@ -16,7 +16,7 @@ from edgecron.clock import Clock
 from edgecron.tui.app import Dashboard
 
 ZONE = ZoneInfo("Europe/Berlin")
-_BOUND_S = 20.0
+_BOUND_S = 60.0  # what costs much is asked seldom: on a busy machine not twice in 20 s
 _LOOK_S = 0.02
 _ROUNDS = 4  # an answer may be followed by another question
 
