@@ -238,6 +238,25 @@ def test_croniter_is_imported_where_schedules_are_written_alone() -> None:
     assert users == CRONITER_HOMES
 
 
+# What the standard library makes them of costs an engine a megabyte and its start a third.
+_OWN_VALUES = {("dataclasses", "dataclass"), ("typing", "NamedTuple")}
+
+
+def test_values_are_made_by_the_module_that_makes_them_small() -> None:
+    # `NamedTuple` of ours is no generic one.
+    found = {
+        (module, alias.name)
+        for module, tree in modules().items()
+        if module != "edgecron.values"
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+        if (node.module, alias.name) in _OWN_VALUES
+    }
+
+    assert found <= {("edgecron.tui.dialogs", "NamedTuple")}
+
+
 # What takes memory for as long as an engine lives, and does nothing for it.
 _NOT_AT_REST = (
     *("textual", "rich", "asyncio", "argparse", "subprocess", "tempfile", "random"),

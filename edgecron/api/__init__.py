@@ -1,10 +1,10 @@
 """Client: a database as programs see it, and the only wiring of store, clock and engine.
 
 The command line and the dashboard see a database through this and nothing else. `client` puts its
-parts together: `opening`, `reading`, `prospects`, `busy`, `writing` (schedules), `applying`
-(several of them at once), `declaring` (those of a program), `acting` (runs), `backfill`,
-`browsing`, `copying` (backups), `explaining`, `measuring`, `retaining` and `tallying`. It is loaded
-when it is first used: an engine within a program needs `declaring` alone.
+parts together: `opening`, `reading`, `prospects`, `busy`, `compiling`, `writing` (schedules),
+`applying` (several of them at once), `declaring` and `withdrawing` (those of a program), `acting`
+(runs), `backfill`, `browsing`, `copying` (backups), `explaining`, `measuring`, `retaining` and
+`tallying`. It is loaded when it is first used: an engine within a program needs `declaring` alone.
 """
 
 from __future__ import annotations

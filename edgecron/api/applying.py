@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING
 
+from edgecron.api.compiling import Compiling
 from edgecron.api.opening import TRIES
-from edgecron.api.writing import Writing
 from edgecron.errors import Conflict, InvalidInput
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from edgecron.timing import CompiledSpec
 
 
-class Applying(Writing):
+class Applying(Compiling):
     """Changes of several schedules in one transaction."""
 
     def plan_document(
@@ -32,7 +32,7 @@ class Applying(Writing):
 
         steps = compare(
             document.wanted,
-            self.schedules(),
+            self.store.find_schedules(),
             origins=self.store.find_origins(),
             origin=origin,
             is_pruned=is_pruned,

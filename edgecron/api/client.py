@@ -13,10 +13,12 @@ from edgecron.api.measuring import Measuring
 from edgecron.api.prospects import LookingAhead
 from edgecron.api.retaining import Retaining
 from edgecron.api.tallying import Tallying
+from edgecron.api.withdrawing import Withdrawing
 
 
 class Client(
     Declaring,
+    Withdrawing,
     Acting,
     Backfilling,
     LookingAhead,

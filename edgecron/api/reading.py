@@ -148,18 +148,6 @@ class Reading(Opened):
             schedule_id=schedule_id, statuses=statuses, before_id=before_id, limit=limit
         )
 
-    def find_dependents(self, name: str) -> list[str]:
-        """The schedules that need a run of this one before they start, or come after it."""
-        from edgecron.conditions import read_needs
-
-        needing = set()
-        for one, needs in self.store.find_needs():
-            with suppress(InvalidInput):  # What can't be read is not started, whatever happens.
-                if any(condition.schedule == name for condition in read_needs(needs)):
-                    needing.add(one)
-        following = {one for one, upstream in self.store.find_upstreams() if upstream == name}
-        return sorted((needing | following) - {name})
-
     def waiting_runs(self, *, limit: int = 20) -> list[Execution]:
         """Runs that wait for a condition, those whose deadline comes first before the others."""
         return self.store.find_waiting(limit=limit)

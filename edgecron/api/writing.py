@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING
 
+from edgecron.api.compiling import Compiling
 from edgecron.api.opening import TRIES
 from edgecron.api.reading import Reading
 from edgecron.errors import Conflict, InvalidInput
@@ -14,11 +15,10 @@ from edgecron.validity import check_name, check_range
 
 if TYPE_CHECKING:
     from edgecron.model import Schedule, ScheduleSpec
-    from edgecron.store.changing import Retiming
     from edgecron.timing import CompiledSpec
 
 
-class Writing(Reading):
+class Writing(Compiling, Reading):
     """Changes of schedules. Each is one transaction, made on the schedule as it was read."""
 
     def add(self, spec: ScheduleSpec, *, origin: str = "python") -> Schedule:
@@ -75,23 +75,6 @@ class Writing(Reading):
         self.store.set_group_limit(group, max_running)
         self._ring()
 
-    def compile(self, spec: ScheduleSpec, *, is_past_ok: bool = False) -> CompiledSpec:
-        """Check a specification as `add` would, writing nothing.
-
-        With `is_past_ok` a time of `at` may have passed.
-        """
-        from edgecron.timing import compile_spec
-
-        now = self.now()
-        return compile_spec(
-            spec, seed=self.store.seed, made_at=now, now=None if is_past_ok else now
-        )
-
-    def compile_change(self, schedule: Schedule, spec: ScheduleSpec) -> CompiledSpec:
-        """Check another specification of a schedule as `edit` would, writing nothing."""
-        compiled, _ = self._prepare_edit(schedule, spec, now_ms=self._clock.now_ms())
-        return compiled
-
     def edit(
         self,
         name: str,
@@ -140,26 +123,6 @@ class Writing(Reading):
             boot_id=self._clock.boot_id(),
             origin=origin,
             now_ms=now_ms,
-        )
-
-    def _prepare_edit(
-        self, schedule: Schedule, spec: ScheduleSpec, *, now_ms: int, is_past_ok: bool = False
-    ) -> tuple[CompiledSpec, Retiming | None]:
-        """A changed specification compiled, with its new times; None where they do not move."""
-        from edgecron.model import Reason
-        from edgecron.retiming import keep_triggers, retime
-        from edgecron.timing import timing_words, trigger_words
-
-        is_mended = schedule.trigger_error is not None
-        if not is_mended and trigger_words(spec) == trigger_words(schedule.spec):
-            # Kept as they were expanded: a bare `every` would get another anchor.
-            compiled = keep_triggers(self.store, schedule, spec)
-        else:
-            compiled = self.compile(spec, is_past_ok=is_past_ok)
-        if not is_mended and timing_words(spec) == timing_words(schedule.spec):
-            return compiled, None
-        return compiled, retime(
-            self.store, schedule, compiled.timing, now_ms=now_ms, reason=Reason.EDITED
         )
 
     def _need_no_dependents(self, name: str) -> None:

@@ -31,9 +31,10 @@ def open_store(
     """
     database = Database(path, busy_wait_s=busy_wait_s, must_exist=must_exist)
     try:
-        migrate(database, now_ms=now_ms, seed=seed)
-        refuse_planted(database)
-        return SqliteStore(database)
+        with database.seldom():
+            migrate(database, now_ms=now_ms, seed=seed)
+            refuse_planted(database)
+            return SqliteStore(database)
     except BaseException:
         database.close()
         raise

@@ -58,6 +58,7 @@ class Database:
         self._data_version = -1
         self._renewals = 0
         self._is_together = False
+        self._keeps = True  # what is compiled, for the next time
         self._pid = os.getpid()
         self._busy_tries = max(1, round(busy_wait_s * 1000))
         check_sqlite_version()
@@ -131,7 +132,8 @@ class Database:
         self._check_process()
         with self.in_use, translated_errors(self.path):
             try:
-                return self._connection.execute(sql, params).fetchall()
+                found = self._connection.execute(sql, params, can_cache=self._keeps)
+                return found.fetchall()
             except (apsw.SQLError, apsw.SchemaChangeError):
                 self.check_version()  # Another version may have other tables, and then says it.
                 raise
@@ -170,7 +172,7 @@ class Database:
     def change(self, sql: str, params: Params | None = None) -> int:
         """Run a writing statement; how many rows it changed."""
         self._check_transaction()
-        self._connection.execute(sql, params)
+        self._connection.execute(sql, params, can_cache=self._keeps)
         return self._connection.changes()
 
     def change_each(self, sql: str, params: Sequence[Params]) -> list[int]:
@@ -196,7 +198,7 @@ class Database:
     def returning(self, sql: str, params: Params | None = None) -> tuple[Any, ...] | None:
         """Run a writing statement with RETURNING, drained; its one row, or None."""
         self._check_transaction()
-        found = self._connection.execute(sql, params).fetchall()
+        found = self._connection.execute(sql, params, can_cache=self._keeps).fetchall()
         return found[0] if found else None
 
     def returning_all(self, sql: str, params: Params | None = None) -> list[tuple[Any, ...]]:
@@ -317,10 +319,19 @@ class Database:
         finally:
             self._busy_tries = tries
 
+    @contextmanager
+    def seldom(self) -> Iterator[None]:
+        """Keep nothing of what is compiled within: it is asked once in the life of an engine."""
+        before, self._keeps = self._keeps, False
+        try:
+            yield
+        finally:
+            self._keeps = before
+
     def keep_little(self) -> None:
         """Keep few pages in memory: an engine reads the same few, and lives for months."""
         with self.in_use:
-            self._connection.execute(f"PRAGMA cache_size = -{_LITTLE_KIB}")
+            self._connection.execute(f"PRAGMA cache_size = -{_LITTLE_KIB}", can_cache=False)
 
     def forget_pages(self) -> None:
         """Read every page anew from now on: what was read of the file may have healed since."""

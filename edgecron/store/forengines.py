@@ -76,16 +76,17 @@ class ForEngines(OpenStore):
         for part in _PARTS:
             part.load()
         self._database.keep_little()
-        return engines.register_engine(
-            self._database,
-            key=key,
-            pid=pid,
-            boot_id=boot_id,
-            queues=queues,
-            now_ms=now_ms,
-            offers=offers,
-            code=code,
-        )
+        with self._database.seldom():
+            return engines.register_engine(
+                self._database,
+                key=key,
+                pid=pid,
+                boot_id=boot_id,
+                queues=queues,
+                now_ms=now_ms,
+                offers=offers,
+                code=code,
+            )
 
     def note_offers(self, engine_id: int, offers: Offers, *, code: str | None, now_ms: int) -> None:
         engines.note_offers(self._database, engine_id, offers, code=code, now_ms=now_ms)
@@ -205,19 +206,24 @@ class ForEngines(OpenStore):
         return upkeep.note_trusted(self._database, mark_ms, was_ms=was_ms)
 
     def find_misdated(self, *, now_ms: int, ahead_ms: int) -> list[KeptTimes]:
-        return upkeep.find_misdated(self._database, now_ms=now_ms, ahead_ms=ahead_ms)
+        with self._database.seldom():
+            return upkeep.find_misdated(self._database, now_ms=now_ms, ahead_ms=ahead_ms)
 
     def find_intervals(self, *, now_ms: int, has_stepped: bool) -> list[KeptTimes]:
-        return upkeep.find_intervals(self._database, now_ms=now_ms, has_stepped=has_stepped)
+        with self._database.seldom():
+            return upkeep.find_intervals(self._database, now_ms=now_ms, has_stepped=has_stepped)
 
     def find_zoned(self, *, only_local: bool) -> list[KeptTimes]:
-        return upkeep.find_zoned(self._database, only_local=only_local)
+        with self._database.seldom():
+            return upkeep.find_zoned(self._database, only_local=only_local)
 
     def retime(self, changes: Sequence[Retimed], *, marks: ClockMarks | None) -> list[bool]:
         return upkeep.retime(self._database, changes, marks=marks)
 
     def bring_back_queued(self, *, now_ms: int, ahead_ms: int) -> int:
-        return upkeep.bring_back_queued(self._database, now_ms=now_ms, ahead_ms=ahead_ms)
+        with self._database.seldom():
+            return upkeep.bring_back_queued(self._database, now_ms=now_ms, ahead_ms=ahead_ms)
 
     def bring_back_successes(self, *, now_ms: int) -> int:
-        return upkeep.bring_back_successes(self._database, now_ms=now_ms)
+        with self._database.seldom():
+            return upkeep.bring_back_successes(self._database, now_ms=now_ms)

@@ -1,0 +1,67 @@
+"""Compiling: specifications are checked, and their times computed; nothing is written."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from edgecron.api.opening import Opened
+from edgecron.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from edgecron.model import Schedule, ScheduleSpec
+    from edgecron.store.changing import Retiming
+    from edgecron.timing import CompiledSpec
+
+
+class Compiling(Opened):
+    """What would become of a schedule, and of those that name it."""
+
+    def compile(self, spec: ScheduleSpec, *, is_past_ok: bool = False) -> CompiledSpec:
+        """Check a specification as `add` would, writing nothing.
+
+        With `is_past_ok` a time of `at` may have passed.
+        """
+        from edgecron.timing import compile_spec
+
+        now = self.now()
+        return compile_spec(
+            spec, seed=self.store.seed, made_at=now, now=None if is_past_ok else now
+        )
+
+    def compile_change(self, schedule: Schedule, spec: ScheduleSpec) -> CompiledSpec:
+        """Check another specification of a schedule as `edit` would, writing nothing."""
+        compiled, _ = self._prepare_edit(schedule, spec, now_ms=self._clock.now_ms())
+        return compiled
+
+    def _prepare_edit(
+        self, schedule: Schedule, spec: ScheduleSpec, *, now_ms: int, is_past_ok: bool = False
+    ) -> tuple[CompiledSpec, Retiming | None]:
+        """A changed specification compiled, with its new times; None where they do not move."""
+        from edgecron.model import Reason
+        from edgecron.retiming import keep_triggers, retime
+        from edgecron.timing import timing_words, trigger_words
+
+        is_mended = schedule.trigger_error is not None
+        if not is_mended and trigger_words(spec) == trigger_words(schedule.spec):
+            # Kept as they were expanded: a bare `every` would get another anchor.
+            compiled = keep_triggers(self.store, schedule, spec)
+        else:
+            compiled = self.compile(spec, is_past_ok=is_past_ok)
+        if not is_mended and timing_words(spec) == timing_words(schedule.spec):
+            return compiled, None
+        return compiled, retime(
+            self.store, schedule, compiled.timing, now_ms=now_ms, reason=Reason.EDITED
+        )
+
+    def find_dependents(self, name: str) -> list[str]:
+        """The schedules that need a run of this one before they start, or come after it."""
+        from edgecron.conditions import read_needs
+
+        needing = set()
+        for one, needs in self.store.find_needs():
+            with suppress(InvalidInput):  # What can't be read is not started, whatever happens.
+                if any(condition.schedule == name for condition in read_needs(needs)):
+                    needing.add(one)
+        following = {one for one, upstream in self.store.find_upstreams() if upstream == name}
+        return sorted((needing | following) - {name})
