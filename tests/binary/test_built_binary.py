@@ -35,6 +35,12 @@ def run(*words: str | Path, program: tuple[str, ...] = PROGRAM, **variables: str
     return said.stdout
 
 
+def own_folder() -> Path:
+    """Where the program that is tested is unpacked; other versions may lie beside it."""
+    [path] = [each["path"] for each in json.loads(run("self", "--json")) if each.get("is_current")]
+    return Path(path)
+
+
 def variables_of_a_job(database: Path, program: tuple[str, ...]) -> dict[str, str]:
     own = {"LD_LIBRARY_PATH": "/of/the/user", "PYTHONHOME": "", "TCL_LIBRARY": "/x"}
     run("--db", database, "add", "job", "--every", "1h", "--", "env", "-0", program=program)
@@ -53,9 +59,7 @@ def test_it_is_no_larger_than_it_may_be() -> None:
 
 
 def test_a_warm_start_is_nearly_as_fast_as_one_without_the_launcher(tmp_path: Path) -> None:
-    run("--version")
-    [program, folder, *_] = json.loads(run("self", "--json"))
-    inner = Path(folder["path"]) / "edgecron"
+    inner = own_folder() / "edgecron"
     bare = {**os.environ, "_PYI_ARCHIVE_FILE": str(inner), "_PYI_PARENT_PROCESS_LEVEL": "-1"}
     # It leaves at once where no launcher has started it; the library of Python is loaded by then.
     bare["_EDGECRON_BUNDLE"] = "0:0:"
@@ -68,7 +72,7 @@ def test_a_warm_start_is_nearly_as_fast_as_one_without_the_launcher(tmp_path: Pa
     # In turn, so that what others do on this machine falls on both.
     pairs = [
         (
-            took_s([program["path"], "--version"], dict(os.environ)),
+            took_s([*PROGRAM, "--version"], dict(os.environ)),
             took_s([str(inner), "--version"], bare),
         )
         for _ in range(20)
@@ -89,10 +93,9 @@ def test_a_job_has_the_environment_that_it_has_under_an_installed_package(tmp_pa
 
 
 def test_it_asks_for_no_glibc_newer_than_it_says(tmp_path: Path) -> None:
-    [_, folder, *_] = json.loads(run("self", "--json"))
     floor = Path(__file__).parents[2] / "packaging" / "binary" / "glibc-floor"
 
-    newest = subprocess.run([floor, folder["path"]], capture_output=True, text=True, check=True)
+    newest = subprocess.run([floor, own_folder()], capture_output=True, text=True, check=True)
 
     words = f"glibc {newest.stdout.strip()} or newer".encode()
     assert words.removeprefix(b"glibc ") in Path(PROGRAM[0]).read_bytes().replace(b"\0", b"")
@@ -137,11 +140,7 @@ def test_a_service_is_of_the_link_that_it_was_started_by(tmp_path: Path) -> None
 
 
 def test_its_own_part_does_not_run_by_itself() -> None:
-    [_, folder, *_] = json.loads(run("self", "--json"))
-
-    said = subprocess.run(
-        [folder["path"] + "/edgecron"], capture_output=True, text=True, check=False
-    )
+    said = subprocess.run([own_folder() / "edgecron"], capture_output=True, text=True, check=False)
 
     assert said.returncode == 1
     assert "start the file that it was unpacked from" in said.stderr
