@@ -410,7 +410,6 @@ class EngineInfo:
     supervisor_id: str | None  # the one that it claims for
     started_at: datetime
     stopped_at: datetime | None
-    code: str | None = None  # a hash of what its program declares; None where it is of none
 
     def takes(self, queue: str, offer: str | None) -> bool:
         """Whether it looks at a queue, and offers this; None is whatever may be there."""

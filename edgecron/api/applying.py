@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING
 
 from edgecron.api.compiling import Compiling
@@ -70,18 +70,12 @@ class Applying(Compiling):
 
         Raises Conflict where somebody changed one of them since, and what a single change raises.
         """
-        return self._apply(steps, origin=origin, also=lambda: None)
-
-    def _apply(
-        self, steps: Sequence[Step], *, origin: str, also: Callable[[], object]
-    ) -> list[Schedule]:
-        """The same, with what `also` writes: nothing of it all where that raises."""
         from edgecron.documents.comparing import Action
 
         for _ in range(TRIES):
             prepared = [self._prepare(step) for step in steps]
             self._check_together(prepared)
-            if self._write(prepared, origin, also):
+            if self._write(prepared, origin):
                 self._ring()
                 return [
                     self.store.get_schedule(one.step.wanted.spec.name)
@@ -188,12 +182,11 @@ class Applying(Compiling):
                     hint="change their triggers and needs first",
                 )
 
-    def _write(self, prepared: Sequence[Prepared], origin: str, also: Callable[[], object]) -> bool:
+    def _write(self, prepared: Sequence[Prepared], origin: str) -> bool:
         """Write it all; False, and nothing of it, where one schedule is not as it was read."""
         now_ms = self._clock.now_ms()
         try:
             with self.store.together():
-                also()
                 for one in prepared:
                     if not self._write_one(one, origin, now_ms):
                         raise _NotAsRead

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from functools import partial
 from typing import TYPE_CHECKING
 
 from edgecron.api.applying import Applying
@@ -19,42 +18,22 @@ if TYPE_CHECKING:
 class Declaring(Applying):
     """What a program says at each start, however many of its processes say it at once."""
 
-    def declare(
-        self,
-        wanted: Collection[Wanted],
-        *,
-        queue: str,
-        origin: str,
-        code: str | None = None,
-        after: str | None = None,
-    ) -> list[Schedule]:
+    def declare(self, wanted: Collection[Wanted], *, queue: str, origin: str) -> list[Schedule]:
         """Make and change schedules as a program declares them; those that it changed.
 
-        What says the same already is left as it is, and fires for no time of the past. `code` is
-        put down with it: the digest of all that the program declares, which has the say from now
-        on. With `after` nothing is done where code of another digest than this has it by now.
-        Raises AlreadyExists where a name is that of another kind of schedule, and InvalidInput.
+        What says the same already is left as it is, and fires for no time of the past. Raises
+        AlreadyExists where a name is that of another kind of schedule, and InvalidInput.
         """
         for _ in range(TRIES):
-            last = None if code is None else self.store.find_code(queue)
-            if after is not None and last != after:
-                return []
             steps = self._plan_declared(wanted, queue=queue)
-            note = partial(self._note_code, queue, code, was=last)
-            try:
-                if steps:
-                    return self._apply(steps, origin=origin, also=note)
-                note()
+            if not steps:
                 return []
+            try:
+                return self.apply(steps, origin=origin)
             except (AlreadyExists, Conflict) as error:
                 # Another process of the program says the same at this moment.
                 trouble = error
         raise trouble
-
-    def _note_code(self, queue: str, code: str | None, *, was: str | None) -> None:
-        """Put down who has the say. Raises Conflict where somebody else has it meanwhile."""
-        if code != was and code is not None and not self.store.note_code(queue, code, was=was):
-            raise Conflict("another version of this program declares its schedules just now")
 
     def _plan_declared(self, wanted: Collection[Wanted], *, queue: str) -> list[Step]:
         from edgecron.documents.comparing import Action, compare_one

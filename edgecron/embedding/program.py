@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
     from edgecron.api import Client
     from edgecron.api.opening import Opened
-    from edgecron.embedding.code import DeclaredCode
     from edgecron.embedding.decorating import Decorate
     from edgecron.embedding.job import Entry
     from edgecron.embedding.options import CommandOptions, Options
@@ -192,13 +191,7 @@ class Program:
         if not unkept:
             return
         with self._lock, self.pool.client() as client:
-            client.declare(
-                [one.wanted for one in unkept],
-                queue=self.queue,
-                origin=self._origin,
-                # Who has no engine has no say that lasts: it is an engine's to be there.
-                code=self._registry.digest if self.is_running else None,
-            )
+            client.declare([one.wanted for one in unkept], queue=self.queue, origin=self._origin)
             self._registry.note_kept(unkept)
 
     def prune(self, *, others: bool = False) -> list[str]:
@@ -265,17 +258,11 @@ class Program:
             busy_wait_s=self._busy_wait_s,
         )
 
-    def _code(self) -> DeclaredCode:
-        """What is declared, as an engine of it asks."""
-        from edgecron.embedding.code import DeclaredCode
+    def _declare_all(self) -> None:
+        """Have the database say all that is declared."""
+        self._declare_and_hold().close()
 
-        return DeclaredCode(self._registry, queue=self.queue, keep=self._declare_all)
-
-    def _declare_all(self, after: str | None = None) -> None:
-        """Have the database say all of it: with `after` where code of this digest had the say."""
-        self._declare_and_hold(after).close()
-
-    def _declare_and_hold(self, after: str | None = None) -> Opened:
+    def _declare_and_hold(self) -> Opened:
         """The same; the database is open still, for who opens it next: the last to close it has to
         move its log."""
         # Not by a Client of the pool: who asks for nothing else has no need of all that it is.
@@ -289,8 +276,6 @@ class Program:
                 [one.wanted for one in declared],
                 queue=self.queue,
                 origin=self._origin,
-                code=self._registry.digest,
-                after=after,
             )
             self._registry.note_kept(declared)
             stack.pop_all()

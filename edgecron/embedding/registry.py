@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from edgecron.embedding.arguments import Arguments
@@ -51,7 +51,6 @@ class Registry(Functions):
         self._lock = threading.Lock()
         self._declared: dict[str, Declared] = {}
         self._unkept: dict[str, Declared] = {}  # the database may say something else
-        self._digest: str | None = None  # None where it was not asked for since the last one
         self.offers: Offers = frozenset()  # what an engine of the program can run of its queue
 
     @property
@@ -63,14 +62,6 @@ class Registry(Functions):
     @property
     def names(self) -> frozenset[str]:
         return frozenset(self._declared)
-
-    @property
-    def digest(self) -> str:
-        """A hash of all declarations: the same in every process that declares the same."""
-        with self._lock:
-            if self._digest is None:
-                self._digest = _digest_of(one.wanted for one in self._declared.values())
-            return self._digest
 
     def begin_anew(self) -> None:
         """In a forked child: whoever was at it is not here."""
@@ -93,7 +84,6 @@ class Registry(Functions):
             prepare()
             self.offers |= _offered(one.wanted.spec)
             self._declared[name] = self._unkept[name] = one
-            self._digest = None
 
     def unkept(self) -> list[Declared]:
         """What may have to be written still."""
@@ -114,17 +104,6 @@ class Registry(Functions):
         """Another database may be in its place: all is to be looked at again."""
         with self._lock:
             self._unkept = dict(self._declared)
-
-
-def _digest_of(wanted: Iterable[Wanted]) -> str:
-    import json
-
-    from edgecron.documents.keys import spec_table
-    from edgecron.hashing import blake2b
-
-    said = {one.spec.name: (spec_table(one.spec), one.enabled, one.limit) for one in wanted}
-    text = json.dumps(said, sort_keys=True)
-    return blake2b(text.encode(), digest_size=16).hexdigest()
 
 
 def _offered(spec: ScheduleSpec) -> frozenset[str]:

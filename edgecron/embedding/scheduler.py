@@ -359,7 +359,6 @@ class Scheduler(Program):
                 retention=self._retention,
                 callables=callables,
                 offers=lambda: self._registry.offers,
-                code=self._code(),
                 call_wait_ms=round(self._shutdown_timeout_s * 1000),
                 call_grace_ms=_GRACE_MS,
                 part_of=self._processes.part_of,

@@ -10,7 +10,6 @@ place.py       its lock and doorbell       wake.py      FIFOs that wake engines
 watch.py       the end of a peer's process
 rescue.py      when to look for the dead  recovery.py  taking over what they left
 adoption.py    their supervisors          strays.py    and their files
-succession.py  whose code has the say
 liveness.py    who is alive               health.py    alive, silent or stalled
 events.py      what was done, as values   telling.py   and how it is reported
 peers.py       engines, seen by who is none

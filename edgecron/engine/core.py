@@ -22,7 +22,6 @@ from edgecron.engine.liveruns import LiveRuns
 from edgecron.engine.progress import ProgressWriter
 from edgecron.engine.rescue import Rescue
 from edgecron.engine.retaining import Retaining
-from edgecron.engine.succession import Code, Succession
 from edgecron.engine.supervision import Supervision
 from edgecron.engine.telling import Teller
 from edgecron.engine.timekeeping import Timekeeping
@@ -62,7 +61,7 @@ class Engine:
     on: it is recorded as looking at no queue. `callables` runs the functions of the program that
     it is part of; then the runner is started when there is a command to run, and where it can't
     be, functions are run all the same. `offers` says what it takes of that program's queue, as
-    other versions of it may have others; None is whatever is there. `code` is what it declares.
+    other versions of it may have others; None is whatever is there.
     """
 
     def __init__(
@@ -85,7 +84,6 @@ class Engine:
         only: int | None = None,
         callables: Runner | None = None,
         offers: Callable[[], Offers] | None = None,
-        code: Code | None = None,
     ) -> None:
         self._store = store
         self._clock = clock
@@ -96,7 +94,6 @@ class Engine:
         self._ring_peers = ring_peers
         self._only = only
         self._find_offers = offers
-        self._code = code
         self._catalogue = Catalogue(store)
         self._teller = Teller(report, clock, self._catalogue)
         self._firing = Firing(
@@ -130,7 +127,6 @@ class Engine:
             live=self._live,
             teller=self._teller,
             adopt=adopt if only is None else None,
-            succession=Succession(store=store, clock=clock, code=code),
         )
         self._claiming = Claiming(
             clock=clock,
@@ -156,7 +152,6 @@ class Engine:
             tell_claims=self._tell_claims,
             ring_peers=ring_peers,
         )
-        self._digest: str | None = None  # of the code, as it was put down last
         self._engine_id: int | None = None
         self._beat_at_ms: int | None = None
         self._last_hold = Hold.ALL  # what the last look at the clock said
@@ -350,7 +345,6 @@ class Engine:
 
     def _register(self) -> None:
         offers = None if self._find_offers is None else self._find_offers()
-        digest = None if self._code is None else self._code.digest
         if self._engine_id is None:
             self._engine_id = self._store.register_engine(
                 key=self._key,
@@ -359,14 +353,11 @@ class Engine:
                 queues=self._queues if self._only is None else (),
                 now_ms=self._clock.now_ms(),
                 offers=offers,
-                code=digest,
             )
             self._claiming.engine_id = self._engine_id
-        elif offers is not None and (offers, digest) != (self._claiming.offers, self._digest):
-            self._store.note_offers(
-                self._engine_id, offers, code=digest, now_ms=self._clock.now_ms()
-            )
-        self._claiming.offers, self._digest = offers, digest
+        elif offers is not None and offers is not self._claiming.offers:
+            self._store.note_offers(self._engine_id, offers, now_ms=self._clock.now_ms())
+        self._claiming.offers = offers
 
     def _beat(self) -> None:
         """Say of what runs, now and then, that it lives."""

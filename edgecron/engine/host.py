@@ -18,7 +18,6 @@ from edgecron.engine.owner import owner_of, refuse_open
 from edgecron.engine.place import EnginePlace
 from edgecron.engine.pulse import Pulse
 from edgecron.engine.sleep import system_sleeper
-from edgecron.engine.succession import Code
 from edgecron.engine.twins import Announcement, find_twins
 from edgecron.engine.wake import ring_engines
 from edgecron.errors import DatabaseUnusable
@@ -47,12 +46,12 @@ class EngineHost:
 
     The order matters: the supervisor is forked before the database is opened and before any
     thread exists, and the engine's lock is taken after that fork, or it would live on in it.
-    `callables` runs the functions of this program, of which it has what `offers` says, as `code`
-    declares it, and is closed with the rest. Such a program may have threads, and much in its
-    memory: its supervisor is no fork of it, and there is none before there is a command to run.
-    `part_of` says which claims are of parts of the program that run as commands, and how: None for
-    all others; with `runs_commands` there are such, and the first of them does not wait for a
-    supervisor to be started. `pulse` is told that the engine is at work.
+    `callables` runs the functions of this program, of which it has what `offers` says, and is
+    closed with the rest. Such a program may have threads, and much in its memory: its supervisor
+    is no fork of it, and there is none before there is a command to run. `part_of` says which
+    claims are of parts of the program that run as commands, and how: None for all others; with
+    `runs_commands` there are such, and the first of them does not wait for a supervisor to be
+    started. `pulse` is told that the engine is at work.
     """
 
     def __init__(
@@ -73,7 +72,6 @@ class EngineHost:
         cgroup: str | None = None,
         callables: Runner | None = None,
         offers: Callable[[], Offers] | None = None,
-        code: Code | None = None,
         call_wait_ms: int = 0,
         call_grace_ms: int = CALL_GRACE_MS,
         part_of: Callable[[Claim], Part | None] = lambda claim: None,
@@ -132,7 +130,6 @@ class EngineHost:
                 only=only,
                 callables=callables,
                 offers=offers,
-                code=code,
             )
         except BaseException:  # an interrupt, too: a supervisor, and locks, would be left behind
             for runner in first_runner:

@@ -11,7 +11,6 @@ from edgecron.engine.events import EventKind
 from edgecron.engine.liveness import Liveness
 from edgecron.engine.liveruns import LiveRuns
 from edgecron.engine.recovery import Taker, recover
-from edgecron.engine.succession import Succession
 from edgecron.engine.telling import Teller
 from edgecron.model import EngineInfo
 from edgecron.values import dataclass
@@ -46,7 +45,6 @@ class Rescue:
         live: LiveRuns,
         teller: Teller,
         adopt: Adopt | None,
-        succession: Succession,
     ) -> None:
         self._store = store
         self._clock = clock
@@ -54,7 +52,6 @@ class Rescue:
         self._live = live
         self._teller = teller
         self._adopt = adopt
-        self._succession = succession
         self._is_suspected = False
         self._look_at_ms = 0
         self._adopt_at_ms = 0
@@ -76,7 +73,6 @@ class Rescue:
     def adopt_nobody(self) -> None:
         """From now on only take ends over."""
         self._adopt = None
-        self._succession.leave()
 
     def is_due(self) -> bool:
         return self._is_suspected or self._clock.monotonic_ms() >= self._look_at_ms
@@ -91,8 +87,6 @@ class Rescue:
         engines = self._store.find_engines()
         others = tuple(one for one in engines if one.id != engine_id)
         if others != self.peers or not all(self._liveness.engine_is_alive(o.key) for o in others):
-            return True
-        if self._succession.has_work(others):
             return True
         known = {one.id for one in others}
         if any(row.engine_id not in known for row in self._store.find_running()):
@@ -124,11 +118,10 @@ class Rescue:
         for engine in dead:
             self._store.retire_engine(engine.id, now_ms=self._clock.now_ms())
             self._liveness.forget_engine(engine.key)
-        self._succession.look(self.peers)
         self._is_suspected = False
-        urgent_ms = _ORPHAN_MS if done.left_running else self._succession.wake_ms
-        self._is_urgent = urgent_ms is not None
-        self._look_at_ms = self._clock.monotonic_ms() + min(urgent_ms or _LOOK_MS, _LOOK_MS)
+        self._is_urgent = done.left_running > 0
+        pause_ms = _ORPHAN_MS if self._is_urgent else _LOOK_MS
+        self._look_at_ms = self._clock.monotonic_ms() + pause_ms
         if taker.adopt is not None:
             self._note_adoption(has_failed=done.left_running > 0)
         return Looked(

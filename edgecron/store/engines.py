@@ -23,7 +23,6 @@ def register_engine(
     queues: tuple[str, ...],
     now_ms: int,
     offers: Offers | None = None,
-    code: str | None = None,
 ) -> int:
     """Record an engine, and forget the oldest of those that stopped; its id.
 
@@ -37,9 +36,8 @@ def register_engine(
             {"kept": _KEPT_STOPPED},
         )
         row = database.returning(
-            """INSERT INTO engines
-                   (key, pid, boot_id, queues, program, offers, code, version, started_at)
-               VALUES (:key, :pid, :boot, :queues, :program, :offers, :code, :version, :now)
+            """INSERT INTO engines (key, pid, boot_id, queues, program, offers, version, started_at)
+               VALUES (:key, :pid, :boot, :queues, :program, :offers, :version, :now)
                ON CONFLICT (key) DO UPDATE SET stopped_at = NULL RETURNING id""",
             {
                 "key": key,
@@ -48,7 +46,6 @@ def register_engine(
                 "queues": json.dumps(queues),
                 "program": next((one for one in queues if find_program(one) is not None), None),
                 "offers": offers_text(offers),
-                "code": code,
                 "version": edgecron.__version__,
                 "now": now_ms,
             },
@@ -58,14 +55,12 @@ def register_engine(
     return int(row[0])
 
 
-def note_offers(
-    database: Database, engine_id: int, offers: Offers, *, code: str | None, now_ms: int
-) -> None:
-    """Record what an engine of a program offers, and its code declares, from now on."""
+def note_offers(database: Database, engine_id: int, offers: Offers, *, now_ms: int) -> None:
+    """Record what an engine of a program offers from now on."""
     with database.transaction():
         database.change(
-            "UPDATE engines SET offers = :offers, code = :code WHERE id = :id",
-            {"id": engine_id, "offers": offers_text(offers), "code": code},
+            "UPDATE engines SET offers = :offers WHERE id = :id",
+            {"id": engine_id, "offers": offers_text(offers)},
         )
         _note_vanished(database, engine_id, now_ms)
 
@@ -101,7 +96,7 @@ def find_engines(database: Database) -> list[EngineInfo]:
     """Every engine that has not been recorded as stopped, oldest first."""
     rows = database.rows(
         """SELECT id, key, pid, boot_id, queues, offers, version, supervisor_id, started_at,
-               stopped_at, code
+               stopped_at
            FROM engines WHERE stopped_at IS NULL ORDER BY id"""
     )
     return [engine_of(row) for row in rows]

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from edgecron.store import (
         broken,
         claims,
-        codes,
         ending,
         engines,
         looking,
@@ -46,7 +45,6 @@ else:
         "edgecron.store",
         "broken",
         "claims",
-        "codes",
         "ending",
         "engines",
         "looking",
@@ -55,7 +53,7 @@ else:
         "revisions",
         "upkeep",
     )
-    (broken, claims, codes, ending, engines, looking, queued, reports, revisions, upkeep) = _PARTS
+    (broken, claims, ending, engines, looking, queued, reports, revisions, upkeep) = _PARTS
 
 
 class ForEngines(OpenStore):
@@ -70,7 +68,6 @@ class ForEngines(OpenStore):
         queues: tuple[str, ...],
         now_ms: int,
         offers: Offers | None = None,
-        code: str | None = None,
     ) -> int:
         # What its first fire needs is loaded before that is due.
         for part in _PARTS:
@@ -85,14 +82,10 @@ class ForEngines(OpenStore):
                 queues=queues,
                 now_ms=now_ms,
                 offers=offers,
-                code=code,
             )
 
-    def note_offers(self, engine_id: int, offers: Offers, *, code: str | None, now_ms: int) -> None:
-        engines.note_offers(self._database, engine_id, offers, code=code, now_ms=now_ms)
-
-    def find_code(self, queue: str) -> str | None:
-        return codes.find_code(self._database, queue)
+    def note_offers(self, engine_id: int, offers: Offers, *, now_ms: int) -> None:
+        engines.note_offers(self._database, engine_id, offers, now_ms=now_ms)
 
     def note_supervisor(self, engine_id: int, supervisor_id: str) -> None:
         engines.note_supervisor(self._database, engine_id, supervisor_id)

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
         backfills,
         cancelling,
         changing,
-        codes,
         damage,
         ending,
         engines,
@@ -46,7 +45,6 @@ else:
         backfills,
         cancelling,
         changing,
-        codes,
         damage,
         ending,
         engines,
@@ -65,7 +63,6 @@ else:
         "backfills",
         "cancelling",
         "changing",
-        "codes",
         "damage",
         "ending",
         "engines",
@@ -144,9 +141,6 @@ class ForPeople(OpenStore):
     def together(self) -> AbstractContextManager[None]:
         """Let all that is written within be one transaction: all of it or nothing."""
         return self._database.together()
-
-    def note_code(self, queue: str, code: str, *, was: str | None) -> bool:
-        return codes.note_code(self._database, queue, code, was=was)
 
     def find_origins(self) -> dict[str, str]:
         return revisions.find_origins(self._database)

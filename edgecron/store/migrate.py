@@ -24,7 +24,6 @@ SCRIPTS = (
     "0005_own_payloads.sql",
     "0006_measures.sql",
     "0007_offers.sql",
-    "0008_codes.sql",
 )
 SCHEMA_VERSION = len(SCRIPTS)
 

@@ -54,16 +54,11 @@ class Store(Protocol):
         queues: tuple[str, ...],
         now_ms: int,
         offers: Offers | None = None,
-        code: str | None = None,
     ) -> int:
         """Record an engine, and with it what nobody runs any more, or somebody does; its id."""
 
-    def note_offers(self, engine_id: int, offers: Offers, *, code: str | None, now_ms: int) -> None:
-        """Record what an engine of a program offers, and its code declares, from now on; and
-        likewise what comes of it."""
-
-    def find_code(self, queue: str) -> str | None:
-        """The code that had the last say on a program's schedules; None where none has."""
+    def note_offers(self, engine_id: int, offers: Offers, *, now_ms: int) -> None:
+        """Record what an engine of a program offers from now on, and likewise what comes of it."""
 
     def note_supervisor(self, engine_id: int, supervisor_id: str) -> None:
         """Record which supervisor an engine claims for from now on."""

@@ -5,4 +5,4 @@ from __future__ import annotations
 # Of all calls, their arguments and answers, and every field of these. A test says what it is to
 # be where one of them has changed: then a client and a server from before and after it must not
 # talk, and say so.
-WIRE = "e0826cb9049d"
+WIRE = "fa119f3c1d1b"

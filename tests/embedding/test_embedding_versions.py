@@ -15,26 +15,6 @@ from support.servers import Plant, Server, wait_until
 
 MANY = 8
 
-# Its job is a process in the new version, and of another time.
-CHANGED = """
-import sys
-from edgecron.engine import rescue, sleep, succession
-from edgecron import RunContext, Scheduler, every
-from program import fire
-
-# Instead of a minute, and of looks each half a minute.
-succession.PATIENCE_MS = rescue._LOOK_MS = sleep.SAFETY_MS = 300
-scheduler = Scheduler("plant.db")
-is_new = sys.argv[1] == "new"
-
-@scheduler.job(every("200ms" if is_new else "1h"), process=is_new, overlap="allow")
-def sweep(run: RunContext) -> None:
-    fire(run)
-
-if __name__ == "__main__":
-    scheduler.run_forever()
-"""
-
 
 @pytest.fixture
 def plant(tmp_path: Path) -> Iterator[Plant]:
@@ -122,26 +102,3 @@ def test_what_only_the_old_version_knows_vanishes_with_it_and_comes_back(plant: 
 
     plant.fires.wait_for(MANY, "old", after=len(plant.fires.all()))
     assert new.process.poll() is None
-
-
-def test_a_job_is_what_the_version_says_that_lives_where_the_other_has_left_for_good(
-    plant: Plant,
-) -> None:
-    (plant.folder / "changed.py").write_text(CHANGED, "utf-8")
-    plant.start("changed.py", "new")
-    plant.fires.wait_for(1, "sweep")
-    old = plant.start("changed.py", "old")
-    plant.wait_engines(2)
-    with Client(plant.database) as client:
-        said_last = client.schedule("sweep")
-
-    old.stop()
-    plant.fires.wait_for(3, "sweep", after=len(plant.fires.all()))
-
-    with Client(plant.database) as client:
-        now = client.schedule("sweep")
-    assert (said_last.spec.job.kind, said_last.spec.triggers) == ("callable", ("every 1h",))
-    assert (now.spec.job.kind, now.spec.triggers) == ("command", ("every 200ms",))
-    assert now.revision == said_last.revision + 1
-    ends = {run.status for run in plant.runs("sweep")}
-    assert ends <= {Status.SUCCESS, Status.SKIPPED, Status.QUEUED, Status.RUNNING}

@@ -26,7 +26,6 @@ LANDED = {
     "0005_own_payloads.sql": "8977b30793d9632efd9452a6eecede05daf678820e13f84872b295e24d4266b1",
     "0006_measures.sql": "86df6eaf3e28da638b4f56077fe2c9428c287afc57768e0406babe5b661457c7",
     "0007_offers.sql": "e9ba25a8dc6e86745144aa31b0f351b258edc79200e68d5ce202637eb71e1872",
-    "0008_codes.sql": "7a18c39597bb96ed134ccb966dfaa601a996cb81e6a4bfbedd3097d8ca5b4798",
 }
 
 

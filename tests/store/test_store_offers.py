@@ -178,7 +178,7 @@ def test_it_is_told_since_when_nobody_offers_it_until_somebody_does(bench: Bench
     more = come(store, QUEUE, *NEW, now_ms=bench.now)
     later = store.get_schedule("sweep")
 
-    store.note_offers(more, offered("sweep"), code="c2", now_ms=bench.now)
+    store.note_offers(more, offered("sweep"), now_ms=bench.now)
 
     assert later.vanished_at == from_ms(gone_ms)
     assert vanished(bench) == set()
