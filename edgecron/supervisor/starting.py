@@ -173,6 +173,7 @@ class Starter:
     def _on_refused(self, request: StartRequest, refused: NotBecome) -> None:
         """Another user's process did not become its command."""
         failure, token = explain_refused(refused, request), request.token
+        forget_results(token, self._state_dir)  # Another try makes its file anew.
         if self._end_withdrawn(token):
             return
         since_ms = self._retried.get(token, self._clock.monotonic_ms())

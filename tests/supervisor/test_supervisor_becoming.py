@@ -27,6 +27,7 @@ from edgecron.supervisor.control import Control
 from edgecron.supervisor.process import StartBy
 from edgecron.supervisor.protocol import Phase
 from edgecron.supervisor.records import ExitRecord, Identity, StartRequest
+from edgecron.supervisor.results import result_path
 from edgecron.supervisor.spawn import Spawner, SpawnFailed, explain_refused
 from support.accounts import as_root, identity
 
@@ -315,6 +316,8 @@ def test_who_is_held_up_for_too_long_is_not_waited_for(
     held = bench.start(unanswering.path, identity=identity())
     bench.run("/bin/true")
     [pid] = children_of(bench.link.pid)
+    result = result_path(held, bench.state_dir, of_another_user=True)
+    was_made = result.exists()
     if is_cancelled:
         bench.link.cancel([held])
 
@@ -329,6 +332,7 @@ def test_who_is_held_up_for_too_long_is_not_waited_for(
     assert is_cancelled or "user 'nobody' or a folder of theirs held" in (record.error_msg or "")
     assert record.started_ms is None
     assert left == []
+    assert (was_made, result.exists()) == (True, False)
 
 
 @as_root
