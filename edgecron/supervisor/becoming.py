@@ -13,11 +13,11 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import gc
 import json
 import os
 import resource
 import signal
-import stat
 from collections.abc import Mapping
 from pathlib import Path
 from typing import NoReturn
@@ -134,11 +134,11 @@ def _become_and_run(
     try:
         os.setsid()
         _leave_signals()
-        # Should the supervisor die now: this copy of it holds its lock, but not for ever.
+        # Should the supervisor die now: nobody else ends what is held up.
         signal.alarm(_ALARM_S)
         for number, fd in enumerate(stdio):
             os.dup2(fd, number)
-        _close_pipes(keep=told_fd)
+        _close_inherited(keep=told_fd)
         _leave_surroundings(who)
         step = "roots_file"
         found = _read_roots_file(request.env_file)
@@ -180,12 +180,18 @@ def _leave_signals() -> None:
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGALRM})
 
 
-def _close_pipes(*, keep: int) -> None:
-    """Let go of our copies of what others' commands read: they would wait for it to end."""
-    for name in os.listdir("/proc/self/fd") if os.path.isdir("/proc/self/fd") else ():
+def _close_inherited(*, keep: int) -> None:
+    """Let go of all that is the supervisor's: exec alone would close it, and that may never come.
+
+    Others' commands would wait for the pipes, epoll would report for ever what the supervisor has
+    closed, and its lock would outlive it.
+    """
+    gc.disable()  # What is collected from now on would close numbers that are ours by then.
+    folder = "/proc/self/fd" if os.path.isdir("/proc/self/fd") else "/dev/fd"
+    for name in os.listdir(folder):
         fd = int(name)
-        with contextlib.suppress(OSError):  # the one that listed the folder
-            if fd > 2 and fd != keep and stat.S_ISFIFO(os.fstat(fd).st_mode):
+        if fd > 2 and fd != keep:
+            with contextlib.suppress(OSError):  # the one that listed the folder
                 os.close(fd)
 
 

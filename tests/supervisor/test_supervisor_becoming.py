@@ -7,6 +7,7 @@ import pwd
 import resource
 import select
 import signal
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -21,7 +22,7 @@ from supervisor_bench import (
     wait_gone,
 )
 
-from edgecron.supervisor import EndCause, becoming
+from edgecron.supervisor import EndCause, becoming, lock_is_held, lock_path
 from edgecron.supervisor.becoming import NotBecome
 from edgecron.supervisor.control import Control
 from edgecron.supervisor.process import StartBy
@@ -58,6 +59,15 @@ def lines_of(bench: Bench, record: ExitRecord) -> dict[str, str]:
         name: " ".join(rest.split())
         for name, _, rest in (x.partition(":") for x in text.splitlines())
     }
+
+
+def wait_until_theirs(pid: int) -> None:
+    """Until a process on its way to be a command of nobody's is nobody's."""
+    uid = str(identity().uid)
+    until_s = time.monotonic() + BOUND_MS / 1000
+    while f"Uid:\t{uid}\t{uid}\t" not in Path(f"/proc/{pid}/status").read_text("ascii"):
+        assert time.monotonic() < until_s, f"{pid} is not theirs"
+        os.sched_yield()
 
 
 def test_what_is_asked_for_another_user_crosses_to_the_supervisor() -> None:
@@ -333,6 +343,42 @@ def test_who_is_held_up_for_too_long_is_not_waited_for(
     assert record.started_ms is None
     assert left == []
     assert (was_made, result.exists()) == (True, False)
+
+
+@as_root
+def test_what_is_held_up_has_nothing_of_the_supervisor_s_open(
+    bench: Bench, unanswering: Unanswering
+) -> None:
+    """Or epoll would report for ever what the supervisor has closed, and never let it sleep."""
+    live = bench.shell("exec sleep 60", identity=identity())
+    bench.started(live)  # Its pidfd and its pipes are watched by then.
+    bench.start(unanswering.path, identity=identity())
+    bench.run("/bin/true")  # The one before it has begun by then.
+    [pid] = set(children_of(bench.link.pid)) - {bench.started(live).pid}
+    wait_until_theirs(pid)
+
+    folder = Path(f"/proc/{pid}/fd")
+    seen = {int(fd.name): os.readlink(fd) for fd in folder.iterdir()}
+
+    [told] = [target for fd, target in seen.items() if fd > 2]
+    assert told.startswith("pipe:")
+
+
+@as_root
+@pytest.mark.failure(18)
+def test_what_is_held_up_does_not_hold_the_lock_of_a_supervisor_that_has_died(
+    bench: Bench, unanswering: Unanswering
+) -> None:
+    bench.start(unanswering.path, identity=identity())
+    bench.run("/bin/true")  # The one before it has begun by then.
+    [pid] = children_of(bench.link.pid)
+    wait_until_theirs(pid)
+
+    bench.kill_guardian()
+    os.kill(bench.link.pid, signal.SIGKILL)
+    bench.wait_for_death()
+
+    assert not lock_is_held(lock_path(bench.state_dir, bench.link.supervisor_id))
 
 
 @as_root
