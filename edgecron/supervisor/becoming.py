@@ -78,7 +78,10 @@ class Becoming:
 
     def has_gone(self) -> bool:
         """Whether one that was ended is no more; to be asked when `heard_fd` is readable."""
-        if os.read(self.heard_fd, _MOST_ANSWER_BYTES):
+        try:
+            if os.read(self.heard_fd, _MOST_ANSWER_BYTES):
+                return False
+        except BlockingIOError:
             return False
         os.waitpid(self.pid, 0)
         return True

@@ -23,7 +23,7 @@ from supervisor_bench import (
 )
 
 from edgecron.supervisor import EndCause, becoming, lock_is_held, lock_path
-from edgecron.supervisor.becoming import NotBecome
+from edgecron.supervisor.becoming import Becoming, NotBecome
 from edgecron.supervisor.control import Control
 from edgecron.supervisor.process import StartBy
 from edgecron.supervisor.protocol import Phase
@@ -379,6 +379,20 @@ def test_what_is_held_up_does_not_hold_the_lock_of_a_supervisor_that_has_died(
     bench.wait_for_death()
 
     assert not lock_is_held(lock_path(bench.state_dir, bench.link.supervisor_id))
+
+
+def test_who_is_looked_at_with_nothing_to_hear_has_not_gone() -> None:
+    """The reactor may call for what was just closed, or has another's number by then."""
+    heard_fd, told_fd = os.pipe()
+    os.set_blocking(heard_fd, False)
+    who = Identity(name="bob", uid=7, gid=8, groups=())
+    process = Becoming(os.getpid(), heard_fd, who)
+
+    has_gone, has_become = process.has_gone(), process.hear()
+    os.close(told_fd)
+    os.close(heard_fd)
+
+    assert (has_gone, has_become) == (False, False)
 
 
 @as_root
