@@ -31,6 +31,7 @@ UMASK = 0o022
 _PR_SET_NO_NEW_PRIVS = 38
 _MOST_ANSWER_BYTES = 64 * 1024
 _ALARM_S = 2 * PATIENCE_MS // 1000
+_AT_COMMAND = b"\n"  # told just before exec: who ends without it was never the command
 
 
 class NotBecome(Exception):
@@ -56,7 +57,11 @@ class Becoming:
         self._answer = b""
 
     def hear(self) -> bool:
-        """Whether it has become its command. Raises NotBecome once it has ended instead."""
+        """Whether it has become its command. Raises NotBecome once it has ended instead.
+
+        Who is killed within exec, as where that waits for a disk, looks like a command that has
+        ended fast. It counts as one: a command that has run must never be said not to have.
+        """
         try:
             part = os.read(self.heard_fd, _MOST_ANSWER_BYTES)
         except BlockingIOError:
@@ -64,10 +69,10 @@ class Becoming:
         if part:
             self._answer = (self._answer + part)[:_MOST_ANSWER_BYTES]
             return False
-        if self._answer:
-            os.waitpid(self.pid, 0)
-            raise self._refusal()
-        return True
+        if self._answer == _AT_COMMAND:
+            return True
+        _, status = os.waitpid(self.pid, 0)
+        raise self._refusal() if self._answer else _ended_early(status)
 
     def end(self) -> NotBecome:
         """Have it end, and say why. It has gone when `has_gone` says so, which may be never."""
@@ -92,6 +97,12 @@ class Becoming:
             return NotBecome(str(step), int(number), str(words))
         except (ValueError, TypeError):
             return NotBecome("user", errno.EIO, "its start ended with words that nobody knows")
+
+
+def _ended_early(status: int) -> NotBecome:
+    code = os.waitstatus_to_exitcode(status)
+    how = f"was ended by signal {-code}" if code < 0 else f"ended with exit code {code}"
+    return NotBecome("user", errno.EINTR, f"its process {how} before it was the command")
 
 
 def start_as(
@@ -155,6 +166,8 @@ def _become_and_run(
             found = read_env_file(request.env_file)
         step = "command"
         signal.alarm(0)
+        # Fails where the supervisor has died: nobody would watch over the command.
+        os.write(told_fd, _AT_COMMAND)
         signal.pthread_sigmask(signal.SIG_SETMASK, ())
         _run(request, {**request.base_env, **(found or {}), **env})
     except EnvFileRefused as refused:

@@ -440,6 +440,22 @@ def test_a_user_who_is_not_changed_whole_runs_nothing(monkeypatch: pytest.Monkey
 
 
 @as_root
+def test_who_is_killed_on_the_way_to_the_command_has_not_started(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As by its user, whose process it is already, or where the memory runs out."""
+    monkeypatch.setattr(becoming, "_enter", lambda _: os.kill(os.getpid(), signal.SIGKILL))
+
+    refused = refusal(identity())
+
+    assert (refused.code, refused.is_temporary) == ("EINTR", False)
+    assert refused.message == (
+        "command '/bin/true' can't run as user 'nobody':"
+        " its process was ended by signal 9 before it was the command"
+    )
+
+
+@as_root
 def test_a_user_without_a_process_left_is_told_so(bench: Bench) -> None:
     bench.started(bench.shell("exec sleep 60", identity=identity()))
 
