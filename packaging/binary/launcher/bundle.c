@@ -60,11 +60,12 @@ static void close_inherited(const char *told) {
 
 int open_bundle(struct bundle *bundle, const char *argv0, char *why, size_t size) {
     const char *told = (const char *)getauxval(AT_EXECFN);
-    close_inherited(told);
     int fd = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
     if (fd < 0) {
         fd = open(told != NULL ? told : argv0, O_RDONLY | O_CLOEXEC);
     }
+    /* Not before: under qemu the link above leads through it. */
+    close_inherited(told);
     if (fd < 0) {
         snprintf(why, size, "it can't read its own file: %s", strerror(errno));
         return -1;
