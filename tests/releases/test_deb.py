@@ -256,11 +256,15 @@ def test_a_script_takes_each_way_in_which_dpkg_calls_it(
 def configure(tree: Path, tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
     """The postinst on a machine with a systemd, as far as it can see, whose users run services.
 
-    What it calls writes down how; `invoke` is what deb-systemd-invoke does.
+    What it calls writes down how; `invoke` is what deb-systemd-invoke does, `user` what all users
+    are called, None where it is as the machine has it.
     """
 
     def configured(
-        *arguments: str, invoke: str = "true", services: Sequence[str] = ()
+        *arguments: str,
+        invoke: str = "true",
+        services: Sequence[str] = (),
+        user: str | None = None,
     ) -> subprocess.CompletedProcess[str]:
         programs = tmp_path / "programs"
         programs.mkdir()
@@ -271,6 +275,9 @@ def configure(tree: Path, tmp_path: Path) -> Callable[..., subprocess.CompletedP
             "deb-systemd-invoke": f"{calls}; {invoke}",
             # Nobody is to wait for it here.
             "timeout": f'{calls}; shift; exec /usr/bin/timeout 0.5 "$@"',
+            "id": (
+                'exec /usr/bin/id "$@"' if user is None else f"printf '%s\\n' {shlex.quote(user)}"
+            ),
         }.items():
             (programs / name).write_text(f"#!/bin/sh\n{text}\n")
             (programs / name).chmod(0o755)
@@ -278,7 +285,7 @@ def configure(tree: Path, tmp_path: Path) -> Callable[..., subprocess.CompletedP
         script = " && ".join(
             [
                 *("mount -t tmpfs tmpfs /run", "mount -t tmpfs tmpfs /sys/fs/cgroup"),
-                f"mkdir -p /run/systemd/system {' '.join(made)}",
+                f"mkdir -p /run/systemd/system {shlex.join(made)}",
                 f"PATH={programs}:$PATH exec {tree}/DEBIAN/postinst {shlex.join(arguments)}",
             ]
         )
@@ -339,10 +346,49 @@ def test_an_upgrade_names_users_whose_own_services_it_does_not_restart(
         ],
     )
 
-    first, second = done.stdout.splitlines()
-    assert first.startswith("edgecron: root runs the version from before the upgrade")
-    assert first.endswith("as root: systemctl --user restart edgecron-plant.service")
-    assert second.endswith("as 4242: systemctl --user restart edgecron.service")
+    # No word of how long they do so: they end by themselves where a newer edgecron has brought
+    # their database up to date.
+    assert done.stdout == (
+        "edgecron: root still runs the version from before the upgrade; "
+        "as root: systemctl --user restart edgecron-plant.service\n"
+        "edgecron: 4242 still runs the version from before the upgrade; "
+        "as 4242: systemctl --user restart edgecron.service\n"
+    )
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        r"edgecron\033]0;owned\007.service",
+        "edgecron\x1b]0;owned\x07.service",
+        "edgecron\nedgecron: run this.service",
+        "edgecron-é.service",
+        "edgecron \u202e.service",
+    ],
+)
+def test_what_a_user_calls_a_service_does_nothing_to_the_terminal_of_root(
+    configure: Callable[..., subprocess.CompletedProcess[str]], name: str
+) -> None:
+    beside = "edgecron-my_own@2.1.service"
+    folder = "user-0.slice/user@0.service/app.slice"
+
+    done = configure("configure", "0.0.1-1", services=[f"{folder}/{name}", f"{folder}/{beside}"])
+
+    assert done.returncode == 0
+    assert [line.split()[-1] for line in done.stdout.splitlines()] == [beside]
+    assert done.stderr == ""
+
+
+@pytest.mark.parametrize("user", [r"ann\033]0;owned\007", "ann\x1b[2J", "", "ann; true"])
+def test_a_user_whose_name_is_not_plain_is_told_by_number(
+    configure: Callable[..., subprocess.CompletedProcess[str]], user: str
+) -> None:
+    service = "user-4242.slice/user@4242.service/app.slice/edgecron.service"
+
+    done = configure("configure", "0.0.1-1", services=[service], user=user)
+
+    assert done.stdout.startswith("edgecron: 4242 still runs")
+    assert done.stdout.endswith("as 4242: systemctl --user restart edgecron.service\n")
 
 
 def test_a_first_installation_names_no_user(
