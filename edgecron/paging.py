@@ -2,23 +2,39 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import shutil
 import signal
 import subprocess
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from types import MappingProxyType
 
 from edgecron.errors import EdgecronError
 from edgecron.words.phrases import os_words
 
 _FALLBACKS = ("less", "more")
+_NOTHING: Mapping[str, str] = MappingProxyType({})
+# What a pager may find of somebody who has our powers through sudo, and what it is told, as
+# less(1) has it. HOME is not in it, where keys lie; LESSSECURE_ALLOW would give back what is taken.
+_HARMLESS = ("TERM", "COLUMNS", "LINES", "LANG", "LC_ALL", "LC_CTYPE")
+_READ_ONLY = {"LESSSECURE": "1", "LESSHISTFILE": "-"}
 
 
 def pager_command(
-    environ: Mapping[str, str], *, which: Callable[[str], str | None] = shutil.which
+    environ: Mapping[str, str],
+    *,
+    which: Callable[[str], str | None] = shutil.which,
+    folders: str = os.defpath,
 ) -> list[str]:
-    """$PAGER, else less, else more. Raises EdgecronError where there is none."""
+    """$PAGER, else less, else more. Raises EdgecronError where there is none.
+
+    Through sudo it is the less of the system's `folders` alone. A pager starts shells and writes
+    files: who may have `edgecron help` as root would be root.
+    """
+    if _is_through_sudo(environ):
+        return [_system_less(folders)]
     wanted = environ.get("PAGER", "").strip()
     if wanted:
         try:
@@ -31,11 +47,30 @@ def pager_command(
     raise EdgecronError("no pager was found", hint="set PAGER, or install less")
 
 
-def page(command: list[str], text: str, *, environ: Mapping[str, str] | None = None) -> None:
+def _is_through_sudo(environ: Mapping[str, str]) -> bool:
+    """Whether somebody else than root has our powers, who may not have all of them."""
+    return environ.get("SUDO_UID", "") not in ("", "0", str(os.geteuid()))
+
+
+def _system_less(folders: str) -> str:
+    found = shutil.which("less", path=folders)
+    # Busybox has one that reads and writes any file, and knows of no LESSSECURE.
+    if found is None or os.path.basename(os.path.realpath(found)) != "less":
+        raise EdgecronError(
+            "no pager was found", hint=f"through sudo it is less alone, in {folders}"
+        )
+    return found
+
+
+def page(command: list[str], text: str, *, defaults: Mapping[str, str] = _NOTHING) -> None:
     """Show a text that is clean, until the person leaves. Raises EdgecronError.
 
-    `environ` is what the pager finds, None what we have found.
+    `defaults` are variables that the pager finds where they were not set.
     """
+    environ: Mapping[str, str] = os.environ
+    if _is_through_sudo(environ):
+        environ = {name: environ[name] for name in _HARMLESS if name in environ} | _READ_ONLY
+    environ = {**defaults, **environ}
     try:
         with _signals_are_the_pagers():
             subprocess.run(command, input=text.encode(), env=environ, check=False)

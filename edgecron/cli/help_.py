@@ -81,7 +81,7 @@ def _has_paged(cli: Session, text: str) -> bool:
     if command[0] in _NO_PAGERS:
         return False
     try:
-        page(command, f"{text}\n", environ=_PAGER_DEFAULTS | os.environ)
+        page(command, f"{text}\n", defaults=_PAGER_DEFAULTS)
     except EdgecronError as error:
         cli.warn(error.message)
         return False

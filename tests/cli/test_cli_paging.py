@@ -19,8 +19,13 @@ BEGINS = "triggers: "
 
 @pytest.fixture
 def environment(tmp_path: Path) -> dict[str, str]:
-    own = {key: value for key, value in os.environ.items() if key not in ("PAGER", "LESS", "LV")}
+    left_out = ("PAGER", "LESS", "LV", "SUDO_UID")
+    own = {key: value for key, value in os.environ.items() if key not in left_out}
     return {**own, "TERM": "xterm-256color", "NO_COLOR": "1", "EDGECRON_DB": str(tmp_path / "db")}
+
+
+# Somebody else's, whoever runs these tests.
+THROUGH_SUDO = {"SUDO_UID": str(os.geteuid() + 1)}
 
 
 def found(name: str) -> str:
@@ -140,6 +145,55 @@ def test_a_pager_that_is_missing_is_told_and_the_topic_printed(environment: dict
 
     assert "warning: /no/such can't be started" in shown
     assert BEGINS in shown
+
+
+@pytest.mark.parametrize("asker", ["", "0", str(os.geteuid())])
+def test_the_pager_of_root_itself_is_the_one_that_was_set(asker: str) -> None:
+    environ = {"PAGER": "less -S", "SUDO_UID": asker}
+
+    assert pager_command(environ, which=found) == ["less", "-S"]
+
+
+def test_through_sudo_a_less_that_is_something_else_is_no_pager(tmp_path: Path) -> None:
+    (tmp_path / "busybox").write_text("#!/bin/sh\n", encoding="utf-8")
+    (tmp_path / "busybox").chmod(0o700)
+    for name in ("less", "more"):
+        (tmp_path / name).symlink_to("busybox")
+
+    with pytest.raises(EdgecronError, match="no pager"):
+        pager_command(THROUGH_SUDO, which=found, folders=str(tmp_path))
+
+
+def test_through_sudo_nothing_that_somebody_set_is_run(
+    environment: dict[str, str], tmp_path: Path
+) -> None:
+    own = script(tmp_path, f'echo ran "$@" >>{tmp_path}/ran')
+    (tmp_path / "less").symlink_to(own)
+    theirs = {
+        **THROUGH_SUDO,
+        "PATH": f"{tmp_path}:{environment['PATH']}",
+        "PAGER": own,
+        "LESSOPEN": f"|-{own} %s",
+        "LESSCLOSE": f"{own} %s %s",
+        "SHELL": own,
+        "EDITOR": own,
+        "LESS": f"+!{own}",
+        "LESSSECURE": "0",
+        "LESSSECURE_ALLOW": "shell,edit,examine,lesskey,logfile,pipe",
+    }
+
+    with on_terminal({**environment, **theirs}, "help", "triggers") as outer:
+        first = read_until(outer, "\n:")
+        # A shell, an editor, another file, a pipe: less says so at the key.
+        for keys in (b"!", b"v", b":e", b"|"):
+            os.write(outer, keys)
+            read_until(outer, "not available")
+            os.write(outer, b"\r")
+        os.write(outer, b"q")
+        read_until(outer, None)
+
+    assert BEGINS in first
+    assert not (tmp_path / "ran").exists()
 
 
 @pytest.mark.parametrize("words", [("triggers",), ("triggers", "--no-pager"), ("--json",)])

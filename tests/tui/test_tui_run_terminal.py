@@ -83,6 +83,30 @@ def test_a_pager_has_the_terminal_until_it_is_left(
     assert text.replace("\n", "").isprintable()
 
 
+def test_through_sudo_the_pager_is_a_less_that_starts_no_shell(
+    environment: dict[str, str], tmp_path: Path
+) -> None:
+    theirs = {"SUDO_UID": str(os.geteuid() + 1), "PAGER": f"touch {tmp_path}/ran"}
+
+    with on_terminal({**environment, **theirs}, "tui") as outer:
+        read_until(outer, "noisy")
+        os.write(outer, b"3")
+        read_until(outer, "STARTED")
+        os.write(outer, b"\r")
+        read_until(outer, "begin[red]end")
+        os.write(outer, b"v")
+        read_until(outer, "(END)")
+        os.write(outer, b"!")
+        read_until(outer, "not available")
+        os.write(outer, b"\rq")
+        # less, too, shows it once more before it leaves.
+        read_until(outer, "begin[red]end", after=_ENTERED)
+        os.write(outer, b"q")
+        read_until(outer, None)
+
+    assert not (tmp_path / "ran").exists()
+
+
 def test_a_pager_that_can_t_be_started_gives_the_terminal_back(
     environment: dict[str, str], tmp_path: Path
 ) -> None:
