@@ -201,6 +201,8 @@ def test_a_guardian_holds_nothing_and_never_wakes(tmp_path: Path, by: StartBy) -
     before = switches()
     bench.run("/bin/true")
     opened = {os.readlink(f"/proc/{guardian}/fd/{fd}") for fd in os.listdir(f"/proc/{guardian}/fd")}
+    # Newer systems' libffi, which ctypes loads, holds its own file open.
+    opened = {path for path in opened if "/libffi.so" not in path}
 
     assert switches() == before
     assert opened == {"/dev/null"}
