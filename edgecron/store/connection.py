@@ -132,8 +132,7 @@ class Database:
         self._check_process()
         with self.in_use, translated_errors(self.path):
             try:
-                found = self._connection.execute(sql, params, can_cache=self._keeps)
-                return found.fetchall()
+                return _drained(self._connection.execute(sql, params, can_cache=self._keeps))
             except (apsw.SQLError, apsw.SchemaChangeError):
                 self.check_version()  # Another version may have other tables, and then says it.
                 raise
@@ -148,12 +147,15 @@ class Database:
             try:
                 with self.in_use:
                     rows = self._connection.execute(sql, params)
-                while True:
-                    with self.in_use:
-                        row = next(rows, None)
-                    if row is None:
-                        return
-                    yield row
+                try:
+                    while True:
+                        with self.in_use:
+                            row = next(rows, None)
+                        if row is None:
+                            return
+                        yield row
+                finally:
+                    rows.close(True)
             except (apsw.SQLError, apsw.SchemaChangeError):
                 self.check_version()
                 raise
@@ -193,18 +195,18 @@ class Database:
     def returning_each(self, sql: str, params: Sequence[Params]) -> list[tuple[Any, ...]]:
         """Run a writing statement with RETURNING once for each set of parameters; all its rows."""
         self._check_transaction()
-        return self._connection.executemany(sql, params).fetchall() if params else []
+        return _drained(self._connection.executemany(sql, params)) if params else []
 
     def returning(self, sql: str, params: Params | None = None) -> tuple[Any, ...] | None:
         """Run a writing statement with RETURNING, drained; its one row, or None."""
         self._check_transaction()
-        found = self._connection.execute(sql, params, can_cache=self._keeps).fetchall()
+        found = _drained(self._connection.execute(sql, params, can_cache=self._keeps))
         return found[0] if found else None
 
     def returning_all(self, sql: str, params: Params | None = None) -> list[tuple[Any, ...]]:
         """Run a writing statement with RETURNING, drained; all its rows."""
         self._check_transaction()
-        return self._connection.execute(sql, params).fetchall()
+        return _drained(self._connection.execute(sql, params))
 
     @property
     def data_version(self) -> int:
@@ -430,3 +432,13 @@ class Database:
                 f"database {self.path} was opened before a fork",
                 hint="open it after the fork, in the child",
             )
+
+
+def _drained(found: apsw.Cursor) -> list[tuple[Any, ...]]:
+    """All rows of a statement, which is ended where one of them can't be read, as of a text that is
+    none: with its read lock it would live as long as anybody has that error."""
+    try:
+        return found.fetchall()
+    except BaseException:  # an interrupt, too
+        found.close(True)
+        raise

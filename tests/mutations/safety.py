@@ -16,8 +16,8 @@ ALL: tuple[Mutation, ...] = (
         edits=(
             Edit(
                 file="store/opening.py",
-                old='connection.execute("PRAGMA synchronous = FULL")',
-                new='connection.execute("PRAGMA synchronous = NORMAL")',
+                old='connection.execute("PRAGMA synchronous = FULL", can_cache=False)',
+                new='connection.execute("PRAGMA synchronous = NORMAL", can_cache=False)',
             ),
         ),
         hunt=Hunt(

@@ -191,3 +191,16 @@ def test_an_output_is_compressed_before_the_lock_is_taken(
 
     assert bench.store.finish([ended], now_ms=bench.now) != [None]
     other.close()
+
+
+@pytest.mark.parametrize("ask", [Database.rows, lambda *words: list(Database.each(*words))])
+def test_a_text_that_can_not_be_read_leaves_no_statement_behind(raw: Database, ask: Any) -> None:
+    """Else the log could not be moved for as long as somebody had the error."""
+    text = "SELECT CAST(x'5bc328ff5d' AS TEXT) FROM sqlite_schema"
+
+    with pytest.raises(Unreadable) as kept:
+        ask(raw, text)
+
+    assert raw.unmoved_bytes >= 0
+    assert raw.checkpoint()
+    assert kept.value.__cause__ is not None
