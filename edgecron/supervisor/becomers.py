@@ -1,7 +1,8 @@
 """Runs whose process is on its way to be another user's command: none of them holds up the others.
 
 Each has PATIENCE_MS. What has not become its command by then is killed, and its run could not be
-started. It is reaped whenever it has gone: a disk may hold it for ever.
+started. It is reaped whenever it has gone: a disk may hold it for ever. What became its command at
+that very moment has run, and was killed: that is how its run ended.
 """
 
 from __future__ import annotations
@@ -21,7 +22,10 @@ _WAKE = "become "  # before a token: the deadline by which it is to be its comma
 
 
 class Becomers:
-    """By token, until each is its command (`on_become`) or can't be (`on_refused`)."""
+    """By token, until each is its command (`on_become`) or can't be (`on_refused`).
+
+    `on_become` is told too why it was killed, where it became that only as it was given up.
+    """
 
     def __init__(
         self,
@@ -29,7 +33,7 @@ class Becomers:
         *,
         clock: Clock,
         deadlines: Deadlines,
-        on_become: Callable[[LiveRun], None],
+        on_become: Callable[[LiveRun, NotBecome | None], None],
         on_refused: Callable[[StartRequest, NotBecome], None],
     ) -> None:
         self._reactor = reactor
@@ -62,10 +66,17 @@ class Becomers:
             return False
         self._hear(token)  # It may be its command since the last look.
         if token in self._held:
-            request, run, process = self._held.pop(token)
-            self._reactor.change(process.heard_fd, partial(self._bury, process))
-            self._refuse(request, run, process.end())
+            self._give_up(token)
         return True
+
+    def _give_up(self, token: str) -> None:
+        request, run, process = self._held[token]
+        process.end()
+        self._hear(token)  # It may have become its command between that look and its end.
+        if token in self._held:
+            del self._held[token]
+            self._reactor.change(process.heard_fd, partial(self._bury, process))
+            self._refuse(request, run, process.held_up())
 
     def _hear(self, token: str) -> None:
         request, run, process = self._held[token]
@@ -77,7 +88,7 @@ class Becomers:
             self._refuse(request, run, refused)
         else:
             self._forget(token, process)
-            self._on_become(run)
+            self._on_become(run, process.held_up() if process.is_ended else None)
 
     def _refuse(self, request: StartRequest, run: LiveRun, refused: NotBecome) -> None:
         run.abandon()

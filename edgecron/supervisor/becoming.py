@@ -24,6 +24,7 @@ from typing import NoReturn
 
 from edgecron.ownership import find_weakness
 from edgecron.supervisor.envfile import EnvFileRefused, read_env_file
+from edgecron.supervisor.groups import is_still_a_fork, signal_group
 from edgecron.supervisor.records import Identity, StartRequest
 
 PATIENCE_MS = 10_000
@@ -53,30 +54,45 @@ class Becoming:
     def __init__(self, pid: int, heard_fd: int, who: Identity) -> None:
         self.pid = pid
         self.heard_fd = heard_fd
+        self.is_ended = False  # by us
         self._who = who
         self._answer = b""
 
     def hear(self) -> bool:
         """Whether it has become its command. Raises NotBecome once it has ended instead.
 
-        Who is killed within exec, as where that waits for a disk, looks like a command that has
-        ended fast. It counts as one: a command that has run must never be said not to have.
+        Where the system does not tell who was killed within exec, which may wait for a disk, from
+        a command that has ended fast, it counts as one: what has run must never be said not to
+        have.
         """
         try:
-            part = os.read(self.heard_fd, _MOST_ANSWER_BYTES)
+            # All there is: who looks late, and only once, must not take a part for the whole.
+            while part := os.read(self.heard_fd, _MOST_ANSWER_BYTES):
+                self._answer = (self._answer + part)[:_MOST_ANSWER_BYTES]
         except BlockingIOError:
             return False
-        if part:
-            self._answer = (self._answer + part)[:_MOST_ANSWER_BYTES]
-            return False
-        if self._answer == _AT_COMMAND:
+        is_silent = not self._answer.strip()
+        if self._answer == _AT_COMMAND and not is_still_a_fork(self.pid):
             return True
         _, status = os.waitpid(self.pid, 0)
-        raise self._refusal() if self._answer else _ended_early(status)
+        if not is_silent:
+            raise self._refusal()
+        raise self.held_up() if self.is_ended else _ended_early(status)
 
-    def end(self) -> NotBecome:
-        """Have it end, and say why. It has gone when `has_gone` says so, which may be never."""
+    def end(self) -> None:
+        """Have it end, with all that it may have started. To be heard once more after that.
+
+        It may have become its command just before. If not by then, it never will: the signal came
+        before its pipe was closed, and so before the first step of its command. It has gone when
+        `has_gone` says so, which may be never.
+        """
+        self.is_ended = True
         os.kill(self.pid, signal.SIGKILL)
+        # None has this number before it has made it its own, and nobody else's can have it.
+        signal_group(self.pid, signal.SIGKILL)
+
+    def held_up(self) -> NotBecome:
+        """Why one that was ended is."""
         words = f"user '{self._who.name}' or a folder of theirs held its start up"
         limit = f"for more than {PATIENCE_MS // 1000} s"
         return NotBecome("user", errno.ETIMEDOUT, f"{words} {limit}")
@@ -84,8 +100,8 @@ class Becoming:
     def has_gone(self) -> bool:
         """Whether one that was ended is no more; to be asked when `heard_fd` is readable."""
         try:
-            if os.read(self.heard_fd, _MOST_ANSWER_BYTES):
-                return False
+            while os.read(self.heard_fd, _MOST_ANSWER_BYTES):
+                pass
         except BlockingIOError:
             return False
         os.waitpid(self.pid, 0)
@@ -148,7 +164,8 @@ def _become_and_run(
     try:
         os.setsid()
         _leave_signals()
-        # Should the supervisor die now: nobody else ends what is held up.
+        # Should supervisor and guardian both die now, nobody else ends what is held up: one of
+        # them does, by its deadline or with all that has no end on record.
         signal.alarm(_ALARM_S)
         for number, fd in enumerate(stdio):
             os.dup2(fd, number)
@@ -166,9 +183,10 @@ def _become_and_run(
             found = read_env_file(request.env_file)
         step = "command"
         signal.alarm(0)
-        # Fails where the supervisor has died: nobody would watch over the command.
-        os.write(told_fd, _AT_COMMAND)
+        # Before the word: what was sent until now ends a start, and no command.
         signal.pthread_sigmask(signal.SIG_SETMASK, ())
+        # Ends it where the supervisor has died: nobody would watch over the command.
+        os.write(told_fd, _AT_COMMAND)
         _run(request, {**request.base_env, **(found or {}), **env})
     except EnvFileRefused as refused:
         _tell(told_fd, step, _NUMBERS.get(refused.code, errno.EIO), refused.message)

@@ -5,7 +5,8 @@ the boot and the supervisor, and where runs have cgroups the folder that holds t
 
     ["edgecron-journal", 2, boot_id, key]           or [..., key, cgroup]
     ["token", [token, ...]]                         about to be started, one write for a batch
-    ["start", token, pid, start_time, started_ms]   start_time: what the kernel says, or null
+    ["start", token, pid, start_time, started_ms]   start_time: what the kernel says, or null;
+                                                    pid null: it failed, and is tried again
     ["exit", {record}]                              an ExitRecord, short output included
     ["revoked", [token, ...]]                       on record before, and will never start
 
@@ -65,8 +66,10 @@ class Journal:
         self.write_backlog()
         self._append(encode_line(["token", list(tokens)]))
 
-    def add_start(self, token: str, *, pid: int, start_time: int | None, started_ms: int) -> None:
-        """Keep a start for the next write."""
+    def add_start(
+        self, token: str, *, pid: int | None, start_time: int | None, started_ms: int
+    ) -> None:
+        """Keep a start for the next write; `pid` None where it has failed, and is tried again."""
         self._backlog.append(encode_line(["start", token, pid, start_time, started_ms]))
 
     def add_exit(self, record: Mapping[str, Any]) -> None:

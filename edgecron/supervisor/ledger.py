@@ -87,7 +87,7 @@ class Ledger:
         return self._journal.find_exits(self._unacknowledged.keys())
 
     def record_starts(self, runs: Iterable[LiveRun]) -> None:
-        """Put what was started in this turn on record, with the next `flush`.
+        """Put what was started or begun in this turn on record, with the next `flush`.
 
         What has ended already needs none: its end follows. To ask when it started would cost a
         short command a tenth of its time.
@@ -100,6 +100,10 @@ class Ledger:
                     start_time=read_start_time(run.pid),
                     started_ms=run.started_ms,
                 )
+
+    def record_failed_start(self, token: str) -> None:
+        """Put on record, with the next `flush`, that its process is gone: another one may come."""
+        self._journal.add_start(token, pid=None, start_time=None, started_ms=self._clock.now_ms())
 
     def record_exit(self, record: ExitRecord) -> None:
         """Put an end on record, and before the engine, with the next `flush`."""

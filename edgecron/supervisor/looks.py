@@ -54,19 +54,19 @@ class Looks:
 
     def __init__(self, clock: Clock, *, turn: Callable[[], int]) -> None:
         self._clock = clock
-        self._turn = turn
+        self.turn = turn
         self._looked_in: int | None = None
         self._look = Look(processes=(), orphans=())
         self._rests_until_ms: int | None = None
 
     def look(self) -> Look:
         """What is there in this turn."""
-        if self._looked_in == self._turn():
+        if self._looked_in == self.turn():
             return self._look
         began_ms = self._clock.monotonic_ms()
         self._look = _look()
         ended_ms = self._clock.monotonic_ms()
-        self._looked_in = self._turn()
+        self._looked_in = self.turn()
         self._rests_until_ms = ended_ms + RESTS * max(1, ended_ms - began_ms)
         return self._look
 
@@ -75,7 +75,7 @@ class Looks:
         is_resting = (
             self._rests_until_ms is not None and self._clock.monotonic_ms() < self._rests_until_ms
         )
-        return None if is_resting and self._looked_in != self._turn() else self.look()
+        return None if is_resting and self._looked_in != self.turn() else self.look()
 
 
 def end_unrecorded(token: str) -> LeftGroup:

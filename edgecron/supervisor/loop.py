@@ -122,7 +122,8 @@ class Supervisor:
                     self._watch.on_deadline(due)
             self._starter.start_some()
             if self._started:
-                self._ledger.record_starts(self._started)
+                # What had to become its command is on record since it began.
+                self._ledger.record_starts(run for run in self._started if run.becoming is None)
                 told = [(run.token, run.pid, run.started_ms) for run in self._started]
                 self._engine.send(Kind.STARTED, told)
                 self._started = []

@@ -40,6 +40,8 @@ class Members:
         self._mark = find_mark(environment)
         self._looks = looks
         self._cgroup = cgroup
+        self._killed: set[int] = set()  # of the session, as looks have seen it
+        self._found_in: int | None = None  # the last turn that has seen another one
 
     def terminate(self) -> None:
         """Ask all of them to end. A stopped process must go on to be able to."""
@@ -50,13 +52,22 @@ class Members:
             else:
                 signal_session(self._seen(), number, leader=self._leader)
 
-    def kill(self) -> None:
-        """KILL to all. The main process must not be reaped: its number is then its own."""
+    def kill(self) -> bool:
+        """KILL to all. The main process must not be reaped: its number is then its own.
+
+        True where this turn has seen some of them for the first time: what they started since that
+        look is for the next turn to find.
+        """
         signal_group(self._leader, signal.SIGKILL)
         if self._cgroup is not None:
             self._cgroup.kill()
-        else:
-            signal_session(self._seen(), signal.SIGKILL, leader=self._leader)
+            return False
+        seen = set(self._seen())
+        signal_session(seen, signal.SIGKILL, leader=self._leader)
+        if not seen <= self._killed:
+            self._killed |= seen
+            self._found_in = self._looks.turn()
+        return self._found_in == self._looks.turn()
 
     def may_yet_end(self) -> bool:
         """Whether any of those that were asked to end is left. What has escaped was not asked."""

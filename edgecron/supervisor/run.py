@@ -20,6 +20,9 @@ READ_BYTES = 64 * 1024
 # The most that a pipe can hold for a user without privileges; beyond it somebody still writes.
 DRAIN_BYTES = 1024 * 1024
 
+# Each kills all that was there: only what starts others faster than it is looked at needs so many.
+_MOST_SEARCHES = 100
+
 _WAITID = getattr(os, "waitid", None)  # macOS has it from Python 3.13 on
 
 
@@ -49,6 +52,9 @@ class LiveRun:
         self.pidfd: int | None = None
         self.end_cause: EndCause | None = None  # why we end it; None while we do not
         self.flags: list[Flag] = []
+        self.is_searched = False  # for what was started while we killed: to be reaped next turn
+        self._searches = 0
+        self._why: str | None = None  # what to say of our end of it, where its cause does not
         self._ended: tuple[int, int] | None = None  # finished_ms and duration_ms, once known
         self._process = spawned.process
         self._members = members
@@ -98,6 +104,12 @@ class LiveRun:
         self.flags.append(Flag.KILLED)
         self._members.kill()
 
+    def end_at_start(self, cause: EndCause, why: str) -> None:
+        """Kill what became its command only when its start was given up already."""
+        self.end_cause = cause
+        self._why = why
+        self.kill()
+
     def has_ended(self) -> bool:
         """Whether the main process has ended and is not reaped yet; False where unknown."""
         if _WAITID is None:
@@ -114,20 +126,26 @@ class LiveRun:
         once, while the program it had started cleans up. They have the rest of the grace. The
         main process stays unreaped until then, so that its group can't become anybody else's.
         """
-        if self.end_cause is None or Flag.KILLED in self.flags or not self.has_ended():
+        if self.end_cause is None or Flag.KILLED in self.flags or self.is_searched:
+            return False
+        if not self.has_ended():
             return False
         self._note_end()
         self._drain()
         return bool(self.streams) and self._members.may_yet_end()
 
     def reap(self) -> ExitRecord | None:
-        """The record of its end, or None while the main process runs.
+        """The record of its end, or None while the main process runs, or `is_searched`.
 
         Pipes that others hold open are still in `streams` afterwards, and not ours to wait for.
         """
         if self.end_cause is not None and self.has_ended():
             # Before it is reaped, while its process id can't be anybody else's group.
-            self._members.kill()
+            self._note_end()
+            self._searches += 1
+            self.is_searched = self._members.kill() and self._searches < _MOST_SEARCHES
+            if self.is_searched:
+                return None
         try:
             pid, status = os.waitpid(self.pid, os.WNOHANG)
         except ChildProcessError:
@@ -189,7 +207,7 @@ class LiveRun:
             return "its exit code was lost: another part of the system had taken it"
         if self.end_cause is EndCause.TIMEOUT and self.timeout_ms is not None:
             return f"ran longer than {format_duration_ms(self.timeout_ms)}, and was ended"
-        return None
+        return self._why
 
     def _read(self, fd: int) -> int:
         """Bytes taken; 0 at the end of the pipe, -1 where nothing is there now."""

@@ -64,7 +64,7 @@ class Starter:
             reactor,
             clock=clock,
             deadlines=deadlines,
-            on_become=self._has_started,
+            on_become=self._on_become,
             on_refused=self._on_refused,
         )
         self._withdrawn: dict[str, EndCause] = {}
@@ -152,6 +152,8 @@ class Starter:
         if run.becoming is None:
             self._has_started(run)
         else:
+            # Before it is its command, too: who ends what is left of it must find it.
+            self._ledger.record_starts([run])
             self._becomers.add(request, run, run.becoming)
         return True
 
@@ -170,6 +172,13 @@ class Starter:
             run.flags.append(Flag.SPAWN_RETRIED)
         self._on_started(run)
 
+    def _on_become(self, run: LiveRun, given_up: NotBecome | None) -> None:
+        """Another user's process is its command, and `given_up` says why it was killed as well."""
+        if given_up is not None:
+            cause = self._withdrawn.pop(run.token, EndCause.SIGNAL)
+            run.end_at_start(cause, f"{given_up.words}, and it was ended as it began")
+        self._has_started(run)
+
     def _on_refused(self, request: StartRequest, refused: NotBecome) -> None:
         """Another user's process did not become its command."""
         failure, token = explain_refused(refused, request), request.token
@@ -178,6 +187,7 @@ class Starter:
             return
         since_ms = self._retried.get(token, self._clock.monotonic_ms())
         if failure.is_temporary and self._may_try_again(token, since_ms):
+            self._ledger.record_failed_start(token)
             self._waiting[token] = request  # After the others, who may have what it is short of.
         else:
             self._record_failed(token, failure)

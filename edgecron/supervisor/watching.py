@@ -66,14 +66,15 @@ class Watch:
         self._set_deadline(run, run.kill_grace_ms)
 
     def on_deadline(self, key: str) -> None:
-        """The time-out or the grace of a run is over."""
+        """The time-out or the grace of a run is over, or it is searched once more."""
         run = self.live.get(key.removeprefix("run "))
         if run is None:
             return
         if run.end_cause is None:
             self.end(run, EndCause.TIMEOUT)
         else:
-            run.kill()
+            if not run.is_searched:
+                run.kill()
             self._reap(run)  # its main process may have ended before
 
     def reap_unwatched(self) -> None:
@@ -104,6 +105,8 @@ class Watch:
             return
         record = run.reap()
         if record is None:
+            if run.is_searched:
+                self._set_deadline(run, 0)
             return
         del self.live[run.token]
         self._unwatched.pop(run.token, None)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
+import pwd
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from supervisor_bench import Bell, Bench, Gate, wait_empty
+from supervisor_bench import Bell, Bench, Gate, Unanswering, wait_empty
 
 from edgecron.supervisor import cgroups, delegation
 
@@ -31,6 +32,25 @@ def gate(tmp_path: Path) -> Iterator[Gate]:
     made = Gate(tmp_path / "gate")
     yield made
     made.close()
+
+
+@pytest.fixture
+def theirs(tmp_path: Path) -> Path:
+    """A folder of nobody's, which they can reach: pytest's own is closed to others."""
+    for folder in (tmp_path, *tmp_path.parents):
+        if folder.stat().st_uid == os.geteuid() and "pytest" in str(folder):
+            folder.chmod(0o711)
+    made = tmp_path / "home"
+    made.mkdir()
+    os.chown(made, pwd.getpwnam("nobody").pw_uid, -1)
+    return made
+
+
+@pytest.fixture
+def unanswering(theirs: Path) -> Iterator[Unanswering]:
+    made = Unanswering(theirs / "program")
+    yield made
+    made.answer()
 
 
 @pytest.fixture

@@ -7,6 +7,8 @@ import itertools
 import os
 import select
 import signal
+import socket
+import time
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -24,11 +26,22 @@ from edgecron.supervisor import (
     read_journal,
     start,
 )
+from edgecron.supervisor.deadlines import Deadlines
+from edgecron.supervisor.engine_end import EngineEnd
+from edgecron.supervisor.journal import Trace
+from edgecron.supervisor.ledger import Ledger
 from edgecron.supervisor.link import SupervisorLink
+from edgecron.supervisor.looks import Looks
 from edgecron.supervisor.output import load_output
 from edgecron.supervisor.process import StartBy
+from edgecron.supervisor.reactor import Reactor
+from edgecron.supervisor.run import LiveRun
+from edgecron.supervisor.spawn import Spawner
+from edgecron.supervisor.starting import Starter
+from edgecron.testing.clock import FakeClock
 
 BOUND_MS = 20_000
+_KEY = "deadbeef"
 
 
 class Bench:
@@ -135,6 +148,60 @@ class Bench:
             raise
 
 
+class Starting:
+    """The starts of a supervisor, with its journal and without a loop around them."""
+
+    def __init__(
+        self,
+        state_dir: Path,
+        *,
+        clock: FakeClock | None = None,
+        spawner: Spawner | None = None,
+    ) -> None:
+        self.clock = clock or FakeClock()
+        self.deadlines = Deadlines()
+        self.started: list[LiveRun] = []
+        self.turn = 1
+        self.looks = Looks(self.clock, turn=lambda: self.turn)
+        self._state_dir = state_dir
+        ours, theirs = socket.socketpair()
+        theirs.close()
+        self._engine = EngineEnd(ours, Reactor(), on_message=lambda kind, body: None)
+        self.ledger = Ledger(
+            state_dir,
+            key=_KEY,
+            clock=self.clock,
+            deadlines=self.deadlines,
+            engine=self._engine,
+            cgroup=None,
+        )
+        self.starter = Starter(
+            state_dir,
+            Reactor(),
+            clock=self.clock,
+            deadlines=self.deadlines,
+            ledger=self.ledger,
+            looks=self.looks,
+            cgroups=None,
+            spawner=spawner,
+            on_started=self.started.append,
+        )
+
+    def start(self, *requests: StartRequest) -> None:
+        """Put their tokens on record, and begin to start them."""
+        assert self.ledger.open_tokens([request.token for request in requests])
+        self.starter.add(requests)
+        self.starter.start_some()
+
+    def traces(self) -> dict[str, Trace]:
+        """What is on record of each token."""
+        self.ledger.flush()
+        return read_journal(self._state_dir, _KEY).traces
+
+    def close(self) -> None:
+        self._engine.disconnect()
+
+
 class Bell:
     """A FIFO that a command rings (`echo > path`), so that a test knows how far it is."""
 
@@ -171,17 +238,24 @@ class Gate:
 class Unanswering:
     """A program in a place that never answers who would run it, as on a server that has gone.
 
-    The kernel has them wait while somebody else holds a lease of the file. With an argument it is
-    a long one.
+    The kernel has them wait while somebody else holds a lease of the file. Unless told
+    otherwise it runs the shell text that is its argument.
     """
 
-    def __init__(self, path: Path) -> None:
-        path.write_text('#!/bin/sh\n[ -z "$1" ] || exec sleep 60\n', encoding="ascii")
+    def __init__(self, path: Path, text: str = '#!/bin/sh\neval "$1"\n') -> None:
+        path.write_text(text, encoding="ascii")
         path.chmod(0o755)
         self.path = str(path)
         self._fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         fcntl.fcntl(self._fd, fcntl.F_SETLEASE, fcntl.F_WRLCK)
         fcntl.fcntl(self._fd, fcntl.F_SETOWN, 0)  # No signal to who holds it up.
+
+    def wait_asked(self) -> None:
+        """Until somebody waits for an answer."""
+        until_s = time.monotonic() + BOUND_MS / 1000
+        while fcntl.fcntl(self._fd, fcntl.F_GETLEASE) == fcntl.F_WRLCK:
+            assert time.monotonic() < until_s, f"nobody asks for {self.path}"
+            os.sched_yield()
 
     def answer(self) -> None:
         """From now on; again does nothing."""

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import os
-import pwd
 import resource
 import select
 import signal
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -22,7 +20,7 @@ from supervisor_bench import (
     wait_gone,
 )
 
-from edgecron.supervisor import EndCause, becoming, lock_is_held, lock_path
+from edgecron.supervisor import EndCause, becoming, forget, lock_is_held, lock_path
 from edgecron.supervisor.becoming import Becoming, NotBecome
 from edgecron.supervisor.control import Control
 from edgecron.supervisor.process import StartBy
@@ -31,25 +29,6 @@ from edgecron.supervisor.records import ExitRecord, Identity, StartRequest
 from edgecron.supervisor.results import result_path
 from edgecron.supervisor.spawn import Spawner, SpawnFailed, explain_refused
 from support.accounts import as_root, identity
-
-
-@pytest.fixture
-def theirs(tmp_path: Path) -> Path:
-    """A folder of nobody's, which they can reach: pytest's own is closed to others."""
-    for folder in (tmp_path, *tmp_path.parents):
-        if folder.stat().st_uid == os.geteuid() and "pytest" in str(folder):
-            folder.chmod(0o711)
-    made = tmp_path / "home"
-    made.mkdir()
-    os.chown(made, pwd.getpwnam("nobody").pw_uid, -1)
-    return made
-
-
-@pytest.fixture
-def unanswering(theirs: Path) -> Iterator[Unanswering]:
-    made = Unanswering(theirs / "program")
-    yield made
-    made.answer()
 
 
 def lines_of(bench: Bench, record: ExitRecord) -> dict[str, str]:
@@ -303,7 +282,7 @@ def test_a_place_that_never_answers_holds_up_the_one_run_that_needs_it(
 def test_what_has_begun_to_start_is_as_good_as_running(
     bench: Bench, unanswering: Unanswering
 ) -> None:
-    held = bench.start(unanswering.path, "long", identity=identity())
+    held = bench.start(unanswering.path, "exec sleep 60", identity=identity())
     bench.run("/bin/true")  # The one before it has begun by then.
 
     with Control(bench.state_dir, bench.link.supervisor_id) as control:
@@ -379,6 +358,7 @@ def test_what_is_held_up_does_not_hold_the_lock_of_a_supervisor_that_has_died(
     bench.wait_for_death()
 
     assert not lock_is_held(lock_path(bench.state_dir, bench.link.supervisor_id))
+    assert forget(bench.state_dir, bench.link.supervisor_id)
 
 
 def test_who_is_looked_at_with_nothing_to_hear_has_not_gone() -> None:
@@ -400,7 +380,7 @@ def test_who_is_looked_at_with_nothing_to_hear_has_not_gone() -> None:
 def test_what_has_begun_to_start_ends_with_its_supervisor(
     bench: Bench, unanswering: Unanswering
 ) -> None:
-    held = bench.start(unanswering.path, "long", identity=identity())
+    held = bench.start(unanswering.path, "exec sleep 60", identity=identity())
     bench.run("/bin/true")  # The one before it has begun by then.
     [pid] = children_of(bench.link.pid)
 
@@ -408,16 +388,28 @@ def test_what_has_begun_to_start_ends_with_its_supervisor(
     bench.wait_for_death()
     wait_gone(pid)
 
-    assert bench.journal().traces[held].pid is None
+    assert bench.journal().traces[held].pid == pid
+    assert forget(bench.state_dir, bench.link.supervisor_id)
+    assert not result_path(held, bench.state_dir, of_another_user=True).exists()
+
+
+def request_as(who: Identity) -> StartRequest:
+    return StartRequest(
+        token="t", argv=("/bin/true",), env={}, cwd="/", output_cap_bytes=1, identity=who
+    )
+
+
+def begun(request: StartRequest) -> Becoming:
+    """A process on its way to be a command, that nobody listens to yet."""
+    process = Spawner().spawn(request, env={}).becoming
+    assert process is not None
+    return process
 
 
 def refusal(who: Identity) -> SpawnFailed:
     """Why a command did not start as another user."""
-    request = StartRequest(
-        token="t", argv=("/bin/true",), env={}, cwd="/", output_cap_bytes=1, identity=who
-    )
-    process = Spawner().spawn(request, env={}).becoming
-    assert process is not None
+    request = request_as(who)
+    process = begun(request)
     poller = select.poll()
     poller.register(process.heard_fd, select.POLLIN)
     try:
@@ -453,6 +445,23 @@ def test_who_is_killed_on_the_way_to_the_command_has_not_started(
         "command '/bin/true' can't run as user 'nobody':"
         " its process was ended by signal 9 before it was the command"
     )
+
+
+@as_root
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
+def test_a_signal_on_the_way_to_the_command_ends_a_start_and_no_command(
+    monkeypatch: pytest.MonkeyPatch, number: signal.Signals
+) -> None:
+    """It waits until signals may come through, and comes before the word that tells of exec."""
+    monkeypatch.setattr(becoming, "_enter", lambda _: os.kill(os.getpid(), number))
+    process = begun(request_as(identity()))
+
+    wait_gone(process.pid)
+    told = os.read(process.heard_fd, 4096)
+
+    assert told == b""
+    with pytest.raises(NotBecome, match=f"ended by signal {number} before it was the command"):
+        process.hear()
 
 
 @as_root

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from supervisor_bench import Bell, Bench, Gate, wait_gone
+from supervisor_bench import Bell, Bench, Gate, Unanswering, children_of, wait_gone
 
 from edgecron.clock import SystemClock
 from edgecron.engine.liveness import KernelLiveness
@@ -191,6 +191,30 @@ def test_what_a_killed_supervisor_left_without_a_guardian_is_judged_and_ended(
     assert not bench.link.is_alive
     assert events == []
     bench.link.close()
+
+
+@as_root
+@pytest.mark.failure(18)
+def test_what_is_held_up_when_all_who_watch_it_die_never_comes_to_run(
+    bench: Bench, unanswering: Unanswering
+) -> None:
+    """It is still no command, by whose variables it could be found, and may be one at any time."""
+    token = bench.start(unanswering.path, "exec sleep 60", identity=identity())
+    bench.run("/bin/true")  # The one before it has begun by then.
+    [pid] = children_of(bench.link.pid)
+    unanswering.wait_asked()
+    bench.kill_guardian()
+    os.kill(bench.link.pid, signal.SIGKILL)
+    bench.wait_for_death()
+    liveness = KernelLiveness(bench.state_dir, boot_id=SystemClock().boot_id())
+
+    found = liveness.judge(bench.link.supervisor_id, [token])[token]
+    assert isinstance(found, Interrupted)
+    liveness.end_what_is_left(found, token)
+    wait_gone(pid)
+
+    assert found.reason is Reason.LOST
+    liveness.forget_supervisor(bench.link.supervisor_id)
 
 
 @pytest.mark.failure(20)

@@ -1,4 +1,7 @@
-"""How runs end: by themselves, in time, on request, and what they leave behind."""
+"""How runs end: by themselves, in time, on request, and what they leave behind.
+
+What gets out of their group is in test_supervisor_escape.py.
+"""
 
 from __future__ import annotations
 

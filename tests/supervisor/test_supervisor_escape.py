@@ -9,7 +9,16 @@ import sys
 from pathlib import Path
 
 import pytest
-from supervisor_bench import Bell, Bench, Gate, escaping, is_running, read_pids, wait_gone
+from supervisor_bench import (
+    Bell,
+    Bench,
+    Gate,
+    Starting,
+    escaping,
+    is_running,
+    read_pids,
+    wait_gone,
+)
 
 from edgecron.supervisor import EndCause, Flag, Identity, LeftGroup, end_left_group
 from edgecron.supervisor.groups import (
@@ -54,6 +63,34 @@ def test_another_group_of_the_session_that_lives_on_is_left_behind(
     assert record.flags == (Flag.LEFT_BEHIND,)
     assert is_running(left)
     os.kill(left, signal.SIGKILL)
+
+
+@pytest.mark.failure(34)
+def test_another_group_that_came_after_a_look_at_the_session_is_ended_as_well(
+    tmp_path: Path, bench: Bench, bell: Bell, gate: Gate, own_group: str
+) -> None:
+    starting = Starting(tmp_path)
+    until_told = f"read go <{gate.path}"
+    line = f"{own_group} & {until_told}; {own_group} & {until_told}; exit 3"
+    starting.start(bench.request("/bin/sh", "-c", line))
+    [run] = starting.started
+    read_pids(bell, 1)
+    starting.looks.look()  # as another run has it done in this turn
+    gate.open()
+    [late] = read_pids(bell, 1)
+    gate.open()
+    os.waitid(os.P_PID, run.pid, os.WEXITED | os.WNOWAIT)
+
+    run.end_cause = EndCause.CANCELLED
+    records = []
+    for starting.turn in (1, 1, 2, 3):  # It may be asked more than once in a turn.
+        records.append(run.reap())
+    wait_gone(late)
+    starting.close()
+
+    assert [record is None for record in records] == [True, True, True, False]
+    assert records[-1] is not None
+    assert (records[-1].exit_code, records[-1].flags) == (3, ())
 
 
 @pytest.mark.failure(34)

@@ -14,6 +14,7 @@ import pytest
 from supervisor_bench import (
     Bell,
     Bench,
+    Unanswering,
     children_of,
     is_running,
     read_pids,
@@ -29,6 +30,7 @@ from edgecron.supervisor import (
     JournalState,
     StartBy,
     Trace,
+    forget,
     lock_is_held,
     lock_path,
     verdict,
@@ -37,6 +39,7 @@ from edgecron.supervisor.files import journal_path
 from edgecron.supervisor.groups import Process
 from edgecron.supervisor.guardian import find_doomed, find_doomed_cgroups
 from edgecron.supervisor.records import ExitRecord
+from support.accounts import as_root, identity
 
 # Forked, so that what a test changes here is changed there; test runners have threads of their own.
 pytestmark = pytest.mark.filterwarnings("ignore:.*use of fork:DeprecationWarning")
@@ -148,6 +151,28 @@ def test_what_an_ended_run_left_on_purpose_outlives_a_killed_supervisor(
     assert is_running(left)
     os.kill(left, signal.SIGKILL)
     bench.link.close()
+
+
+@as_root
+def test_what_an_ended_run_left_on_purpose_outlives_a_supervisor_that_held_a_start(
+    tmp_path: Path, bell: Bell, unanswering: Unanswering
+) -> None:
+    bench = Bench(tmp_path / "state")
+    guardian = bench.guardian()
+    bench.run_shell(daemonise(bell))
+    [left] = read_pids(bell, 1)
+    bench.start(unanswering.path, identity=identity())
+    bench.run("/bin/true")  # The one before it has begun by then.
+    [held] = children_of(bench.link.pid)
+
+    os.kill(bench.link.pid, signal.SIGKILL)
+    wait_gone(guardian)
+
+    assert not Path(f"/proc/{held}").exists()
+    assert is_running(left)
+    os.kill(left, signal.SIGKILL)
+    bench.link.close()
+    assert forget(bench.state_dir, bench.link.supervisor_id)
 
 
 def test_a_supervisor_goes_on_without_its_guardian(bench: Bench) -> None:

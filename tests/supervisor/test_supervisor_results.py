@@ -4,24 +4,16 @@ from __future__ import annotations
 
 import json
 import os
-import socket
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
-from supervisor_bench import Bell, Bench, Gate, wait_gone
+from supervisor_bench import Bell, Bench, Gate, Starting, wait_gone
 
 from edgecron.supervisor import EndCause, Flag, Identity, StartBy, StartRequest, forget
-from edgecron.supervisor.deadlines import Deadlines
-from edgecron.supervisor.engine_end import EngineEnd
 from edgecron.supervisor.files import result_name
-from edgecron.supervisor.ledger import Ledger
-from edgecron.supervisor.looks import Looks
-from edgecron.supervisor.reactor import Reactor
 from edgecron.supervisor.results import result_path
-from edgecron.supervisor.run import LiveRun
 from edgecron.supervisor.spawn import Spawned, Spawner, SpawnFailed
-from edgecron.supervisor.starting import Starter
 from support.accounts import as_root
 from support.clock import FakeClock
 
@@ -205,45 +197,16 @@ class OverSoon(Spawner):
 
 
 def test_what_a_command_took_counts_from_before_its_start(tmp_path: Path, bench: Bench) -> None:
-    clock, runs = FakeClock(), list[LiveRun]()
+    clock = FakeClock()
     began_ms = clock.now_ms()
-    starter, engine = make_starter(tmp_path, clock, OverSoon(clock), on_started=runs.append)
-    starter.add([bench.request("true")])
+    starting = Starting(tmp_path, clock=clock, spawner=OverSoon(clock))
 
-    starter.start_some()
-    engine.disconnect()
-    record = runs[0].reap()
+    starting.start(bench.request("true"))
+    starting.close()
+    record = starting.started[0].reap()
 
     assert record is not None
     assert (record.started_ms, record.duration_ms) == (began_ms, 40)
-
-
-def make_starter(
-    folder: Path,
-    clock: FakeClock,
-    spawner: Spawner,
-    *,
-    on_started: Callable[[LiveRun], None] = lambda run: None,
-) -> tuple[Starter, EngineEnd]:
-    deadlines = Deadlines()
-    ours, theirs = socket.socketpair()
-    theirs.close()
-    engine = EngineEnd(ours, Reactor(), on_message=lambda kind, body: None)
-    ledger = Ledger(
-        folder, key="deadbeef", clock=clock, deadlines=deadlines, engine=engine, cgroup=None
-    )
-    starter = Starter(
-        folder,
-        Reactor(),
-        clock=clock,
-        deadlines=deadlines,
-        ledger=ledger,
-        looks=Looks(clock, turn=lambda: 1),
-        cgroups=None,
-        spawner=spawner,
-        on_started=on_started,
-    )
-    return starter, engine
 
 
 class NoProcessLeft(Spawner):
@@ -261,9 +224,9 @@ def test_the_result_file_of_a_start_that_is_given_up_between_its_tries_is_gone(
 ) -> None:
     request = bench.request("true", identity=NOBODY)
     place = result_path(request.token, tmp_path, of_another_user=True)
-    starter, engine = make_starter(tmp_path, FakeClock(), NoProcessLeft())
-    starter.add([request])
-    starter.start_some()
+    starting = Starting(tmp_path, spawner=NoProcessLeft())
+    starter = starting.starter
+    starting.start(request)
     was_there = place.exists()
 
     if how == "drop":
@@ -271,7 +234,7 @@ def test_the_result_file_of_a_start_that_is_given_up_between_its_tries_is_gone(
     else:
         starter.withdraw(request.token, EndCause.CANCELLED)
         starter.start_some()
-    engine.disconnect()
+    starting.close()
 
     assert was_there
     assert not place.exists()
