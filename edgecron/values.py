@@ -36,10 +36,14 @@ def _field(*, default_factory: Callable[[], object]) -> Any:
 
 
 def _dataclass(*, frozen: bool = False, slots: bool = False, kw_only: bool = False) -> Any:
-    """Make a class one of values, by the names that its body gives types."""
+    """Make a class one of values, by the names that its body gives types.
+
+    Raises what the standard library does for what can't be one: TypeError, and ValueError for a
+    default that values would share and change.
+    """
 
     def made_of(cls: type) -> type:
-        names, defaults = _fields_of(cls)
+        names, defaults = _fields_of(cls, is_frozen=frozen)
         own = {name: vars(cls)[name] for name in cls.__annotations__ if name in vars(cls)}
         methods: dict[str, object] = {
             _NAMES: names,
@@ -82,17 +86,31 @@ def names_of(kind: type) -> tuple[str, ...]:
     return found
 
 
-def _fields_of(cls: type) -> tuple[tuple[str, ...], dict[str, object]]:
+def _fields_of(cls: type, *, is_frozen: bool) -> tuple[tuple[str, ...], dict[str, object]]:
     """Names and defaults of a class's fields, those that it inherits first."""
     names: dict[str, None] = {}
     defaults: dict[str, object] = {}
     for base in cls.__mro__[:0:-1]:
-        names |= dict.fromkeys(vars(base).get(_NAMES, ()))
-        defaults |= vars(base).get(_DEFAULTS, {})
+        inherited = vars(base).get(_NAMES)
+        if inherited is None:
+            continue
+        setter: object = base.__setattr__
+        if (setter is _refuse_set) != is_frozen:
+            one, other = ("frozen", "non-frozen") if is_frozen else ("non-frozen", "frozen")
+            raise TypeError(
+                f"{cls.__qualname__}: cannot inherit {one} dataclass from a {other} one"
+            )
+        names |= dict.fromkeys(inherited)
+        defaults |= vars(base)[_DEFAULTS]
     for name in cls.__annotations__:
         names[name] = None
         if name in vars(cls):
-            defaults[name] = vars(cls)[name]
+            defaults[name] = default = vars(cls)[name]
+            if default.__class__.__hash__ is None:  # What can be changed has none.
+                raise ValueError(
+                    f"{cls.__qualname__}: mutable default {type(default)} for field {name} is not"
+                    " allowed: use default_factory"
+                )
     return tuple(names), defaults
 
 
@@ -116,6 +134,10 @@ def _compiled_init(
         elif name in defaults:
             known[f"_default_{name}"] = default
             given.append(f"{name}=_default_{name}")
+        elif given and not kw_only and "=" in given[-1]:
+            raise TypeError(
+                f"{cls.__qualname__}: non-default field {name!r} cannot follow a default one"
+            )
         else:
             given.append(name)
         lines.append(f"_set(self, {name!r}, {value})" if is_frozen else f"self.{name} = {value}")
@@ -135,6 +157,7 @@ def _with_slots(
 ) -> type:
     """The class anew: slots are made with it, and can't be added."""
     inherited = {name for base in cls.__mro__[1:] for name in vars(base).get("__slots__", ())}
+    body["__qualname__"] = cls.__qualname__  # or one in another class is not found by it
     body["__slots__"] = tuple(name for name in names if name not in inherited)
     body = {name: one for name, one in body.items() if name not in ("__dict__", "__weakref__")}
     bases = cls.__bases__
@@ -239,6 +262,9 @@ class _NamedTupleMeta(type):
         # Python 3.14 may have a function that gives the annotations in their place.
         types = body.get("__annotations__") or type(name, (), dict(body)).__annotations__
         defaults = [body[each] for each in types if each in body]
+        for each in [*types][len(types) - len(defaults) :]:
+            if each not in body:
+                raise TypeError(f"{name}: non-default field {each!r} cannot follow a default one")
         make: Any = namedtuple  # which type checkers take for a declaration
         made = make(name, types, defaults=defaults, module=body["__module__"])
         made.__annotations__ = types
