@@ -16,7 +16,11 @@ from edgecron.words.phrases import os_words
 
 _FALLBACKS = ("less", "more")
 _NOTHING: Mapping[str, str] = MappingProxyType({})
-# What a pager may find of somebody who has our powers through sudo, and what it is told, as
+# Who has our powers: sudo and systemd's run0, pkexec, and doas, each by its own variable.
+_LENT_TO_UID = ("SUDO_UID", "PKEXEC_UID")
+_LENT_TO_NAME = "DOAS_USER"
+_VERSION_S = 5.0  # less says it within milliseconds
+# What a pager may find of somebody who has our powers through these, and what it is told, as
 # less(1) has it. HOME is not in it, where keys lie; LESSSECURE_ALLOW would give back what is taken.
 _HARMLESS = ("TERM", "COLUMNS", "LINES", "LANG", "LC_ALL", "LC_CTYPE")
 _READ_ONLY = {"LESSSECURE": "1", "LESSHISTFILE": "-"}
@@ -30,11 +34,12 @@ def pager_command(
 ) -> list[str]:
     """$PAGER, else less, else more. Raises EdgecronError where there is none.
 
-    Through sudo it is the less of the system's `folders` alone. A pager starts shells and writes
-    files: who may have `edgecron help` as root would be root.
+    For somebody who has our powers through sudo, doas or pkexec it is the less of the system's
+    `folders` alone. A pager starts shells and writes files: who may have `edgecron help` as root
+    would be root.
     """
-    if _is_through_sudo(environ):
-        return [_system_less(folders)]
+    if _is_for_somebody_else(environ):
+        return [_system_less(folders, _harmless(environ))]
     wanted = environ.get("PAGER", "").strip()
     if wanted:
         try:
@@ -47,19 +52,55 @@ def pager_command(
     raise EdgecronError("no pager was found", hint="set PAGER, or install less")
 
 
-def _is_through_sudo(environ: Mapping[str, str]) -> bool:
+def _is_for_somebody_else(environ: Mapping[str, str]) -> bool:
     """Whether somebody else than root has our powers, who may not have all of them."""
-    return environ.get("SUDO_UID", "") not in ("", "0", str(os.geteuid()))
+    own = ("", "0", str(os.geteuid()))
+    if any(environ.get(name, "") not in own for name in _LENT_TO_UID):
+        return True
+    user = environ.get(_LENT_TO_NAME, "")
+    return bool(user) and _uid_of(user) not in own
 
 
-def _system_less(folders: str) -> str:
+def _uid_of(user: str) -> str | None:
+    import pwd
+
+    try:
+        return str(pwd.getpwnam(user).pw_uid)
+    except KeyError:
+        return None
+
+
+def _harmless(environ: Mapping[str, str]) -> dict[str, str]:
+    """What a pager finds of somebody else."""
+    return {name: environ[name] for name in _HARMLESS if name in environ} | _READ_ONLY
+
+
+def _system_less(folders: str, environ: Mapping[str, str]) -> str:
     found = shutil.which("less", path=folders)
-    # Busybox has one that reads and writes any file, and knows of no LESSSECURE.
-    if found is None or os.path.basename(os.path.realpath(found)) != "less":
+    if found is None or not _is_less(found, environ):
         raise EdgecronError(
-            "no pager was found", hint=f"through sudo it is less alone, in {folders}"
+            "no pager was found",
+            hint=f"through sudo, doas and pkexec it is less alone, in {folders}",
         )
     return found
+
+
+def _is_less(path: str, environ: Mapping[str, str]) -> bool:
+    """Whether it is less, as it says itself, and no other program of that name: busybox has one
+    that reads and writes any file, and knows of no LESSSECURE."""
+    try:
+        said = subprocess.run(
+            [path, "-V"],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            env=environ,
+            timeout=_VERSION_S,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return False  # What does not answer is not taken for it.
+    return said.stdout.startswith(b"less ")
 
 
 def page(command: list[str], text: str, *, defaults: Mapping[str, str] = _NOTHING) -> None:
@@ -68,8 +109,8 @@ def page(command: list[str], text: str, *, defaults: Mapping[str, str] = _NOTHIN
     `defaults` are variables that the pager finds where they were not set.
     """
     environ: Mapping[str, str] = os.environ
-    if _is_through_sudo(environ):
-        environ = {name: environ[name] for name in _HARMLESS if name in environ} | _READ_ONLY
+    if _is_for_somebody_else(environ):
+        environ = _harmless(environ)
     environ = {**defaults, **environ}
     try:
         with _signals_are_the_pagers():

@@ -55,7 +55,10 @@ _ENVIRONMENT = (
     ("TERM", "There are no colours either where it is dumb."),
     ("COLUMNS", "The width that tables and help have to fit; else it is the terminal's."),
     ("VISUAL, EDITOR", "What edit NAME opens."),
-    ("PAGER", "What help and the dashboard page in. Through sudo: less, which starts nothing."),
+    (
+        "PAGER",
+        "What help and the dashboard page in; by sudo, doas, pkexec a less that starts nothing.",
+    ),
     (
         "TZ",
         "The zone of times that are shown or given. Local times of schedules are the engine's.",

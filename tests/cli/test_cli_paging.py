@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import os
+import pwd
 import signal
 import subprocess
 from pathlib import Path
 
 import pytest
 
+from edgecron import paging
 from edgecron.errors import EdgecronError
 from edgecron.paging import page, pager_command
 from support.program import PROGRAM
+from support.standins import found, script
 from support.terminal import on_terminal, read_until
 
 BEGINS = "triggers: "
@@ -19,24 +22,15 @@ BEGINS = "triggers: "
 
 @pytest.fixture
 def environment(tmp_path: Path) -> dict[str, str]:
-    left_out = ("PAGER", "LESS", "LV", "SUDO_UID")
+    left_out = ("PAGER", "LESS", "LV", "SUDO_UID", "DOAS_USER", "PKEXEC_UID")
     own = {key: value for key, value in os.environ.items() if key not in left_out}
     return {**own, "TERM": "xterm-256color", "NO_COLOR": "1", "EDGECRON_DB": str(tmp_path / "db")}
 
 
 # Somebody else's, whoever runs these tests.
-THROUGH_SUDO = {"SUDO_UID": str(os.geteuid() + 1)}
-
-
-def found(name: str) -> str:
-    return f"/usr/bin/{name}"
-
-
-def script(folder: Path, text: str) -> str:
-    path = folder / "program"
-    path.write_text(f"#!/bin/sh\n{text}\n", encoding="utf-8")
-    path.chmod(0o700)
-    return str(path)
+OWN_UID, OTHER_UID = str(os.geteuid()), str(os.geteuid() + 1)
+THROUGH_SUDO = {"SUDO_UID": OTHER_UID}
+LENT = [THROUGH_SUDO, {"PKEXEC_UID": OTHER_UID}, {"DOAS_USER": "nobody"}, {"DOAS_USER": "no one"}]
 
 
 @pytest.mark.parametrize(
@@ -147,9 +141,19 @@ def test_a_pager_that_is_missing_is_told_and_the_topic_printed(environment: dict
     assert BEGINS in shown
 
 
-@pytest.mark.parametrize("asker", ["", "0", str(os.geteuid())])
-def test_the_pager_of_root_itself_is_the_one_that_was_set(asker: str) -> None:
-    environ = {"PAGER": "less -S", "SUDO_UID": asker}
+ROOT = pwd.getpwuid(0).pw_name
+SELF = pwd.getpwuid(os.geteuid()).pw_name
+
+
+@pytest.mark.parametrize(
+    "asker",
+    [
+        *({name: uid} for name in ("SUDO_UID", "PKEXEC_UID") for uid in ("", "0", OWN_UID)),
+        *({"DOAS_USER": user} for user in ("", ROOT, SELF)),
+    ],
+)
+def test_the_pager_of_root_itself_is_the_one_that_was_set(asker: dict[str, str]) -> None:
+    environ = {"PAGER": "less -S", **asker}
 
     assert pager_command(environ, which=found) == ["less", "-S"]
 
@@ -164,13 +168,43 @@ def test_through_sudo_a_less_that_is_something_else_is_no_pager(tmp_path: Path) 
         pager_command(THROUGH_SUDO, which=found, folders=str(tmp_path))
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "echo BusyBox v1.36.1; exit 1",
+        'echo "less: unrecognized option: V" >&2; exit 1',
+        "[ -z $LESS$LESSOPEN ] || echo less 590; [ $LESSSECURE = 1 ] || echo less 590",
+        "exec sleep 60",
+    ],
+)
+def test_through_sudo_what_does_not_say_that_it_is_less_is_no_pager(
+    tmp_path: Path, text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    os.link(script(tmp_path, text), tmp_path / "less")
+    monkeypatch.setattr(paging, "_VERSION_S", 0.5)
+    theirs = {**THROUGH_SUDO, "LESS": "x", "LESSOPEN": "x", "LESSSECURE": "0"}
+
+    with pytest.raises(EdgecronError, match="no pager"):
+        pager_command(theirs, which=found, folders=str(tmp_path))
+
+
+@pytest.mark.parametrize("lent", LENT)
+def test_through_others_of_that_kind_it_is_less_alone(lent: dict[str, str], tmp_path: Path) -> None:
+    os.link(script(tmp_path, "echo less 590"), tmp_path / "less")
+
+    command = pager_command({"PAGER": "vi", **lent}, folders=str(tmp_path))
+
+    assert command == [str(tmp_path / "less")]
+
+
+@pytest.mark.parametrize("lent", LENT)
 def test_through_sudo_nothing_that_somebody_set_is_run(
-    environment: dict[str, str], tmp_path: Path
+    environment: dict[str, str], tmp_path: Path, lent: dict[str, str]
 ) -> None:
     own = script(tmp_path, f'echo ran "$@" >>{tmp_path}/ran')
     (tmp_path / "less").symlink_to(own)
     theirs = {
-        **THROUGH_SUDO,
+        **lent,
         "PATH": f"{tmp_path}:{environment['PATH']}",
         "PAGER": own,
         "LESSOPEN": f"|-{own} %s",

@@ -21,6 +21,7 @@ from edgecron.tui.output import OutputView
 from edgecron.tui.rundetail import RunScreen
 from support.engines import Place
 from support.scene import Scene, make_scene
+from support.standins import script
 
 SMALL, LARGE = (80, 24), (160, 48)
 LEAST_OUTPUT = 14  # lines of it at 80x24
@@ -406,9 +407,7 @@ def test_what_is_selected_is_copied_to_the_terminal(
 def test_a_program_of_the_desktop_takes_the_copy_too(
     scene: Scene, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    program = tmp_path / "wl-copy"
-    program.write_text(f"#!/bin/sh\ncat >{tmp_path}/got\n", encoding="utf-8")
-    program.chmod(0o700)
+    script(tmp_path, f"cat >{tmp_path}/got", name="wl-copy")
     monkeypatch.setenv("WAYLAND_DISPLAY", "wayland-0")
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
 

@@ -15,19 +15,9 @@ from edgecron.errors import AlreadyExists, EdgecronError, InvalidInput
 from edgecron.tui.clipboard import clipboard_command, copy_with, fits_sequence
 from edgecron.tui.saving import save_output
 from support.engines import Place
+from support.standins import found, script
 
 XCLIP = ("xclip", "-selection", "clipboard")
-
-
-def found(name: str) -> str:
-    return f"/usr/bin/{name}"
-
-
-def script(folder: Path, text: str) -> str:
-    path = folder / "program"
-    path.write_text(f"#!/bin/sh\n{text}\n", encoding="utf-8")
-    path.chmod(0o700)
-    return str(path)
 
 
 @pytest.mark.parametrize(
