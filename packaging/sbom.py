@@ -3,8 +3,8 @@
     python3 packaging/sbom.py packaging/locks/binary.txt --name edgecron --version 1.2.3 > sbom.json
 
 Run by a Python that has what the lock file names, for licences stand in the metadata of what is
-installed. The same lock file gives the same text; SOURCE_DATE_EPOCH is its time. With `--licences
-FOLDER` the licence texts are written there as well, one file a library.
+installed. The same lock file gives the same text; SOURCE_DATE_EPOCH is its time. `--native FILE`
+adds what else is in a binary, as `packaging/binary/build` has it in licences.json.
 """
 
 from __future__ import annotations
@@ -14,9 +14,8 @@ import json
 import os
 import re
 import sys
-import sysconfig
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from email.message import Message
 from importlib import import_module, metadata
@@ -26,14 +25,21 @@ from typing import cast
 # `name==version ; marker \`, then lines of hashes.
 _PINNED = re.compile(r"^(?P<name>[\w.-]+)==(?P<version>[^\s;]+)", re.MULTILINE)
 _NAMESPACE = uuid.uuid5(uuid.NAMESPACE_DNS, "edgecron.sbom")
-_LICENCE_FILE = re.compile(r"(licen[cs]e|copying|notice|authors)[^/]*$", re.IGNORECASE)
 
 
 def bill_of(
-    installed: Sequence[metadata.Distribution], *, name: str, version: str
+    installed: Sequence[metadata.Distribution],
+    native: Sequence[Mapping[str, str]],
+    *,
+    name: str,
+    version: str,
 ) -> dict[str, object]:
-    """The whole document; its serial number and time follow from what is in it."""
+    """The whole document; its serial number and time follow from what is in it.
+
+    Of `native` each has its name, its version, which may be '', and its purl.
+    """
     components = [*map(_component, installed), *_embedded(installed), _python()]
+    components += map(_native, native)
     built_at = datetime.fromtimestamp(int(os.environ["SOURCE_DATE_EPOCH"]), UTC)
     body: dict[str, object] = {
         "metadata": {
@@ -77,6 +83,12 @@ def _embedded(installed: Sequence[metadata.Distribution]) -> Iterator[dict[str, 
         yield _generic("sqlite", version, kind="library", licence="blessing")
 
 
+def _native(part: Mapping[str, str]) -> dict[str, object]:
+    said = {"type": "library", "bom-ref": part["purl"], "name": part["name"], "purl": part["purl"]}
+    version = {"version": part["version"]} if part["version"] else {}
+    return {**said, **version}
+
+
 def _python() -> dict[str, object]:
     version = ".".join(map(str, sys.version_info[:3]))
     return _generic("python", version, kind="platform", licence="PSF-2.0")
@@ -97,10 +109,10 @@ def _generic(name: str, version: str, *, kind: str, licence: str) -> dict[str, o
 def _licence(said: metadata.PackageMetadata) -> dict[str, object] | None:
     """What a library says of its licence: an expression, else words, else a classifier."""
     headers = cast(Message, said)  # what it is: its type promises less
-    expression = headers["License-Expression"]
+    expression = headers.get("License-Expression")
     if expression:
         return {"expression": expression}
-    words = (headers["License"] or "").strip()
+    words = (headers.get("License") or "").strip()
     if words and "\n" not in words:
         return {"license": {"name": words}}
     classes = [
@@ -134,41 +146,17 @@ def installed_of(lock: str) -> list[metadata.Distribution]:
     return found
 
 
-def licence_texts(part: metadata.Distribution) -> Iterator[tuple[str, str]]:
-    """(name, text) of the files in which a library keeps its licence."""
-    for path in part.files or ():
-        if _LICENCE_FILE.search(path.name) and ".dist-info" in str(path):
-            yield path.name, Path(str(path.locate())).read_text(encoding="utf-8", errors="replace")
-
-
-def write_licences(installed: Sequence[metadata.Distribution], folder: Path) -> None:
-    """A file for each library that brings its licence, and one for Python where it has its own."""
-    folder.mkdir(parents=True, exist_ok=True)
-    texts = {
-        _canonical(part.name): "\n\n".join(text for _, text in sorted(licence_texts(part)))
-        for part in installed
-    }
-    stdlib = Path(sysconfig.get_path("stdlib")) / "LICENSE.txt"
-    if stdlib.is_file():
-        texts["python"] = stdlib.read_text(encoding="utf-8")
-    for name, text in texts.items():
-        if text:
-            (folder / name).write_text(text, encoding="utf-8")
-
-
 def main(arguments: Sequence[str]) -> None:
     """Print the bill."""
     parser = argparse.ArgumentParser(description="Print the bill of materials of a release.")
     parser.add_argument("locks", nargs="+", type=Path, metavar="LOCK")
     parser.add_argument("--name", required=True)
     parser.add_argument("--version", required=True)
-    parser.add_argument("--licences", type=Path, metavar="FOLDER")
+    parser.add_argument("--native", type=Path, metavar="FILE")
     chosen = parser.parse_args(arguments)
     lock = "".join(path.read_text(encoding="utf-8") for path in chosen.locks)
-    installed = installed_of(lock)
-    if chosen.licences:
-        write_licences(installed, chosen.licences)
-    bill = bill_of(installed, name=chosen.name, version=chosen.version)
+    native = json.loads(chosen.native.read_text(encoding="utf-8")) if chosen.native else []
+    bill = bill_of(installed_of(lock), native, name=chosen.name, version=chosen.version)
     print(json.dumps(bill, indent=2))
 
 

@@ -1,6 +1,6 @@
 """This program itself: where it lies, what it has unpacked, and how it is removed.
 
-    edgecron self                  where it lies, its version, how large it is
+    edgecron self                  its place, version, size and licences
     edgecron self clean            remove what old versions unpacked
     edgecron self remove           remove the program, and all that it unpacked
 
@@ -81,8 +81,9 @@ def _show(cli: Session, bundle: Bundle, args: Namespace) -> int:
     from edgecron.safetext import clean
 
     program, folders = _program(bundle), find_folders(bundle)
+    licences = os.path.join(bundle.folder, "_internal", "licences")
     if cli.is_json:
-        cli.put_json([program, *map(_object, folders)])
+        cli.put_json([{**program, "licences": licences}, *map(_object, folders)])
         return 0
     if program["path"] is None:
         cli.put(f"program   its file was removed or replaced; version {program['version']} runs on")
@@ -91,6 +92,7 @@ def _show(cli: Session, bundle: Bundle, args: Namespace) -> int:
         cli.put(clean(f"program   {program['path']}, {size}, version {program['version']}"))
     for folder in folders:
         cli.put(clean(f"unpacked  {folder.path}, {_size(folder.size_bytes)}, {_use(folder)}"))
+    cli.put(clean(f"licences  {licences}, of all that is in it"))
     return 0
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import time
 from pathlib import Path
@@ -99,6 +100,28 @@ def test_it_asks_for_no_glibc_newer_than_it_says(tmp_path: Path) -> None:
 
     words = f"glibc {newest.stdout.strip()} or newer".encode()
     assert words.removeprefix(b"glibc ") in Path(PROGRAM[0]).read_bytes().replace(b"\0", b"")
+
+
+def test_its_name_says_which_glibc_it_needs() -> None:
+    name = Path(PROGRAM[0]).name
+    if name == "edgecron":
+        pytest.skip("a package installs it under this name, which says nothing")
+
+    floor = re.search(r"-linux-glibc([\d.]+)-\w+$", name)
+
+    assert floor is not None
+    assert f"{floor[1]} or newer".encode() in Path(PROGRAM[0]).read_bytes().replace(b"\0", b"")
+
+
+def test_the_licences_of_what_it_holds_are_in_it() -> None:
+    folder = Path(json.loads(run("self", "--json"))[0]["licences"])
+    held = {path.name for path in folder.iterdir()}
+
+    assert {"apsw", "libffi", "libzstd", "openssl", "pyinstaller", "rich", "zlib"} <= held
+    assert [name for name in held if name.startswith("python")]
+    # Of the launcher: the C library that it was linked with.
+    assert held & {"musl", "glibc"}
+    assert (folder / "common-licenses" / "Apache-2.0").is_file()
 
 
 def test_it_has_the_http_api_and_metrics(database: Path) -> None:

@@ -6,6 +6,7 @@ import fcntl
 import os
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -24,6 +25,31 @@ def test_the_second_start_writes_nothing(binary: Binary) -> None:
     assert (first.returncode, first.stdout, first.stderr) == (0, "hello\n", "")
     assert second.stdout == "hello again\n"
     assert binary.snapshot() == before
+
+
+_BY_DESCRIPTOR = """
+import os, sys
+os.closerange(3, 100)
+fd = os.open(sys.argv[1], os.O_RDONLY)
+assert fd == 3
+os.set_inheritable(fd, sys.argv[2] == "inherited")
+os.execv(f"/proc/self/fd/{fd}", ["edgecron", "hello"])
+"""
+
+
+@pytest.mark.parametrize("how", ["inherited", "closed by exec"])
+def test_it_may_be_started_by_a_descriptor_of_its_file(binary: Binary, how: str) -> None:
+    """Where exec has closed that, its number is free for the first file that the launcher opens."""
+    said = subprocess.run(
+        [sys.executable, "-c", _BY_DESCRIPTOR, binary.path, how],
+        env=binary.environment(),
+        capture_output=True,
+        text=True,
+        timeout=BOUND_S,
+        check=False,
+    )
+
+    assert (said.returncode, said.stdout, said.stderr) == (0, "hello\n", "")
 
 
 @pytest.mark.failure(62)

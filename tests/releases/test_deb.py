@@ -21,7 +21,7 @@ import pytest
 import edgecron
 from support.releasing import PACKAGING, ROOT, SOME_DAY
 
-DEBIAN_VERSION = f"{edgecron.__version__}-1"
+DEBIAN_VERSION = f"{edgecron.__version__}-1~glibc2.31"
 DOC = "usr/share/doc/edgecron"
 COMPLETIONS = {
     "bash": "usr/share/bash-completion/completions/edgecron",
@@ -35,7 +35,7 @@ FILES = {
     "usr/share/man/man1/edgecron.1.gz",
     *COMPLETIONS.values(),
     *(f"{DOC}/{name}" for name in ("changelog.gz", "changelog.Debian.gz", "copyright")),
-    f"{DOC}/bundled/apsw",
+    *(f"{DOC}/bundled/{name}" for name in ("apsw", "openssl")),
     "usr/share/lintian/overrides/edgecron",
 }
 
@@ -57,13 +57,15 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def build(program: Path, into: Path, *, umask: int = 0o022) -> Path:
+def build(program: Path, into: Path, *, umask: int = 0o022, glibc: str = "2.31") -> Path:
     licences = into / "licences"
-    licences.mkdir(parents=True)
+    (licences / "common-licenses").mkdir(parents=True)
+    (licences / "common-licenses" / "GPL-3").write_text("The same wherever Debian is.\n")
     (licences / "apsw").write_text("As its authors have it.\n")
+    (licences / "openssl").write_text("As Debian has it.\n")
     done = subprocess.run(
         [
-            *(PACKAGING / "deb" / "build", "--binary", program, "--glibc", "2.31"),
+            *(PACKAGING / "deb" / "build", "--binary", program, "--glibc", glibc),
             *("--licences", licences, into / "dist"),
         ],
         env=os.environ | {"SOURCE_DATE_EPOCH": SOME_DAY},
@@ -112,6 +114,40 @@ def test_a_package_says_what_it_is_and_needs(package: Path) -> None:
 
     assert said[:2] == ["Package: edgecron", f"Version: {DEBIAN_VERSION}"]
     assert "Depends: libc6 (>= 2.31)" in said
+
+
+def test_the_copyright_file_names_all_that_is_in_the_program(tree: Path) -> None:
+    text = (tree / DOC / "copyright").read_text(encoding="utf-8")
+
+    assert text.startswith("edgecron is\n")
+    assert text.endswith("They are:\n\n  apsw\n  openssl\n")
+    assert (tree / DOC / "bundled" / "openssl").read_text() == "As Debian has it.\n"
+
+
+def test_a_package_without_the_licences_of_its_program_is_not_built(
+    program: Path, tmp_path: Path
+) -> None:
+    done = subprocess.run(
+        [*(PACKAGING / "deb" / "build", "--binary", program, "--glibc", "2.31"), tmp_path / "dist"],
+        env=os.environ | {"SOURCE_DATE_EPOCH": SOME_DAY},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert done.returncode == 1
+    assert "unpacks no licences: name a folder with --licences" in done.stderr
+    assert not (tmp_path / "dist").exists()
+
+
+def test_of_two_packages_of_a_version_that_for_newer_systems_is_the_newer(
+    package: Path, program: Path, tmp_path: Path
+) -> None:
+    for_newer = build(program, tmp_path, glibc="2.36")
+
+    assert for_newer.name != package.name
+    versions = [out_of("dpkg-deb", "--field", path, "Version") for path in (package, for_newer)]
+    out_of("dpkg", "--compare-versions", versions[0].strip(), "lt", versions[1].strip())
 
 
 def test_the_sums_of_a_package_are_those_of_its_files(tree: Path) -> None:

@@ -63,9 +63,20 @@ def test_a_bill_of_other_versions_than_those_locked_is_refused(lock: Path) -> No
     assert "in the lock file" in refused.stderr
 
 
-def test_the_licences_of_what_is_in_a_binary_come_with_it(lock: Path, tmp_path: Path) -> None:
-    bill(lock, "--licences", str(tmp_path / "licences"))
+def test_a_bill_of_a_binary_names_the_libraries_of_the_system_too(
+    lock: Path, tmp_path: Path
+) -> None:
+    purl = "pkg:deb/debian/openssl@3.0.19-1?arch=source"
+    native = tmp_path / "native.json"
+    rows = [
+        {"name": "openssl", "version": "3.0.19-1", "purl": purl},
+        {"name": "zlib", "version": "", "purl": "pkg:generic/zlib"},
+    ]
+    native.write_text(json.dumps(rows))
 
-    texts = {path.name: path.read_text() for path in (tmp_path / "licences").iterdir()}
-    assert set(texts) - {"python"} == {"apsw", "platformdirs"}
-    assert "Permission is hereby granted" in texts["platformdirs"]
+    said = json.loads(bill(lock, "--native", str(native)).stdout)
+
+    parts = {part["name"]: part for part in said["components"]}
+    assert (parts["openssl"]["version"], parts["openssl"]["purl"]) == ("3.0.19-1", purl)
+    assert "version" not in parts["zlib"]
+    assert purl in said["dependencies"][0]["dependsOn"]

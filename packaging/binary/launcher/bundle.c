@@ -52,10 +52,12 @@ static void find_path(struct bundle *bundle) {
         bundle->path[0] = 0; /* removed or replaced meanwhile */
 }
 
-/* Started through a descriptor of a running program, which is not for the next one to inherit. */
-static void close_inherited(const char *told) {
+/* Started through a descriptor of a running program, which is not for the next one to inherit.
+   Where exec has closed it, our own may have its number. */
+static void close_inherited(const char *told, int own_fd) {
     int fd;
-    if (told != NULL && sscanf(told, "/proc/self/fd/%d", &fd) == 1) close(fd);
+    if (told == NULL || sscanf(told, "/proc/self/fd/%d", &fd) != 1) return;
+    if (fd != own_fd) close(fd);
 }
 
 int open_bundle(struct bundle *bundle, const char *argv0, char *why, size_t size) {
@@ -65,7 +67,7 @@ int open_bundle(struct bundle *bundle, const char *argv0, char *why, size_t size
         fd = open(told != NULL ? told : argv0, O_RDONLY | O_CLOEXEC);
     }
     /* Not before: under qemu the link above leads through it. */
-    close_inherited(told);
+    close_inherited(told, fd);
     if (fd < 0) {
         snprintf(why, size, "it can't read its own file: %s", strerror(errno));
         return -1;
