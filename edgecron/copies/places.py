@@ -26,7 +26,8 @@ def date_words(now: datetime) -> str:
 
 
 def resolve_target(database: Path, given: str, *, now: datetime, replace: bool) -> Path:
-    """The file that a backup goes to; in a folder, one named after the database and the time.
+    """The file that a backup goes to; in a folder, one named after the database and the time, with
+    a number where that second has one already.
 
     `{date}` in it is the time. Raises AlreadyExists where it is there, unless it may be replaced,
     NotFound where its folder is not, InvalidInput where no backup may be.
@@ -36,7 +37,7 @@ def resolve_target(database: Path, given: str, *, now: datetime, replace: bool) 
     dated = given.replace("{date}", date_words(now))
     target = Path(os.path.normpath(resolve_path(dated, what="backup")))
     if target.is_dir() or given.endswith("/"):
-        target /= f"{database.stem}-{date_words(now)}{database.suffix or '.db'}"
+        target = _free_name(target, database, now)
     if not target.parent.is_dir():
         raise NotFound(f"folder {target.parent} does not exist", hint="make it first")
     refuse_own(database, target)
@@ -53,6 +54,15 @@ def resolve_target(database: Path, given: str, *, now: datetime, replace: bool) 
             f"{target} exists already",
             hint="name a folder, or {date} in the file's name; or replace it with --force",
         )
+    return target
+
+
+def _free_name(folder: Path, database: Path, now: datetime) -> Path:
+    name, suffix = f"{database.stem}-{date_words(now)}", database.suffix or ".db"
+    target, number = folder / f"{name}{suffix}", 1
+    while os.path.lexists(target):
+        number += 1
+        target = folder / f"{name}-{number}{suffix}"
     return target
 
 

@@ -128,9 +128,13 @@ def test_a_folder_gets_a_dated_name_and_a_name_the_date(client: Client, tmp_path
     (tmp_path / "kept").mkdir()
 
     in_folder = client.backup(tmp_path / "kept")
+    again = client.backup(tmp_path / "kept", replace=True)
     dated = client.backup(tmp_path / "kept" / "b-{date}.sqlite")
 
     assert in_folder.path == tmp_path / "kept" / "edgecron-20261120T080000Z.db"
+    # Another one of that second takes nothing from it.
+    assert again.path == tmp_path / "kept" / "edgecron-20261120T080000Z-2.db"
+    assert in_folder.path.exists()
     assert dated.path == tmp_path / "kept" / "b-20261120T080000Z.sqlite"
 
 
