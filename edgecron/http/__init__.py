@@ -12,13 +12,15 @@
     shapes        what that is; keyshapes of what is written, answershapes of what is read
     openapi       the document of all routes, made of their shapes
     conditions    entity tags, and writes that depend on them
+    idempotency   the key by which a request is done once
     refusing      what goes wrong, as answers
     guarding      who may ask: tokens, users of this machine, Host and Origin
     calls         what edgecron's own clients ask; watching: whether anything has changed
     workers       threads with a Client each, on which handlers run
     places        where it is served: an address, or a Unix socket
     serving       the application served from a thread of this process
-    limits        what requests and connections may take; connections: ours, bounded so
+    limits        what requests and connections may take; connections: ours, bounded so; shares:
+                  how many of them each user has
 
 An extra: `pip install 'edgecron[http]'`. `application(DATABASE, token=...)` is for a server of your
 own, alone or mounted in another application:

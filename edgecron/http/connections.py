@@ -22,8 +22,14 @@ from edgecron.clock import Clock
 from edgecron.http.answers import JSON
 from edgecron.http.limits import Limits
 from edgecron.http.refusing import Refused, error_answer
+from edgecron.http.shares import Shares
 from edgecron.peers import PEER, Peer
 from edgecron.timetext import from_ms
+
+# So many connections are taken in before those that are one too many are hung up: each of them is
+# a descriptor of this process, which has commands to start. Others queue in the kernel meanwhile.
+_TAKEN_AT_ONCE = 32
+_QUEUED = 2048
 
 _LOGGER = logging.getLogger("edgecron.http")
 _LOGGER.setLevel(logging.ERROR)  # Defects are told, and not what anybody sends.
@@ -32,19 +38,22 @@ _LOGGER.setLevel(logging.ERROR)  # Defects are told, and not what anybody sends.
 class BoundedProtocol(H11Protocol):
     """A connection that ends where its client takes too long, or is one too many.
 
-    `is_over` tells whether its server has been told to stop.
+    `shares` are those of all connections of its server, and `is_over` tells whether that has been
+    told to stop.
     """
 
     def __init__(
         self,
         *args: Any,
         limits: Limits,
+        shares: Shares,
         clock: Clock,
         is_over: Callable[[], bool],
         **kwargs: Any,
     ) -> None:
         super().__init__(*args, **kwargs)
         self._limits = limits
+        self._shares = shares
         self._clock = clock
         self._is_over = is_over
         self.logger = _LOGGER
@@ -53,7 +62,8 @@ class BoundedProtocol(H11Protocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
-        self.app_state = {**self.app_state, PEER: Peer(transport.get_extra_info("socket"))}
+        peer = Peer(transport.get_extra_info("socket"))
+        self.app_state = {**self.app_state, PEER: peer}
         if self._is_over():
             # It was taken in just when the server stops, which has ended all that it knew of:
             # nobody would ever answer it, and whoever is at the other end would wait.
@@ -61,15 +71,16 @@ class BoundedProtocol(H11Protocol):
             return
         # Whatever the kernel does not take at once counts as unread.
         transport.set_write_buffer_limits(0)
-        if len(self.connections) > self._limits.connections:
-            most = self._limits.connections
-            self._refuse(503, "overloaded", f"{most} connections are open already")
+        refusal = self._shares.take(self, peer.find_user)
+        if refusal is not None:
+            self._refuse(503, "overloaded", refusal)
             return
         self._await_head()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._drop(self._head_deadline)
         self._drop(self._read_deadline)
+        self._shares.leave(self)
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
@@ -151,10 +162,16 @@ class Server(uvicorn.Server):
     """Serves until `stop`, which may be called from any thread; asleep while nobody asks."""
 
     def __init__(self, config: uvicorn.Config) -> None:
+        config.backlog = _TAKEN_AT_ONCE
         super().__init__(config)
         self._own_loop: asyncio.AbstractEventLoop | None = None
         self.is_over = False
         self._over = asyncio.Event()
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        for listener in sockets or ():
+            listener.listen(_QUEUED)  # asyncio lets no more queue than it takes in at once.
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         loop = asyncio.get_running_loop()

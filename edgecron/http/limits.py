@@ -14,6 +14,8 @@ class Limits:
     from there to the end of its body; `unread_s` is how long a client may leave unread what was
     sent to it, `keep_alive_s` how long a stream of events is silent at most. Connections and heads
     are bounded where we serve ourselves, not where an application is mounted in another server.
+    Other users of the machine, who are told little, have `others` connections between them beside
+    the `connections` of those who may ask.
     Of edgecron's own clients, which apply a file of schedules as a whole, a body may have
     `call_bytes`, and then `body_s` is for each `body_bytes` of it.
     """
@@ -23,6 +25,7 @@ class Limits:
     head_bytes: int = 16 * 1024
     path_bytes: int = 8 * 1024
     connections: int = 64
+    others: int = 8
     streams: int = 16
     head_s: float = 10.0
     body_s: float = 10.0

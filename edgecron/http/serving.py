@@ -15,6 +15,7 @@ from edgecron.errors import InvalidInput, NotSupported
 from edgecron.http.guarding import LOOPBACK, Guard
 from edgecron.http.limits import Limits
 from edgecron.http.places import Place, UnixPlace, bind, words
+from edgecron.http.shares import Shares
 from edgecron.paths import is_root
 from edgecron.peers import PROC, own_users, tells_users
 from edgecron.tokens import MAKE
@@ -100,11 +101,14 @@ class HttpService:
         from edgecron.http.connections import BoundedProtocol, Server
 
         self._listener = bind(self._place)
-        self._application = Application(
-            opener_of(self._database), guard=self._guard(), limits=self._limits
-        )
+        guard = self._guard()
+        self._application = Application(opener_of(self._database), guard=guard, limits=self._limits)
         protocol: Any = partial(
-            BoundedProtocol, limits=self._limits, clock=SystemClock(), is_over=self._is_over
+            BoundedProtocol,
+            limits=self._limits,
+            shares=Shares(self._limits, users=guard.users),
+            clock=SystemClock(),
+            is_over=self._is_over,
         )
         config = uvicorn.Config(
             self._application,

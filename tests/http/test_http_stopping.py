@@ -5,29 +5,14 @@ from __future__ import annotations
 import asyncio
 import socket
 from contextlib import closing
-from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pytest
-import uvicorn
 
-from edgecron.clock import SystemClock
-from edgecron.http.app import application
-from edgecron.http.connections import BoundedProtocol, Server
-from edgecron.http.limits import Limits
+from edgecron.http.connections import Server
+from support.servingloops import server_of
 
 BOUND_S = 10.0
-
-
-def server_of(database: Path) -> Server:
-    def is_over() -> bool:
-        return server.is_over
-
-    protocol: Any = partial(BoundedProtocol, limits=Limits(), clock=SystemClock(), is_over=is_over)
-    config = uvicorn.Config(application(database), http=protocol, lifespan="off", log_config=None)
-    server = Server(config)
-    return server
 
 
 async def connected_as_it_stops(

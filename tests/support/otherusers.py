@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import pwd
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 NOBODY = pwd.getpwnam("nobody").pw_uid
@@ -59,3 +60,28 @@ def say_as(uid: int, port: int, content: bytes, *, hears: bool = True) -> str:
     ended = run_as(uid, ["bash", "-c", line, "bash", content.decode()])
     assert ended.returncode == 0, ended.stderr
     return ended.stdout
+
+
+@contextmanager
+def holding_as(uid: int, port: int, *, count: int) -> Iterator[None]:
+    """A user who has opened so many connections and says nothing over them; until the end."""
+    line = (
+        f"for _ in $(seq {count}); do exec {{link}}<>/dev/tcp/127.0.0.1/{port}; done;"
+        " echo held; read -r _"
+    )
+    with subprocess.Popen(
+        ["bash", "-c", line],
+        user=uid,
+        group=uid,
+        extra_groups=[],
+        cwd="/",
+        env={"PATH": "/usr/bin:/bin"},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    ) as holder:
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == b"held\n"
+        try:
+            yield
+        finally:
+            holder.communicate(timeout=BOUND_S)
