@@ -137,6 +137,12 @@ class MalformedCall(InvalidInput):
     code = "malformed"
 
 
+class KeyReused(InvalidInput):
+    """An idempotency key that was given with something else before."""
+
+    code = "idempotency_key_reused"
+
+
 class AlreadyExists(EdgecronError):
     """A schedule of that name is there already."""
 

@@ -10,13 +10,16 @@ from edgecron.api.opening import TRIES
 from edgecron.api.reading import Reading
 from edgecron.errors import Conflict, InvalidInput, SupervisorUnavailable
 from edgecron.paths import state_dir
-from edgecron.timetext import from_ms
+from edgecron.timetext import from_ms, to_ms
 from edgecron.validity import check_json
 
 if TYPE_CHECKING:
     from edgecron.model import Execution, Schedule
+    from edgecron.planning import Fire
 
 _REPORT_MS = 1_000  # between two reports of a run, at least
+KEY_S = 24 * 3600  # for so long a key is known
+MOST_KEY_LETTERS = 255
 MOST_PAYLOAD_BYTES = 64 * 1024  # of a run's own: it goes to a command as a variable
 
 
@@ -42,9 +45,6 @@ class Acting(Reading):
 
         With `is_one` there is to be one: raises InvalidInput where it has several scopes.
         """
-        from edgecron.model import Cause
-        from edgecron.planning import Fire
-
         if payload is not None:
             check_json(payload, what="payload", most_bytes=MOST_PAYLOAD_BYTES)
         for _ in range(TRIES):
@@ -57,19 +57,47 @@ class Acting(Reading):
                     hint="use fire(), which gives a run for each",
                 )
             now_ms = self._clock.now_ms()
-            fire = Fire(
-                plan_ms=now_ms,
-                due_ms=now_ms,
-                cause=Cause.MANUAL,
-                source=None,
-                fire_key=f"manual:{os.urandom(6).hex()}",
-                payload=payload,
-            )
+            fire = _fire_by_hand(f"manual:{os.urandom(6).hex()}", payload, now_ms=now_ms)
             decided = self.store.enqueue_fire(schedule, fire, now_ms=now_ms)
             self._asked_last = schedule if decided is not None else None
             if decided is not None:
                 self._ring()
                 return [one.execution_id for one in decided]
+        raise Conflict(f"schedule {name!r} is being changed by others", hint="try again")
+
+    def run_once(
+        self,
+        name: str,
+        *,
+        key: str,
+        payload: str | None = None,
+        asked_at: datetime | None = None,
+    ) -> list[Execution]:
+        """As `run_now`, once for a key: with one that was given before, the rows of that time, as
+        they are now.
+
+        A key is the schedule's own, and known for 24 hours, or until retention removes its rows.
+        `asked_at` is when it was asked for first, None where that is now. Raises InvalidInput for
+        a key that is not of 1 to 255 printable characters of ASCII, KeyReused for one that was
+        given with another payload, and Conflict where nobody can know it any more.
+        """
+        fire_key = _fire_key(key)
+        if payload is not None:
+            check_json(payload, what="payload", most_bytes=MOST_PAYLOAD_BYTES)
+        for _ in range(TRIES):
+            schedule = self.store.get_schedule(name)
+            now_ms = self._clock.now_ms()
+            fire = _fire_by_hand(fire_key, payload, now_ms=now_ms)
+            found = self.store.enqueue_once(
+                schedule,
+                fire,
+                asked_ms=now_ms if asked_at is None else to_ms(asked_at),
+                since_ms=now_ms - KEY_S * 1000,
+                now_ms=now_ms,
+            )
+            if found is not None:
+                self._ring()
+                return [self.execution(one) for one in found]
         raise Conflict(f"schedule {name!r} is being changed by others", hint="try again")
 
     def report_progress(self, execution_id: int, fraction: float | None, text: str = "") -> bool:
@@ -135,6 +163,31 @@ class Acting(Reading):
                 self._ring()
                 return (None if was_ms is None else from_ms(was_ms)), from_ms(now_ms)
         raise Conflict("the trusted mark is being changed by others", hint="try again")
+
+
+def _fire_by_hand(fire_key: str, payload: str | None, *, now_ms: int) -> Fire:
+    from edgecron.model import Cause
+    from edgecron.planning import Fire
+
+    return Fire(
+        plan_ms=now_ms,
+        due_ms=now_ms,
+        cause=Cause.MANUAL,
+        source=None,
+        fire_key=fire_key,
+        payload=payload,
+    )
+
+
+def _fire_key(key: str) -> str:
+    """What tells the fire of an idempotency key from others. Raises InvalidInput."""
+    if not (1 <= len(key) <= MOST_KEY_LETTERS and key.isascii() and key.isprintable()):
+        raise InvalidInput(
+            f"key is {key[:60]!a}, expected 1 to {MOST_KEY_LETTERS} printable characters of ASCII"
+        )
+    from hashlib import sha256
+
+    return f"manual:{sha256(key.encode()).hexdigest()[:32]}"
 
 
 def _is_many(schedule: Schedule) -> bool:

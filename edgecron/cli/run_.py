@@ -18,8 +18,9 @@ ends it, and a second Ctrl-C leaves that to its supervisor. Where an engine runs
 the waiting alone, and `edgecron cancel` ends the run. It also goes on when the reader of our
 output goes away; the exit code is 125 then, for its own is not known.
 
-With --url, a server that ends meanwhile is waited for until it is back. The run is asked for once:
-where nobody knows whether that was heard, it is said, and not repeated.
+With --url, a server that ends meanwhile is waited for with --wait until it is back. A run whose
+answer was lost is asked for again with the same key, and run once: with --wait for as long, else
+for some seconds; then it is said that nobody knows whether it was done.
 """
 
 from __future__ import annotations

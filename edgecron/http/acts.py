@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from edgecron.documents.values import read_time
 from edgecron.http.answers import Answer, json_answer
 from edgecron.http.asking import API, Ask
+from edgecron.http.idempotency import find_key
 from edgecron.http.keyshapes import TIME, ZONE
 from edgecron.http.shapes import Shape
 from edgecron.http.showing import schedule_answer, shown_runs
@@ -37,10 +38,14 @@ RESCHEDULE: Shape = {
 
 
 def fire(client: Client, ask: Ask) -> Answer:
-    """Run it now, in each of its scopes; its next time does not change."""
+    """Run it now, in each of its scopes, and once for a key; its next time does not change."""
     said = ask.content or {}
     payload = json.dumps(said["payload"]) if "payload" in said else None
-    runs = client.run_now(ask.words["name"], payload=payload)
+    name, key = ask.words["name"], find_key(ask.headers)
+    if key is None:
+        runs = client.run_now(name, payload=payload)
+    else:
+        runs = client.run_once(name, key=key, payload=payload)
     headers = {"location": f"{ask.root}{API}/runs/{runs[0].id}"} if len(runs) == 1 else {}
     return json_answer({"runs": shown_runs(client, runs)}, status=202, headers=headers)
 

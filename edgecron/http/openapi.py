@@ -31,7 +31,7 @@ _REFUSALS: Mapping[int, str] = {
     414: "the path is too long",
     415: "the body is not said to be JSON",
     421: "it is asked for by a name that is none of the server's",
-    422: "it is of the right shape, and means nothing",
+    422: "it is of the right shape, and means nothing, or its Idempotency-Key another request",
     431: "the headers are larger than 16 KiB",
     501: "this machine, or this version, can't do that",
     503: "the database can't be used, or too much is asked at once: see Retry-After",

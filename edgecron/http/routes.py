@@ -8,6 +8,7 @@ from edgecron.http import acts, coming, health, metrics, runs, schedules
 from edgecron.http.answers import JSON, MERGE_PATCH
 from edgecron.http.asking import API, Handler, Operation, Parameter, Route
 from edgecron.http.conditions import IF_MATCH, IF_NONE_MATCH
+from edgecron.http.idempotency import IDEMPOTENCY_KEY
 from edgecron.http.keyshapes import DOCUMENT, NAME, PATCH
 from edgecron.http.reading import RUN_ID
 from edgecron.http.shapes import Shape
@@ -131,6 +132,7 @@ _SCHEDULES = (
         name="fire",
         words="Run it now, in each of its scopes; its next time does not change",
         tag="schedules",
+        headers=(IDEMPOTENCY_KEY,),
         body=acts.FIRE,
         answers={202: "Fired"},
         answer_headers=("Location",),

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import threading
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Self
 
+from edgecron.errors import EdgecronError, QueryInterrupted, ServerLost, ServerUnheard
+from edgecron.remote.judging import LOOK, NOT_KNOWN
 from edgecron.timetext import from_ms
 from edgecron.wire.answering import question_text, read_answer
 from edgecron.wire.calls import get_call
@@ -15,6 +18,13 @@ if TYPE_CHECKING:
     from edgecron.remote.servertime import ServerTime
 
 
+# Where the answer to what has a key is lost, it is asked again for so long, or as long as a lost
+# server is waited for.
+_KEYED_MS = 15_000
+_FIRST_PAUSE_S = 0.1
+_LAST_PAUSE_S = 2.0
+
+
 class Asking:
     """What every part of RemoteClient stands on. Nothing is connected before the first question."""
 
@@ -22,6 +32,7 @@ class Asking:
         self._lines = lines
         self._time = time
         self._line = lines.open()
+        self._broken_off = threading.Event()
 
     def __enter__(self) -> Self:
         return self
@@ -51,6 +62,7 @@ class Asking:
 
     def interrupt(self) -> None:
         """From any thread: have the question that is being answered raise QueryInterrupted."""
+        self._broken_off.set()
         self._line.interrupt()
 
     def _ask(self, name: str, /, **arguments: Any) -> Any:
@@ -58,6 +70,34 @@ class Asking:
         answered = read_answer(call, self._line.ask(call, question_text(call, arguments)))
         self._time.note(answered.now_ms)
         return answered.value
+
+    def _ask_keyed(self, name: str, /, **arguments: Any) -> Any:
+        """What is done once, however often it is asked: again where its answer was lost.
+
+        Raises ServerLost where it may have been done, and nobody says so.
+        """
+        self._broken_off.clear()
+        lost: ServerLost | None = None
+        pause_s, until_ms = _FIRST_PAUSE_S, 0
+        while True:
+            try:
+                return self._ask(name, **arguments)
+            except QueryInterrupted:
+                raise
+            except ServerLost as error:
+                if lost is None:
+                    if isinstance(error, ServerUnheard):
+                        raise
+                    lost, until_ms = error, self._time.boottime_ms() + _KEYED_MS
+            except EdgecronError as error:
+                if lost is None:
+                    raise
+                raise ServerLost(f"{error.message}; {NOT_KNOWN}", hint=LOOK) from error
+            if not self._line.is_waited_for() and self._time.boottime_ms() >= until_ms:
+                raise lost
+            if self._broken_off.wait(pause_s):
+                raise QueryInterrupted(f"what {self.place} was asked was broken off")
+            pause_s = min(2 * pause_s, _LAST_PAUSE_S)
 
 
 class Waiting:

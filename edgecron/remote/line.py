@@ -117,6 +117,9 @@ class HttpLine:
                 with suppress(OSError):
                     self._socket.shutdown(socket.SHUT_RDWR)
 
+    def is_waited_for(self) -> bool:
+        return False
+
     def close(self) -> None:
         with self._lock:
             link, self._socket, self._rest = self._socket, None, b""

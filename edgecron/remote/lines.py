@@ -27,6 +27,9 @@ class Line(Protocol):
     def interrupt(self) -> None:
         """From any thread: end what is being asked, where something is."""
 
+    def is_waited_for(self) -> bool:
+        """Whether a server that was lost is waited for; who waits is told so once."""
+
     def close(self) -> None:
         """End what was begun, too. The next question opens it again."""
 

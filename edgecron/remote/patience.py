@@ -37,6 +37,7 @@ class PatientLines:
         self._tell = tell
         self._is_patient = is_patient
         self._has_answered = False
+        self._is_lost = False  # and that was told
 
     def open(self) -> PatientLine:
         return PatientLine(self._lines.open(), self)
@@ -47,24 +48,31 @@ class PatientLines:
         Raises ServerLost where nobody has ever answered, nobody waits any more, or where it was
         asked to change something, which may have been heard.
         """
-        pause_s, is_lost = _FIRST_PAUSE_S, False
+        pause_s = _FIRST_PAUSE_S
         while True:
             try:
                 answer = ask()
             except ServerLost as error:
                 may_be_done = call.name in WRITES and not isinstance(error, ServerUnheard)
-                if may_be_done or not (self._has_answered and self._is_patient()):
+                if may_be_done or not self.is_waited_for(error.message):
                     raise
-                if not is_lost:
-                    self._tell(f"{error.message}; waiting until it is back")
-                is_lost = True
                 time.sleep(pause_s)
                 pause_s = min(2 * pause_s, _LAST_PAUSE_S)
                 continue
             self._has_answered = True
-            if is_lost:
+            if self._is_lost:
                 self._tell(f"{self.place} answers again")
+                self._is_lost = False
             return answer
+
+    def is_waited_for(self, loss: str) -> bool:
+        """Whether a server is waited for that was lost so; it is told once."""
+        if not (self._has_answered and self._is_patient()):
+            return False
+        if not self._is_lost:
+            self._tell(f"{loss}; waiting until it is back")
+        self._is_lost = True
+        return True
 
 
 class PatientLine:
@@ -99,6 +107,9 @@ class PatientLine:
 
     def interrupt(self) -> None:
         self._line.interrupt()
+
+    def is_waited_for(self) -> bool:
+        return self._lines.is_waited_for(f"{self._lines.place} does not answer")
 
     def close(self) -> None:
         self._line.close()

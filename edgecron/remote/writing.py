@@ -5,6 +5,7 @@ What each means is told where a Client has it.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
@@ -84,7 +85,20 @@ class Writing(Asking):
         return found
 
     def run_now(self, name: str, *, payload: str | None = None) -> list[Execution]:
-        found: list[Execution] = self._ask("run_now", name=name, payload=payload)
+        """With a key of its own: that its answer is lost makes no second run of it."""
+        return self.run_once(name, key=os.urandom(16).hex(), payload=payload)
+
+    def run_once(
+        self,
+        name: str,
+        *,
+        key: str,
+        payload: str | None = None,
+        asked_at: datetime | None = None,
+    ) -> list[Execution]:
+        found: list[Execution] = self._ask_keyed(
+            "run_once", name=name, key=key, payload=payload, asked_at=asked_at or self.now()
+        )
         return found
 
     def cancel(self, execution_id: int) -> Execution:

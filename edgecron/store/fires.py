@@ -118,7 +118,9 @@ class FireWriter:
             waiting = (unmet.text, deadline_ms(fire.due_ms, policies.needs_deadline_s))
         seat = self._seat if admission is Admission.RUN else None
         shape = shape_of(revision, spec, scope, fire, seat=seat, waiting=waiting)
-        waits_for = self._waits_for(admission, key) if unmet is None else WaitsFor.CONDITION
+        waits_for: WaitsFor | None = WaitsFor.CONDITION
+        if unmet is None:
+            waits_for = self._waits_for(admission, key, spec, fire)
         if admission is not Admission.REPLACE:
             self._rows.put(schedule_id, shape, waits_for)
             return
@@ -130,11 +132,17 @@ class FireWriter:
             self._replace(key, spec, by=execution_id, is_owed=unmet is not None)
             self._rows.decided.append(new)  # after what made room for it
 
-    def _waits_for(self, admission: Admission, key: ScopeKey) -> WaitsFor | None:
+    def _waits_for(
+        self, admission: Admission, key: ScopeKey, spec: ScheduleSpec, fire: Fire
+    ) -> WaitsFor | None:
         if admission is Admission.RUN:
             return None
         if admission is Admission.REPLACE:
             return WaitsFor.REPLACED_RUN
+        policies = spec.policies
+        is_unlimited = running_limit(policies.overlap, policies.max_running) is None
+        if is_unlimited and not fire.in_sequence:
+            return WaitsFor.PLACE  # Others of it keep it from nothing.
         occupancy = self._ledger.occupancy(key)
         is_alone = occupancy.active == 1 and not occupancy.backfilling
         return WaitsFor.PLACE if is_alone else WaitsFor.EARLIER_RUN

@@ -229,6 +229,17 @@ class ForPeople(OpenStore):
                 now_ms=now_ms,
             )
 
+    def enqueue_once(
+        self, schedule: Schedule, fire: Fire, *, asked_ms: int, since_ms: int, now_ms: int
+    ) -> list[int] | None:
+        """The same of a fire with a key, as the ids of its rows: see `asking`."""
+        with self._database.transaction():
+            if not schedules.is_unchanged(self._database, schedule):
+                return None
+            return asking.enqueue_once(
+                self._database, schedule, fire, asked_ms=asked_ms, since_ms=since_ms, now_ms=now_ms
+            )
+
     def find_covered(
         self, schedule: Schedule, scope: tuple[str, str], *, from_ms: int, to_ms: int
     ) -> dict[int, bool]:

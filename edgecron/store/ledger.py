@@ -6,7 +6,14 @@ import json
 from collections.abc import Iterable
 from operator import add
 
-from edgecron.admission import LATE_CAUSES, Admission, Occupancy, admit_fire, late_limit
+from edgecron.admission import (
+    LATE_CAUSES,
+    Admission,
+    Occupancy,
+    admit_fire,
+    late_limit,
+    running_limit,
+)
 from edgecron.model import Cause, ScheduleSpec
 from edgecron.planning import Fire
 from edgecron.store.connection import Database
@@ -98,9 +105,13 @@ class Ledger:
         With `direct` False nothing runs at once: it waits its turn by priority, or for what it
         needs.
         """
+        policies = spec.policies
+        is_unlimited = running_limit(policies.overlap, policies.max_running) is None
+        if is_unlimited and not direct and key[0] not in self._counted:
+            return Admission.QUEUE  # Whatever else is active of it; to count that takes longest.
         admission = admit_fire(
-            overlap=spec.policies.overlap,
-            max_running=spec.policies.max_running,
+            overlap=policies.overlap,
+            max_running=policies.max_running,
             in_sequence=fire.in_sequence,
             occupancy=self.occupancy(key),
             has_place=direct and self.has_place(spec.group, fire.cause),

@@ -73,7 +73,7 @@ def run_now(client: Face, chosen: Chosen, progress: Progress) -> Report:
         runs = client.run_now(name)
         if any(run.status is Status.QUEUED for run in runs):
             queued.append(client.schedule(name))
-        elif runs:
+        elif runs and all(run.status is Status.SKIPPED for run in runs):
             why = blocking_words(Front(client), runs[0])
             raise Conflict(fired_words(runs[0]), hint=why)
         return "; ".join(fired_words(run) for run in runs)

@@ -16,11 +16,11 @@ from edgecron.values import NamedTuple
 from edgecron.wire.codec import Codec, codec_of, refuse
 from edgecron.wire.hints import hints_of
 
-# Those that change something: they are not asked again where no answer came.
+# Those that change something: they are not asked again where no answer came, or with a key alone.
 WRITES = frozenset(
     {
         *("add", "add_all", "apply", "backfill", "cancel", "edit_once", "limit_group", "pause"),
-        *("remove", "remove_unreadable", "reschedule", "resume", "run_now"),
+        *("remove", "remove_unreadable", "reschedule", "resume", "run_once"),
     }
 )
 # They answer None where there is nothing yet: after so many seconds it is looked again.
@@ -44,7 +44,7 @@ _OF_CLIENT = frozenset(
         *("is_supervised", "last_failure", "last_run", "limit_group", "local_zone"),
         *("names_of_all", "nearest_names", "next_attempt", "outlook", "output", "pause"),
         *("plan_backfill", "plan_document", "remove", "remove_unreadable", "removed_at"),
-        *("reschedule", "resume", "run_bounds", "run_now", "run_page", "schedule"),
+        *("reschedule", "resume", "run_bounds", "run_once", "run_page", "schedule"),
         *("schedule_ids_named", "schedule_lines", "schedule_order", "schedules", "spec_of"),
         *("standings", "take_over", "tallies", "told_before", "triggers", "triggers_at", "twins"),
         "waiting_runs",

@@ -322,10 +322,10 @@ def test_errors_of_a_run_that_can_not_be_written_are_an_error_of_our_own(place: 
 
 def test_a_defect_of_ours_is_shown_and_is_not_taken_for_the_job_s_end(place: Place) -> None:
     add(place, "x", "echo one")
-    line = '                fire_key=f"manual:{os.urandom(6).hex()}",'
+    line = "            decided = self.store.enqueue_fire(schedule, fire, now_ms=now_ms)"
     broken = copied_program(
         place.database.parent,
-        ("api/acting.py", re.escape(line), line.replace("os.urandom(6)", "nothing")),
+        ("api/acting.py", re.escape(line), line.replace("fire,", "nothing,")),
     )
 
     code, out, err = end_of(program(place, "run", "x", "--wait", package=broken))

@@ -27,5 +27,6 @@ for name, strategy in {
     "condition": st.sampled_from(["success:backup", "success:backup:8h"]),
     "scope": st.sampled_from(["global", "device:pump-3"]),
     "entity-tags": st.sampled_from(["*", '"1.1"', 'W/"1.1"', '"1.1-00000000", "2.1"']),
+    "idempotency-key": st.sampled_from(["k", "8e03978e-40d5", '"8e03978e-40d5"', '"a \\"b\\""']),
 }.items():
     schemathesis.openapi.format(name, strategy)

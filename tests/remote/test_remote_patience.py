@@ -181,12 +181,12 @@ def test_what_changes_something_is_not_asked_again_where_it_may_have_been_heard(
         with RemoteClient(lines) as client:
             client.count_schedules()
             with pytest.raises(ServerLost, match="whether it was done is not known"):
-                client.run_now("job")
+                client.cancel(5)
 
     assert told == []
     assert [words.split()[1].rpartition(b"/")[2] for words in heard] == [
         b"count_schedules",
-        b"run_now",
+        b"cancel",
     ]
 
 

@@ -84,6 +84,19 @@ class Bench:
         assert decided is not None
         return [one.execution_id for one in decided]
 
+    def run_once(self, name: str = "backup", *, key: str = "manual:once") -> list[int]:
+        """The same with a key that others may have given."""
+        fire = Fire(plan_ms=self.now, due_ms=self.now, cause=Cause.MANUAL, fire_key=key)
+        found = self.store.enqueue_once(
+            self.store.get_schedule(name),
+            fire,
+            asked_ms=self.now,
+            since_ms=self.now - 86_400_000,
+            now_ms=self.now,
+        )
+        assert found is not None
+        return found
+
     def end(self, *granted: Granted, status: Status = Status.SUCCESS) -> list[bool]:
         """Write ends; whether each was ours."""
         outcomes = [outcome_of(grant, self.now, status) for grant in granted]

@@ -97,6 +97,7 @@ HOT: dict[str, Callable[[SqliteStore, Bench], object]] = {
     "find_running": lambda store, bench: store.find_running(),
     "finish": lambda store, bench: bench.end(*bench.fill().granted),
     "enqueue_fire": lambda store, bench: bench.run("s1", key="manual:x"),
+    "enqueue_once": lambda store, bench: [bench.run_once(name) for name in ("s1", "s1", "many")],
     "history": lambda store, bench: store.find_executions(before_id=500),
     "history of one": lambda store, bench: store.find_executions(schedule_id=3, before_id=500),
     "failures": lambda store, bench: store.find_executions(statuses=(Status.FAILED,)),
@@ -179,6 +180,7 @@ def full(request: pytest.FixtureRequest, make_store: OpenStore, clock: FakeClock
         )
     for number in range(20, 40):
         bench.add(make_spec(f"follows{number}", f"after s{number}:any"))
+    bench.add(make_spec("many", scopes=(("device", "a"), ("device", "b"))))
     bench.store.set_group_limit("disk", 100_000)
     for minute in range(10):
         clock.advance_ms(60_000)

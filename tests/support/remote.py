@@ -48,6 +48,9 @@ class NearLine:
     def interrupt(self) -> None:
         self._client.interrupt()
 
+    def is_waited_for(self) -> bool:
+        return False
+
     def close(self) -> None:
         """Nothing is open but the Client, which others use."""
 
