@@ -136,17 +136,23 @@ def fresh_fire(
 
 
 def next_after_pause(
-    timing: Timing, until_ms: int, *, decided_until_ms: int, planned_count: int = 0
+    timing: Timing,
+    until_ms: int,
+    *,
+    decided_until_ms: int,
+    planned_count: int = 0,
+    idle_ms: int | None = None,
 ) -> NextFire | None:
     """The first fire from the end of a pause on.
 
-    Where none follows, the first that the pause holds, due at its end: it is then recorded.
+    Where none follows, the first that the pause holds, due at its end: it is then recorded. An
+    interval after the end counts from `idle_ms`, or from the end of the pause.
     """
     following = fresh_fire(
         timing,
         max(until_ms - 1, decided_until_ms),
         planned_count=planned_count,
-        idle_ms=max(until_ms, decided_until_ms),
+        idle_ms=max(until_ms, decided_until_ms) if idle_ms is None else idle_ms,
     )
     if following is not None:
         return following

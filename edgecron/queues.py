@@ -20,6 +20,11 @@ def find_program(queue: str) -> str | None:
     return queue.removeprefix(PROGRAM) if queue.startswith(PROGRAM) else None
 
 
+def origin_of(program: str) -> str:
+    """Whose a schedule is that a program has declared, in words."""
+    return f"program {program}"
+
+
 def offer_of(kind: str, job: str, *, schedule: str) -> str:
     """What an engine has to offer to run a job of this kind: a function is known by its own name,
     and what runs in a process of its own by that of its schedule, whatever its command is."""

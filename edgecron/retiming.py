@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from edgecron.errors import InvalidInput
 from edgecron.model import Reason, Schedule, ScheduleSpec
-from edgecron.planning import Missed, NextFire, Timing, missed_until, next_after_pause
+from edgecron.planning import Missed, NextFire, Timing, missed_until, next_after_pause, next_fire
 from edgecron.store import SqliteStore
 from edgecron.store.changing import Retiming
 from edgecron.timetext import to_ms
@@ -16,6 +16,7 @@ from edgecron.timing import (
     timing_of,
     upstreams_of,
 )
+from edgecron.values import replace
 
 
 def timing_of_stored(store: SqliteStore, schedule: Schedule) -> Timing:
@@ -56,8 +57,54 @@ def retime(
     )
 
 
-def _next(schedule: Schedule, timing: Timing, *, after_ms: int) -> NextFire | None:
-    """What comes next by new times, where nothing up to `after_ms` does."""
+def retime_declared(
+    store: SqliteStore, schedule: Schedule, timing: Timing, *, now_ms: int
+) -> Retiming:
+    """The same where a program's code changed its times, as each start of either of two versions
+    does: what would come next comes all the same.
+
+    A fire that only waits for its jitter stays where the new times have it, too, and an interval
+    after the end counts on from the last end.
+    """
+    waiting = _find_waiting(schedule, timing, now_ms=now_ms)
+    if waiting is not None:
+        before_ms = max(waiting.plan_ms - 1, to_ms(schedule.decided_until))
+        missed = missed_of(store, schedule, now_ms=before_ms, reason=Reason.EDITED)
+        return Retiming(next=waiting, decided_until_ms=before_ms, missed=missed)
+    retiming = retime(store, schedule, timing, now_ms=now_ms, reason=Reason.EDITED)
+    if timing.after_end_ms is None or schedule.paused_until is not None:
+        return retiming
+    after_ms = retiming.decided_until_ms
+    idle_ms = after_ms - (after_ms - _idle_since_ms(store, schedule)) % timing.after_end_ms
+    following = _next(schedule, timing, after_ms=after_ms, idle_ms=idle_ms)
+    return replace(retiming, next=following)
+
+
+def _find_waiting(schedule: Schedule, timing: Timing, *, now_ms: int) -> NextFire | None:
+    """The next fire, where its plan time has come and its jitter holds it, by old and new times."""
+    plan_at, due_at = schedule.next_plan_at, schedule.next_run_at
+    if plan_at is None or due_at is None or not to_ms(plan_at) <= now_ms < to_ms(due_at):
+        return None
+    if schedule.paused_until is not None:
+        return None
+    found = next_fire(timing, to_ms(plan_at) - 1, planned_count=schedule.planned_count)
+    is_same = found is not None and found.plan_ms == to_ms(plan_at) and found.due_ms > now_ms
+    return found if is_same else None
+
+
+def _idle_since_ms(store: SqliteStore, schedule: Schedule) -> int:
+    """When the last run of a schedule has ended, or it was made."""
+    last_id = schedule.last_execution_id
+    last = None if last_id is None else store.find_execution(last_id)
+    ended_at = None if last is None else last.finished_at
+    return to_ms(ended_at or schedule.created_at)
+
+
+def _next(
+    schedule: Schedule, timing: Timing, *, after_ms: int, idle_ms: int | None = None
+) -> NextFire | None:
+    """What comes next by new times, where nothing up to `after_ms` does; an interval after the end
+    counts from `idle_ms`, or from there."""
     if not schedule.enabled:
         return None
     return next_after_pause(
@@ -65,6 +112,7 @@ def _next(schedule: Schedule, timing: Timing, *, after_ms: int) -> NextFire | No
         after_ms if schedule.paused_until is None else to_ms(schedule.paused_until),
         decided_until_ms=after_ms,
         planned_count=schedule.planned_count,
+        idle_ms=idle_ms,
     )
 
 

@@ -116,7 +116,7 @@ class Applying(Compiling):
         now_ms = self._clock.now_ms()
         schedule, wanted = step.schedule, step.wanted
         if step.action is Action.CREATE and wanted is not None:
-            compiled = self.compile(wanted.spec, is_past_ok=wanted.is_past_ok)
+            compiled = self.compile(wanted.spec, is_past_ok=wanted.is_declared)
             following = fresh_fire(compiled.timing, now_ms)
             return Prepared(
                 step=step,
@@ -130,7 +130,7 @@ class Applying(Compiling):
         if step.action is not Action.CHANGE or schedule is None or wanted is None:
             return Prepared(step=step)
         compiled, retiming = self._prepare_edit(
-            schedule, wanted.spec, now_ms=now_ms, is_past_ok=wanted.is_past_ok
+            schedule, wanted.spec, now_ms=now_ms, is_declared=wanted.is_declared
         )
         is_same = spec_table(wanted.spec) == spec_table(schedule.spec)
         prepared = Prepared(

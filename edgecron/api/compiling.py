@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from datetime import datetime
 from typing import TYPE_CHECKING
 
 from edgecron.api.opening import Opened
@@ -17,16 +18,22 @@ if TYPE_CHECKING:
 class Compiling(Opened):
     """What would become of a schedule, and of those that name it."""
 
-    def compile(self, spec: ScheduleSpec, *, is_past_ok: bool = False) -> CompiledSpec:
+    def compile(
+        self, spec: ScheduleSpec, *, is_past_ok: bool = False, made_at: datetime | None = None
+    ) -> CompiledSpec:
         """Check a specification as `add` would, writing nothing.
 
-        With `is_past_ok` a time of `at` may have passed.
+        With `is_past_ok` a time of `at` may have passed. `made_at` anchors a bare `every`; None is
+        now.
         """
         from edgecron.timing import compile_spec
 
         now = self.now()
         return compile_spec(
-            spec, seed=self.store.seed, made_at=now, now=None if is_past_ok else now
+            spec,
+            seed=self.store.seed,
+            made_at=made_at or now,
+            now=None if is_past_ok else now,
         )
 
     def compile_change(self, schedule: Schedule, spec: ScheduleSpec) -> CompiledSpec:
@@ -35,11 +42,15 @@ class Compiling(Opened):
         return compiled
 
     def _prepare_edit(
-        self, schedule: Schedule, spec: ScheduleSpec, *, now_ms: int, is_past_ok: bool = False
+        self, schedule: Schedule, spec: ScheduleSpec, *, now_ms: int, is_declared: bool = False
     ) -> tuple[CompiledSpec, Retiming | None]:
-        """A changed specification compiled, with its new times; None where they do not move."""
+        """A changed specification compiled, with its new times; None where they do not move.
+
+        What is declared may be changed by each start of a program of which there are two versions:
+        its times go on from where they began, else none of an interval would ever come.
+        """
         from edgecron.model import Reason
-        from edgecron.retiming import keep_triggers, retime
+        from edgecron.retiming import keep_triggers, retime, retime_declared
         from edgecron.timing import timing_words, trigger_words
 
         is_mended = schedule.trigger_error is not None
@@ -47,9 +58,12 @@ class Compiling(Opened):
             # Kept as they were expanded: a bare `every` would get another anchor.
             compiled = keep_triggers(self.store, schedule, spec)
         else:
-            compiled = self.compile(spec, is_past_ok=is_past_ok)
+            made_at = schedule.created_at if is_declared else None
+            compiled = self.compile(spec, is_past_ok=is_declared, made_at=made_at)
         if not is_mended and timing_words(spec) == timing_words(schedule.spec):
             return compiled, None
+        if is_declared:
+            return compiled, retime_declared(self.store, schedule, compiled.timing, now_ms=now_ms)
         return compiled, retime(
             self.store, schedule, compiled.timing, now_ms=now_ms, reason=Reason.EDITED
         )

@@ -16,14 +16,15 @@ class Wanted:
     """A schedule as a document has it.
 
     `enabled` None leaves it as it is. `limit` is its group and how many of that run at once, None
-    being no limit; where `limit` itself is None, the group's limit stays. With `is_past_ok` an `at`
-    may have passed: nothing comes of it.
+    being no limit; where `limit` itself is None, the group's limit stays. `is_declared` is what a
+    program says at each of its starts: an `at` may have passed, and nothing comes of it, and what
+    is changed goes on from where its schedule began, however often it is.
     """
 
     spec: ScheduleSpec
     enabled: bool | None = None
     limit: tuple[str, int | None] | None = None
-    is_past_ok: bool = False
+    is_declared: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

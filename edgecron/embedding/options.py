@@ -99,8 +99,7 @@ def read_options(
     if wanted is None:
         first = problems[0]
         raise InvalidInput(f"schedule {name!r}: {first.message}", hint=first.hint)
-    # A program declares the same at each start: by then a time of `at` may have passed.
-    return replace(wanted, is_past_ok=True)
+    return replace(wanted, is_declared=True)
 
 
 def _timezone(

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from edgecron.clock import Clock, SystemClock
 from edgecron.errors import InvalidInput
 from edgecron.paths import database_path
-from edgecron.queues import PROGRAM
+from edgecron.queues import PROGRAM, origin_of
 
 if TYPE_CHECKING:
     from typing import TypeVar, Unpack
@@ -242,7 +242,7 @@ class Program:
 
     @property
     def _origin(self) -> str:
-        return f"program {self.name}"
+        return origin_of(self.name)
 
     def _open_client(self) -> Client:
         from edgecron.api import Client

@@ -19,6 +19,7 @@ from edgecron.store.connection import Database
 from edgecron.store.contract import Decided, Ended
 from edgecron.store.firerows import count_planned
 from edgecron.store.fires import FireWriter
+from edgecron.store.formerjobs import take_after
 from edgecron.store.ledger import Ledger
 from edgecron.store.needs import wake_for_success
 from edgecron.store.revisions import columns_of, find_compiled
@@ -128,7 +129,8 @@ def _read(database: Database, execution_id: int, now_ms: int) -> _EndedRow:
 
 
 def _retry(database: Database, row: _EndedRow, seed: bytes, now_ms: int) -> Decided | None:
-    """Queue the next attempt, where there is one; it keeps the revision of its fire."""
+    """Queue the next attempt, where there is one; it keeps the revision of its fire, but where
+    its program runs it in another way by now."""
     if row.attempt >= row.max_attempts or row.status not in (Status.FAILED, Status.INTERRUPTED):
         return None
     if row.is_unwanted:
@@ -153,14 +155,14 @@ def _retry(database: Database, row: _EndedRow, seed: bytes, now_ms: int) -> Deci
            SELECT schedule_id, revision, scope_kind, scope_id, plan_at, fire_key, 'retry',
                trigger_text, payload, :due, attempt + 1, max_attempts, queue, priority, 'queued',
                :now
-           FROM executions WHERE id = :id RETURNING id""",
+           FROM executions WHERE id = :id RETURNING id, queue""",
         {"id": row.execution_id, "due": due_ms, "now": now_ms},
     )
     assert queued is not None
     return Decided(
         execution_id=queued[0],
         schedule_id=row.schedule_id,
-        revision=row.revision,
+        revision=take_after(database, *queued, revision=row.revision),
         plan_ms=row.plan_ms,
         status=Status.QUEUED,
         cause=Cause.RETRY,

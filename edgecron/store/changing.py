@@ -10,9 +10,11 @@ import apsw
 from edgecron.errors import AlreadyExists
 from edgecron.model import Schedule, ScheduleSpec
 from edgecron.planning import Missed, NextFire
+from edgecron.queues import find_program
 from edgecron.store.cancelling import cancel_removed
 from edgecron.store.connection import Database
 from edgecron.store.firerows import record_missed
+from edgecron.store.formerjobs import take_along
 from edgecron.store.needs import wake_schedule
 from edgecron.store.revisions import repeat_revision, write_revision
 from edgecron.store.rows import spec_columns
@@ -76,11 +78,13 @@ def update_schedule(
             _retime(database, schedule, compiled.spec, retiming, now_ms)
         _write_scopes(database, schedule.id, compiled.spec)
         _write_upstreams(database, schedule.id, compiled)
-        kind = schedule.spec.job.kind
-        if compiled.spec.queue != schedule.spec.queue and compiled.spec.job.kind is kind:
-            _move_queued(database, schedule.id, compiled.spec.queue)
+        queue, is_same_kind = compiled.spec.queue, compiled.spec.job.kind is schedule.spec.job.kind
+        if queue != schedule.spec.queue and is_same_kind:
+            _move_queued(database, schedule.id, queue)
         wake_schedule(database, schedule.id)
         write_revision(database, schedule.id, schedule.revision + 1, columns, origin, now_ms)
+        if queue == schedule.spec.queue and not is_same_kind and find_program(queue) is not None:
+            take_along(database, schedule.id, revision=schedule.revision + 1)
     return True
 
 

@@ -14,6 +14,7 @@ from edgecron.store.aftermath import follow_up
 from edgecron.store.cancelling import cancel_removed, withdraw
 from edgecron.store.connection import Database
 from edgecron.store.contract import ClaimBatch, Decided, Ended, RunningRow, Seat
+from edgecron.store.formerjobs import take_after
 from edgecron.store.needs import is_any_waiting
 from edgecron.store.outputs import insert_output, pack_output
 from edgecron.store.queued import fill
@@ -121,7 +122,7 @@ def requeue(database: Database, row: RunningRow, *, now_ms: int) -> Decided | No
     Where its schedule was removed meanwhile, it is cancelled like all that was queued then; where
     its end was asked for, it has it.
     """
-    reason = None
+    reason, revision = None, 0
     with database.transaction():
         queued = database.returning(
             """UPDATE executions SET status = 'queued', queued_at = :now, claimed_at = NULL,
@@ -130,9 +131,11 @@ def requeue(database: Database, row: RunningRow, *, now_ms: int) -> Decided | No
                WHERE id = :id AND lease_token = :token AND status = 'running'
                RETURNING schedule_id, cancel_requested_at,
                    (SELECT deleted_at FROM schedules WHERE id = executions.schedule_id),
-                   revision, plan_at, due_at, cause, attempt, flags""",
+                   revision, plan_at, due_at, cause, attempt, flags, queue""",
             {"id": row.execution_id, "token": row.lease_token, "now": now_ms},
         )
+        if queued is not None:
+            revision = take_after(database, row.execution_id, queued[9], revision=queued[3])
         if queued is not None and queued[1] is not None:
             is_replaced = queued[8] == json.dumps([REPLACED_MARK])
             reason = Reason.REPLACED if is_replaced else Reason.REQUEST
@@ -145,7 +148,7 @@ def requeue(database: Database, row: RunningRow, *, now_ms: int) -> Decided | No
     return Decided(
         execution_id=row.execution_id,
         schedule_id=queued[0],
-        revision=queued[3],
+        revision=revision,
         plan_ms=queued[4],
         status=Status.QUEUED if reason is None else Status.CANCELLED,
         reason=reason,

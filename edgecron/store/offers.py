@@ -11,6 +11,7 @@ from functools import lru_cache
 
 from edgecron.queues import Offers, find_program
 from edgecron.store.connection import Database
+from edgecron.store.formerjobs import take_up_former
 
 # `queues.offer_of`, as SQLite asks it of a schedule.
 _OFFER = "{of}kind || ' ' || iif({of}kind = 'callable', {of}job, {of}name)"
@@ -37,6 +38,7 @@ def note_vanished(database: Database, queues: tuple[str, ...], *, now_ms: int) -
     caller's transaction."""
     for queue in queues:
         if find_program(queue) is not None:
+            take_up_former(database, queue, offer=_OFFER.format(of="s."), now_ms=now_ms)
             _note_vanished(database, queue, now_ms)
 
 

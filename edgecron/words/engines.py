@@ -45,7 +45,7 @@ def absence_words(
     if schedule.vanished_at is not None:
         return f"{runner} declares {them} no more: nobody runs {them}"
     if client.has_engine(queue):
-        version = f"a version that does not know {them}"
+        version = f"a version that does not offer {them}"
         return f"{runner} is at work in {version}: one that does runs {them} when it starts"
     return f"{runner} is not at work, and runs {them} when it starts"
 

@@ -164,7 +164,7 @@ def test_with_its_program_at_work_all_is_as_ever(edgecron: Edgecron, database: P
 def test_where_another_version_is_at_work_it_is_told_that_one_is_missing(
     edgecron: Edgecron, database: Path
 ) -> None:
-    missing = "a version that does not know it: one that does runs it when it starts"
+    missing = "a version that does not offer it: one that does runs it when it starts"
     with program(database, {}, offers=lambda: frozenset({"callable sweep"})) as host:
         host.engine.step()
         with Client(database) as client:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from edgecron.api import Client
-from edgecron.model import Status
+from edgecron.model import JobKind, Status
 from support.servers import Plant, Server, wait_until
 
 MANY = 8
@@ -64,8 +64,8 @@ def test_whichever_version_is_killed_and_starts_again_each_runs_what_it_knows(
     fired = [(one.name, one.plan) for one in plant.fires.all()]
     assert len(fired) == len(set(fired)), "a time was run twice"
     # A process lives on where its engine ends.
-    apart = ("apart", Status.RUNNING)
-    ends = {run.status for run in plant.runs() if (run.schedule, run.status) != apart}
+    apart = {(name, Status.RUNNING) for name in ("apart", "either")}
+    ends = {run.status for run in plant.runs() if (run.schedule, run.status) not in apart}
     # A run of one that was killed is that; none failed for want of its function.
     assert ends <= {Status.SUCCESS, Status.SKIPPED, Status.INTERRUPTED, Status.QUEUED}
 
@@ -102,3 +102,37 @@ def test_what_only_the_old_version_knows_vanishes_with_it_and_comes_back(plant: 
 
     plant.fires.wait_for(MANY, "old", after=len(plant.fires.all()))
     assert new.process.poll() is None
+
+
+@pytest.mark.parametrize("way", [signal.SIGTERM, signal.SIGKILL])
+def test_after_a_version_that_ran_it_in_a_process_the_other_one_calls_its_function_again(
+    plant: Plant, way: signal.Signals
+) -> None:
+    old = plant.start("program.py", "old")
+    plant.fires.wait_for(1, "either")
+    new = plant.start("program.py", "new")
+    servers = {old.process.pid, new.process.pid}
+
+    def fired(by: set[int], *, so_far: int) -> int:
+        later = plant.fires.all()[so_far:]
+        return sum(one.name == "either" and one.pid in by for one in later)
+
+    def pids() -> set[int]:
+        return {one.pid for one in plant.fires.all() if one.name == "either"}
+
+    wait_until(lambda: bool(pids() - servers), lambda: f"no process was started: {pids()}")
+
+    new.send(way)
+    new.process.wait()
+    plant.wait_engines(1)
+    so_far = len(plant.fires.all())
+    wait_until(
+        lambda: fired({old.process.pid}, so_far=so_far) >= 2,
+        lambda: "the function is not called again",
+    )
+
+    with Client(plant.database) as client:
+        assert client.schedule("either").spec.job.kind is JobKind.CALLABLE
+    assert new.process.pid not in pids()
+    times = [one.plan for one in plant.fires.all() if one.name == "either"]
+    assert len(times) == len(set(times)), "a time was run twice"

@@ -23,5 +23,10 @@ def apart(run: RunContext) -> None:
     fire(run)
 
 
+@scheduler.job(every("1s"), name="either", overlap="allow", process=version == "new")
+def either(run: RunContext) -> None:
+    fire(run)
+
+
 if __name__ == "__main__":
     scheduler.run_forever()
