@@ -104,7 +104,7 @@ def resolve_path(given: str, *, what: str) -> Path:
     return path
 
 
-def list_names(state_dir: Path) -> list[str]:
+def list_names(state_dir: Path | str) -> list[str]:
     """The names of all files in the folder; none where it is missing, or no folder."""
     # Not by glob, which takes four times as long: engines with nothing else to do ask this.
     try:

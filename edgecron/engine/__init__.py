@@ -3,6 +3,7 @@
 core.py        step(): one pass           loop.py      run(): steps, and sleep between them
 firing.py      what is fired in a pass    catalogue.py schedules, compiled once
 claiming.py    who claims, and starts    ends.py      what has ended, written
+batches.py     what a pass has claimed   ahead.py     claims right before their time
 leftover.py    functions that outlive it
 handover.py    from a grant to a claim    liveruns.py  what runs, and under whom
 host.py        an engine's surroundings   sleep.py     waiting for an instant or an event

@@ -55,6 +55,7 @@ class Claiming:
         self._max_running = max_running
         self._only = only
         self._fail = fail
+        self._taken: list[Claim] = []  # ahead, and not started yet
         self._is_kept_back = False  # as many have started as may, within a second
 
     def seat(self) -> Seat:
@@ -76,6 +77,24 @@ class Claiming:
 
     def take(self, claim: Callable[[Seat, int], ClaimBatch]) -> ClaimBatch:
         """Run one claim transaction, and start what it granted."""
+        batch, claims = self._take(claim)
+        if claims:
+            self._live.start(claims)
+        return batch
+
+    def take_ahead(self, claim: Callable[[Seat, int], ClaimBatch]) -> ClaimBatch:
+        """As `take`, for what is due in a moment: `start_taken` is to start it."""
+        batch, claims = self._take(claim)
+        self._taken += claims
+        return batch
+
+    def start_taken(self) -> None:
+        """Start what was taken ahead."""
+        claims, self._taken = self._taken, []
+        if claims:
+            self._live.start(claims)
+
+    def _take(self, claim: Callable[[Seat, int], ClaimBatch]) -> tuple[ClaimBatch, list[Claim]]:
         try:
             seat = self.seat()
             batch = claim(seat, self._clock.now_ms())
@@ -86,9 +105,7 @@ class Claiming:
             # What it granted is not known here: nothing is started, and recovery reads again.
             self._rescue.suspect()
             raise
-        if claims:
-            self._live.start(claims)
-        return batch
+        return batch, claims
 
     def tell(self, batch: ClaimBatch) -> None:
         """Tell of what a claim decided and started; a queued row's decision was told before."""

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from edgecron.clock import Clock
 from edgecron.engine.adopted import Adopt
+from edgecron.engine.batches import Batches
 from edgecron.engine.burst import Burst
 from edgecron.engine.catalogue import Catalogue
 from edgecron.engine.claiming import Claiming
@@ -31,7 +32,7 @@ from edgecron.model import EngineInfo
 from edgecron.queues import Offers
 from edgecron.retention import UNLIMITED, Retention
 from edgecron.runners import Runner
-from edgecron.store.contract import ClaimBatch, Seat
+from edgecron.store.contract import ClaimBatch
 from edgecron.trust import CLOCK_WAIT_MS
 from edgecron.values import dataclass
 
@@ -103,7 +104,7 @@ class Engine:
             teller=self._teller,
             queues=lambda: self._claiming.open_queues(),
             offers=lambda: self._claiming.offers,
-            claim=self._claim,
+            claim=lambda claim: self._batches.claim(claim),
             has_one_run=only is not None,
             spread=int.from_bytes(key.encode()[-6:], "big"),
         )
@@ -140,6 +141,7 @@ class Engine:
             only=only,
             fail=lambda outcome: self._ends.add(outcome),
         )
+        self._batches = Batches(self._claiming, replaced=self._end_replaced)
         self._ends = Ends(
             store=store,
             clock=clock,
@@ -148,16 +150,13 @@ class Engine:
             rescue=self._rescue,
             teller=self._teller,
             may_fill=self._may_fill,
-            note=self._note_filled,
-            tell_claims=self._tell_claims,
+            batches=self._batches,
             ring_peers=ring_peers,
         )
         self._engine_id: int | None = None
         self._beat_at_ms: int | None = None
         self._last_hold = Hold.ALL  # what the last look at the clock said
         self._is_draining = False
-        self._filled: list[ClaimBatch] = []  # claimed in this pass with the ends that made room
-        self._untold: list[ClaimBatch] = []  # claimed in this pass, by it or with ends
         self._change_mark = -1
         self._is_prepared = False  # what fires next is loaded
 
@@ -222,14 +221,14 @@ class Engine:
             self._ends.has_replaced = True
             raise
         finally:
-            self._tell_claims()
+            self._batches.tell()
 
     def _pass(self) -> Step:
         self._register()
         # Before anything is claimed: what comes due within the pass is not taken to wait for a
         # place, but has another one.
         begun_ms = self._clock.now_ms()
-        self._filled = []
+        self._batches.begin()
         ended = self._ends.write()
         if self._supervision.drop_dead():
             self._rescue.suspect()
@@ -244,21 +243,21 @@ class Engine:
         change_mark = self._store.change_mark
         # Our own commits do not show in the mark.
         if looked.has_replaced or self._ends.has_replaced:
-            self._end_cancelled()
-            self._ring_peers()  # Some of what makes room may be theirs.
+            self._end_replaced()
         elif looked.has_adopted or change_mark != self._change_mark:
             self._end_cancelled()
         self._ends.has_replaced = False
+        batches: list[ClaimBatch] = []
         hold = self._timekeeping.look() if self._only is None else Hold.NOTHING
         self._last_hold = hold
-        batches = self._filled
         if not self._is_draining:
             # Only now: ends that were written in this pass may have queued a first command.
             is_new = ended > 0 or may_have_looked or change_mark != self._change_mark
             self._supervision.mind(self._claiming.seat().engine_id, is_new=is_new)
         if self._may_claim():
-            has_filled = bool(batches) and not looked.has_queued
-            batches += self._firing.claim_all(hold, has_filled=has_filled)
+            has_filled = self._batches.has_filled and not looked.has_queued
+            batches = self._firing.claim_all(hold, has_filled=has_filled)
+        batches += self._batches.take_batches()
         is_busy = ended > 0 or any(one.decided for one in batches)
         if self._only is None:
             self._timekeeping.note_mark(is_busy=is_busy)
@@ -294,18 +293,39 @@ class Engine:
         self._ends.collect()
         return bool(self._ends) or self._live.has_dead or self._progress.look()
 
-    def prepare(self) -> None:
-        """Load and compile what fires next, so that the fire itself need not; tidy up."""
+    def tidy(self) -> None:
+        """Move what the log holds into the database, once that is much."""
         self._store.tidy()
+
+    def prepare(self) -> None:
+        """Load and compile what fires next, so that the fire itself need not."""
         if not self._is_prepared:
             offers = self._claiming.offers
             self._catalogue.load(self._store.upcoming(self._queues, limit=CHUNK, offers=offers))
             self._is_prepared = True
 
-    def rehearse(self, at_ms: int) -> None:
-        """Go through what fires at an instant that is to come in a moment, and undo it."""
-        if self._may_fill() and self._store.change_mark == self._change_mark:
-            self._firing.rehearse(self._claiming.seat(), at_ms)
+    def rehearse(self, at_ms: int) -> bool:
+        """Go through what fires at an instant that is to come in a moment, and undo it; whether,
+        as things are, all of it would start."""
+        return self._may_look_ahead() and self._firing.rehearse(self._claiming.seat(), at_ms)
+
+    def claim_ahead(self, at_ms: int) -> None:
+        """Claim what fires at an instant that is about to come, as of then. `start_claimed` is to
+        follow at that instant, whatever happens. Raises DatabaseUnusable, as `step`."""
+        if not self._may_look_ahead():
+            return
+        try:
+            self._firing.claim_ahead(at_ms, claim=self._batches.claim_ahead)
+        except DatabaseUnusable:
+            self._ends.has_replaced = True  # See `step`.
+            raise
+
+    def start_claimed(self) -> None:
+        """Start what was claimed ahead."""
+        self._claiming.start_taken()
+
+    def _may_look_ahead(self) -> bool:
+        return self._may_fill() and self._store.change_mark == self._change_mark
 
     def suspect(self) -> None:
         """Have the next step look at once for what died."""
@@ -355,7 +375,7 @@ class Engine:
                 offers=offers,
             )
             self._claiming.engine_id = self._engine_id
-        elif offers is not None and offers is not self._claiming.offers:
+        elif offers is not None and offers != self._claiming.offers:
             self._store.note_offers(self._engine_id, offers, now_ms=self._clock.now_ms())
         self._claiming.offers = offers
 
@@ -376,6 +396,11 @@ class Engine:
         for execution_id in self._store.find_cancelled(self._claiming.seat().engine_id):
             self._live.cancel(execution_id)
 
+    def _end_replaced(self) -> None:
+        """Have what is replaced ended; some of what so makes room may be our peers'."""
+        self._end_cancelled()
+        self._ring_peers()
+
     # Fires.
 
     def _may_claim(self) -> bool:
@@ -394,30 +419,6 @@ class Engine:
             and not self._timekeeping.has_news()
             and self._supervision.is_settled
         )
-
-    def _claim(self, claim: Callable[[Seat, int], ClaimBatch]) -> ClaimBatch:
-        """Run one claim transaction, and start what it granted."""
-        batch = self._claiming.take(claim)
-        self._note_batch(batch)
-        return batch
-
-    def _note_filled(self, batch: ClaimBatch) -> None:
-        """Note what was claimed with ends: it is of this pass."""
-        self._note_batch(batch)
-        self._filled.append(batch)
-
-    def _note_batch(self, batch: ClaimBatch) -> None:
-        """Have what a claim replaces ended; it is told of before an end is, or with the pass."""
-        self._untold.append(batch)
-        if batch.has_replaced:
-            self._end_cancelled()
-            self._ring_peers()  # Some of it may be theirs.
-
-    def _tell_claims(self) -> None:
-        """Tell of the claims of a pass: of a thousand, the last is not to wait for the others'
-        lines in a log."""
-        while self._untold:
-            self._claiming.tell(self._untold.pop(0))
 
     def _next_wake_ms(self, hold: Hold, *, begun_ms: int) -> int | None:
         now_ms = self._clock.now_ms()

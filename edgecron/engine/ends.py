@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from edgecron.clock import Clock
+from edgecron.engine.batches import Batches
 from edgecron.engine.claiming import Claiming
 from edgecron.engine.events import EventKind
 from edgecron.engine.firing import CHUNK
@@ -25,8 +26,8 @@ HOLD_MS = 1_000  # how long nothing is claimed after a start was impossible
 class Ends:
     """Ends that came in and are not on record yet.
 
-    `may_fill` says whether the places that they leave may be given away with them, and `note`
-    hears of what was claimed so; `tell_claims` tells of that before its ends are told.
+    `may_fill` says whether the places that they leave may be given away with them, and `batches`
+    hears of what was claimed so, and tells of it before its ends are told.
     `has_replaced`: ends were written whose followers replace what runs; who has seen to that takes
     it back.
     """
@@ -41,8 +42,7 @@ class Ends:
         rescue: Rescue,
         teller: Teller,
         may_fill: Callable[[], bool],
-        note: Callable[[ClaimBatch], object],
-        tell_claims: Callable[[], object],
+        batches: Batches,
         ring_peers: Callable[[], object],
     ) -> None:
         self.has_replaced = False
@@ -53,8 +53,7 @@ class Ends:
         self._rescue = rescue
         self._teller = teller
         self._may_fill = may_fill
-        self._note = note
-        self._tell_claims = tell_claims
+        self._batches = batches
         self._ring_peers = ring_peers
         self._unsaved: list[Outcome] = []
         self._held_until_ms = 0
@@ -96,7 +95,7 @@ class Ends:
         else:
             written = self._store.finish(outcomes, now_ms=self._clock.now_ms())
         del self._unsaved[: len(taken)]
-        self._tell_claims()
+        self._batches.tell()
         schedules = self._live.settle(outcomes)
         for outcome, schedule, ended in zip(outcomes, schedules, written, strict=True):
             self._teller.tell_end(outcome, schedule, ended)
@@ -105,7 +104,7 @@ class Ends:
             if Flag.NOT_STARTED in outcome.flags:
                 self._hold(outcome)
         if batch is not None:
-            self._note(batch)
+            self._batches.note_filled(batch)
         if self._store.has_queued():
             # A place is free that a peer may be waiting for (a group's, or a schedule's).
             self._ring_peers()

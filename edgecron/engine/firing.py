@@ -75,18 +75,41 @@ class Firing:
             return batches
         return [*batches, self._fill(hold)]
 
-    def rehearse(self, seat: Seat, at_ms: int) -> None:
+    def rehearse(self, seat: Seat, at_ms: int) -> bool:
         """Go through what will be due at an instant, and undo it: the fire itself finds all that
-        it needs in memory. What can't be done now shows then."""
+        it needs in memory. What can't be done now shows then.
+
+        Whether, as things are, all of it would start.
+        """
+        decisions = self._decide_ahead(at_ms)
+        if not decisions:
+            return False
+        with suppress(Unreadable, DatabaseUnusable):
+            with self._store.rehearsal():
+                batch = self._store.claim_due(decisions, seat=seat, now_ms=at_ms)
+            return len(batch.granted) == len(batch.decided) and not batch.has_replaced
+        return False
+
+    def claim_ahead(self, at_ms: int, *, claim: Claim) -> ClaimBatch:
+        """Claim what will be due at an instant that is about to come, as of that instant."""
+        decisions = self._decide_ahead(at_ms)
+        if not decisions:
+            return ClaimBatch()
+        try:
+            return claim(
+                lambda seat, _now_ms: self._store.claim_due(decisions, seat=seat, now_ms=at_ms)
+            )
+        except Unreadable:
+            return ClaimBatch()  # It is said when it is due.
+
+    def _decide_ahead(self, at_ms: int) -> list[Decision]:
         due = self._store.find_due(
             self._queues(), now_ms=at_ms, limit=FIRST_CHUNK, offers=self._offers()
         )
         if not due:
-            return
+            return []
         with one_local_zone():
-            decisions = self._decide(due, at_ms, broken=_leave)
-        with suppress(Unreadable, DatabaseUnusable), self._store.rehearsal():
-            self._store.claim_due(decisions, seat=seat, now_ms=at_ms)
+            return self._decide(due, at_ms, broken=_leave)
 
     def _fire_boot(self) -> ClaimBatch:
         """Decide `on boot` once for this boot."""

@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING
 
 from edgecron.clock import Clock
 from edgecron.engine.adopted import Adoption
+from edgecron.engine.ahead import Ahead
 from edgecron.engine.core import Engine
 from edgecron.engine.events import Report
 from edgecron.engine.leftover import Leftover
 from edgecron.engine.liveness import KernelLiveness
-from edgecron.engine.loop import CALL_GRACE_MS, REHEARSE_MS, Loop
+from edgecron.engine.loop import CALL_GRACE_MS, Loop
 from edgecron.engine.owner import owner_of, refuse_open
 from edgecron.engine.place import EnginePlace
 from edgecron.engine.pulse import Pulse
@@ -154,7 +155,7 @@ class EngineHost:
             pulse=pulse,
             find_next=lambda: store.find_next(queues),
             # A command takes longer to begin than that saves.
-            rehearse_ms=() if callables is None else REHEARSE_MS,
+            ahead=None if callables is None else Ahead(self.engine, clock),
         )
 
     def close(self) -> None:
@@ -173,6 +174,9 @@ class EngineHost:
             self._closers.pop()()
         if leftover is not None:
             leftover.start()
+        elif self._callables is not None:
+            # Of what this version of the program ran, another one may run some from now on.
+            ring_engines(self._state_dir)
 
     def _leftover(self) -> Leftover | None:
         """Who writes the ends of functions that run on; None where none does."""

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 
 from edgecron.clock import Clock
+from edgecron.engine.ahead import Ahead
 from edgecron.engine.core import Engine
 from edgecron.engine.events import Event, EventKind, Report
 from edgecron.engine.pulse import FindNext, Pulse, Unheard
@@ -29,9 +30,6 @@ _STREAM_MS = 5  # likewise of wishes that come one right after the other
 _LOOK_MS = 1_000  # how often it is looked what became of runs that are waited for
 _END_MS = 10_000  # so long after the last grace, what was ended is waited for
 CALL_GRACE_MS = 10_000  # so long functions of the program are waited for that were asked to stop
-# Before functions are due. The first rehearsal finds a processor that has slept, and takes 2 ms;
-# the second is over in time, and then a fire begins in three quarters of its time (measured).
-REHEARSE_MS = (5, 2)
 _TROUBLE_MS = (100, 250, 500, 1000, 2000)  # pauses while the database can't be used
 # An OSError: the state folder can't be looked into, as where no descriptor is left.
 _OUTLIVED = (DatabaseUnusable, SupervisorUnavailable, OSError)
@@ -46,8 +44,7 @@ class Loop:
     see `linger`. `keep_state` makes the state folder anew where it
     was deleted, and says whether it was. `mend_store` puts right, after trouble, what became of
     the open database. `find_twins` says who runs a copy of it. `pulse` is told of each look, with
-    what `find_next` finds. What is due is rehearsed each of `rehearse_ms` before; see
-    `Engine.rehearse`.
+    what `find_next` finds. `ahead` waits for what is due, where that is to begin at once.
     """
 
     def __init__(
@@ -67,7 +64,7 @@ class Loop:
         find_twins: Callable[[], Sequence[Twin]] = lambda: (),
         pulse: Pulse | None = None,
         find_next: FindNext = lambda: None,
-        rehearse_ms: Sequence[int] = (),
+        ahead: Ahead | None = None,
     ) -> None:
         self._engine = engine
         self._clock = clock
@@ -83,7 +80,7 @@ class Loop:
         self._find_twins = find_twins
         self._pulse: Pulse = pulse or Unheard()
         self._find_next = find_next
-        self._rehearse_ms = rehearse_ms
+        self._ahead = ahead
         self._watch = PeerWatch()
         self._stopping = threading.Event()
         self._must_stop_runs = threading.Event()
@@ -149,7 +146,7 @@ class Loop:
                 if self._troubles:
                     self._mend_store()
                 step = self._engine.step()
-                self._engine.prepare()
+                self._engine.tidy()
                 self._settle()
                 self._note_health()
                 self._tell_pulse()
@@ -177,6 +174,7 @@ class Loop:
                 # Somebody asks for one thing after the other, and will go on asking.
                 self._let_more_come(wake_ms)
             return
+        self._engine.prepare()
         while not self._stopping.is_set():
             if wake_ms is not None and wake_ms <= self._clock.now_ms():
                 return
@@ -219,16 +217,10 @@ class Loop:
         return look_ms if wake_ms is None else min(wake_ms, look_ms)
 
     def _wait(self, fds: list[int], wake_ms: int | None) -> set[int]:
-        """Wait for descriptors, or until it is time; what comes then is rehearsed right before."""
+        """Wait for descriptors, or until it is time."""
         until_ms = self._look_ms(wake_ms)
-        if wake_ms is not None and until_ms == wake_ms:
-            for lead_ms in self._rehearse_ms:
-                if wake_ms - self._clock.now_ms() <= lead_ms:
-                    continue
-                ready = self._sleeper.wait(fds, until_ms=wake_ms - lead_ms)
-                if ready or wake_ms - self._clock.now_ms() > lead_ms:
-                    return ready  # Something else has ended the wait.
-                self._engine.rehearse(wake_ms)
+        if self._ahead is not None and wake_ms is not None and until_ms == wake_ms:
+            return self._ahead.wait(self._sleeper, fds, until_ms=wake_ms)
         return self._sleeper.wait(fds, until_ms=until_ms)
 
     def _gather(self, wake_ms: int | None) -> None:

@@ -72,9 +72,10 @@ def ring_engines(state_dir: Path, *, but: str | None = None) -> int:
     `but` is the key of one that is awake: our own.
     """
     own = None if but is None else _bell_path(state_dir, but).name
+    folder = str(state_dir)  # Paths take longer to put together than a bell to ring.
     return sum(
-        _ring(state_dir / name)
-        for name in list_names(state_dir)
+        _ring(f"{folder}/{name}")
+        for name in list_names(folder)
         if name.startswith("engine-") and name.endswith(".fifo") and name != own
     )
 
@@ -105,7 +106,7 @@ def _bell_path(state_dir: Path, key: str) -> Path:
     return state_dir / f"engine-{key}.fifo"
 
 
-def _ring(path: Path) -> bool:
+def _ring(path: Path | str) -> bool:
     fd = _open_bell(path, os.O_WRONLY)
     if fd is None:
         return False
@@ -119,7 +120,7 @@ def _ring(path: Path) -> bool:
     return True
 
 
-def _open_bell(path: Path, direction: int) -> int | None:
+def _open_bell(path: Path | str, direction: int) -> int | None:
     """A FIFO for reading or writing; None where there is none of ours, or nobody reads it."""
     try:
         fd = os.open(path, direction | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)

@@ -106,6 +106,27 @@ def test_a_command_in_a_queue_of_functions_is_run_as_well(tmp_path: Path) -> Non
         step_until(host, database, "log", Status.SUCCESS)
 
 
+def test_what_is_offered_is_put_down_when_it_changes_and_not_when_it_is_said_anew(
+    tmp_path: Path,
+) -> None:
+    offers = ["callable poll"]
+    said: list[str] = []
+
+    def trace(_cursor: object, sql: str, _bindings: object) -> bool:
+        said.extend(["offers"] if sql.startswith("UPDATE engines SET offers") else [])
+        return True
+
+    with program(tmp_path / "edge.db", {}, offers=lambda: frozenset(offers)) as host:
+        host.engine.step()
+        host.engine._store._database._connection.exec_trace = trace  # type: ignore[attr-defined]
+        host.engine.step()
+        said_anew = len(said)
+        offers.append("callable sweep")
+        host.engine.step()
+
+    assert (said_anew, len(said)) == (0, 1)
+
+
 def test_functions_are_run_where_no_supervisor_can_be_started(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -7,88 +7,23 @@ import os
 import select
 import signal
 import stat
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from pathlib import Path
-from random import Random
 
 import pytest
 
 from edgecron.api import Client
 from edgecron.clock import SystemClock
 from edgecron.engine.events import EventKind
-from edgecron.engine.loop import Loop
-from edgecron.engine.pulse import FindNext, Pulse
+from edgecron.engine.pulse import FindNext
 from edgecron.engine.sleep import NapSleeper, TimerSleeper
-from edgecron.engine.wake import Doorbell, ring_engines
+from edgecron.engine.wake import ring_engines
 from edgecron.errors import DatabaseUnusable, SupervisorUnavailable
 from edgecron.model import Job, JobKind, OnShutdown, ScheduleSpec, Status
-from edgecron.paths import state_dir
 from edgecron.runners import Runner
 from edgecron.store import SqliteStore
-from simulation.world import SimLiveness, World
-
-START_MS = 1_773_000_000_000  # 2026-03-08T20:00:00Z
-
-
-class ScriptedSleeper:
-    """Notes what each wait was for and does what the story says happens in it."""
-
-    def __init__(self, *happenings: Callable[[], set[int]]) -> None:
-        self.waits: list[int | None] = []
-        self._happenings = list(happenings)
-
-    def wait(self, fds: Iterable[int], *, until_ms: int | None) -> set[int]:
-        self.waits.append(until_ms)
-        return self._happenings.pop(0)()
-
-    def close(self) -> None: ...
-
-
-class Sleepy:
-    """A world with one engine in a loop, and a doorbell that is real."""
-
-    def __init__(self, folder: Path) -> None:
-        self.world = World(folder / "e.db", random=Random(0), start_ms=START_MS)
-        self.client = Client(self.world.path, clock=self.world.clock)
-        self.engine = self.world.engines[self.world.start_engine()][0]
-        self.state_dir = state_dir(self.world.path)
-        self.state_dir.mkdir()
-        self.doorbell = Doorbell(self.state_dir, "a1")
-
-    def add(self, name: str, trigger: str, *, queue: str = "command", lasts_s: int = 0) -> None:
-        job = Job(kind=JobKind.COMMAND, argv=("job", str(lasts_s), "0"))
-        self.client.add(ScheduleSpec(name=name, triggers=(trigger,), job=job, queue=queue))
-
-    def run(
-        self,
-        *happenings: Callable[[], set[int]],
-        pulse: Pulse | None = None,
-        rehearse_ms: tuple[int, ...] = (),
-    ) -> ScriptedSleeper:
-        """Run the loop through a story, whose end stops it."""
-        sleeper = ScriptedSleeper(*happenings, lambda: loop.stop() or set())  # type: ignore[func-returns-value]
-        loop = self.loop(sleeper, pulse=pulse, rehearse_ms=rehearse_ms)
-        loop.run()
-        return sleeper
-
-    def loop(
-        self,
-        sleeper: ScriptedSleeper,
-        *,
-        on_shutdown: OnShutdown = OnShutdown.LEAVE,
-        pulse: Pulse | None = None,
-        rehearse_ms: tuple[int, ...] = (),
-    ) -> Loop:
-        return Loop(
-            self.engine,
-            clock=self.world.clock,
-            sleeper=sleeper,
-            doorbell=self.doorbell,
-            report=self.world.events.append,
-            on_shutdown=on_shutdown,
-            pulse=pulse,
-            rehearse_ms=rehearse_ms,
-        )
+from simulation.world import SimLiveness
+from support.sleepy import START_MS, ScriptedSleeper, Sleepy
 
 
 class Heard:
@@ -201,23 +136,6 @@ def test_a_wake_up_fires_what_is_due(sleepy: Sleepy) -> None:
 
     assert [body.schedule for body in sleepy.world.bodies] == ["mine"]
     assert len(sleeper.waits) == 2
-
-
-def test_what_is_due_is_rehearsed_right_before_it(sleepy: Sleepy) -> None:
-    sleepy.add("mine", "every 90m")
-    due_ms = START_MS + 90 * 60_000
-    wakes = iter((START_MS + 1_000, due_ms - 5, due_ms - 2, due_ms))
-
-    def wake() -> set[int]:
-        clock = sleepy.world.clock
-        clock.advance_ms(next(wakes) - clock.now_ms())
-        return set()
-
-    # The first wait ends long before: who is woken then waits again, and rehearses nothing.
-    sleeper = sleepy.run(*[wake] * 4, rehearse_ms=(5, 2))
-
-    assert sleeper.waits[:4] == [due_ms - 5, due_ms - 5, due_ms - 2, due_ms]
-    assert [body.schedule for body in sleepy.world.bodies] == ["mine"]
 
 
 def test_a_signal_that_comes_before_the_sleep_ends_it(sleepy: Sleepy) -> None:

@@ -80,6 +80,21 @@ def test_the_places_of_what_is_replaced_are_told(story: Story) -> None:
     assert waiting == ["place", "replaced_run", "replaced_run"]
 
 
+def test_what_may_run_beside_others_is_told_to_wait_for_a_place(story: Story) -> None:
+    story.add("first", "* * * * *")
+    beside = Policies(overlap=Overlap.ALLOW)
+    story.add("after", "after first", lasts_s=200, policies=beside)
+
+    for _ in range(2):
+        story.after_s(60)
+        story.after_s(0)
+
+    assert story.statuses("after") == ["running", "running"]
+    waiting = [event.details.get("waits_for") for event in story.world.events
+               if event.schedule == "after" and event.kind is EventKind.QUEUED]  # fmt: skip
+    assert waiting == ["place", "place"]
+
+
 def test_a_queued_run_that_is_replaced_is_told(story: Story) -> None:
     policies = Policies(overlap=Overlap.REPLACE, retries=1, retry_delay_s=600)
     story.add("feed", "* * * * *", code=1, policies=policies)

@@ -135,8 +135,9 @@ ALL: tuple[Mutation, ...] = (
             ),
             Edit(
                 file="engine/claiming.py",
-                old="        if claims:\n            self._live.start(claims)\n",
-                new="",
+                old="        batch, claims = self._take(claim)\n        if claims:\n"
+                "            self._live.start(claims)\n",
+                new="        batch, _claims = self._take(claim)\n",
             ),
         ),
         hunt=Hunt(tests=(EVERY_CALL, CRASHES, CUTS), says=fails("I5") + "|AssertionError: lost"),

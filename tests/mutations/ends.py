@@ -159,9 +159,9 @@ ALL: tuple[Mutation, ...] = (
             ),
             Edit(
                 file="engine/ends.py",
-                old="        self._tell_claims()\n"
+                old="        self._batches.tell()\n"
                 "        schedules = self._live.settle(outcomes)\n",
-                new="        self._tell_claims()\n",
+                new="        self._batches.tell()\n",
             ),
         ),
         hunt=Hunt(tests=(EVERY_CALL, CRASHES, POLICIES), says=fails("I[346]")),

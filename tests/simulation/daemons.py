@@ -9,6 +9,7 @@ from itertools import count
 from typing import Any
 
 from edgecron.engine.adoption import Adoption, adopt_supervisor
+from edgecron.engine.ahead import Ahead
 from edgecron.engine.core import Engine
 from edgecron.engine.events import Event, EventKind
 from edgecron.engine.liveness import KernelLiveness
@@ -126,6 +127,8 @@ class Daemon:
                 report=self.report,
                 on_shutdown=self.on_shutdown,
                 keep_state=self._place.keep,
+                # Of every second engine what is due begins at once, as functions of a program do.
+                ahead=Ahead(self.engine, machine.clock) if int(key, 16) % 2 else None,
             )
             watch: Any = PeerWatch(self)
             self.loop._watch = sleeper.watch = watch

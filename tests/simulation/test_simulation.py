@@ -167,6 +167,36 @@ def test_a_crash_at_any_call_loses_nothing_and_repeats_nothing(
     assert crashes >= 8, "the story is shorter than the crashes planned for it"
 
 
+@pytest.mark.failure(15)
+@pytest.mark.failure(17)
+def test_a_crash_at_any_call_of_a_claim_ahead_loses_nothing_and_repeats_nothing(
+    tmp_path: Path,
+) -> None:
+    specs = (spec("plain", 2, lasts_s=1),)
+    crashes = 0
+    bodies = set()
+
+    for crash_at in range(1, 61):
+        world = World(tmp_path / f"{crash_at}.db", random=Random(0), start_ms=START_MS)
+        with Client(world.path, clock=world.clock) as client:
+            client.add_all(specs)
+        world.crash_at = crash_at
+        for round_ in range(1, 4):
+            key = min(world.engines) if world.engines else world.start_engine()
+            due_ms = START_MS + 2_000 * round_
+            if world.step(key):
+                world.clock.advance_ms(due_ms - 3 - world.clock.now_ms())
+                world.fire_ahead(key, due_ms)
+            world.clock.advance_ms(max(0, due_ms - world.clock.now_ms()))
+        crashes += any(line.startswith("crash") for line in world.trail)
+        removed_ms = quiesce(world, specs)
+        check(world, model_of(specs), made_ms=START_MS, until_ms=removed_ms)
+        bodies.add(len(world.bodies))
+
+    assert crashes >= 40, "the story is shorter than the crashes planned for it"
+    assert len(bodies) > 1, "no crash between the claim and its start"
+
+
 def quiesce(world: World, specs: Sequence[ScheduleSpec] = SPECS) -> int:
     """No more faults, then no more schedules, then time for what runs to end; when that was."""
     world.settle(for_ms=60_000)

@@ -1,0 +1,79 @@
+"""An engine in its loop, in a world of which each wait is told."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from random import Random
+
+from edgecron.api import Client
+from edgecron.engine.ahead import Ahead
+from edgecron.engine.loop import Loop
+from edgecron.engine.pulse import Pulse
+from edgecron.engine.wake import Doorbell
+from edgecron.model import Job, JobKind, OnShutdown, ScheduleSpec
+from edgecron.paths import state_dir
+from simulation.world import World
+
+START_MS = 1_773_000_000_000  # 2026-03-08T20:00:00Z
+
+
+class ScriptedSleeper:
+    """Notes what each wait was for and does what the story says happens in it."""
+
+    def __init__(self, *happenings: Callable[[], set[int]]) -> None:
+        self.waits: list[int | None] = []
+        self._happenings = list(happenings)
+
+    def wait(self, fds: Iterable[int], *, until_ms: int | None) -> set[int]:
+        self.waits.append(until_ms)
+        return self._happenings.pop(0)()
+
+    def close(self) -> None: ...
+
+
+class Sleepy:
+    """A world with one engine in a loop, and a doorbell that is real."""
+
+    def __init__(self, folder: Path) -> None:
+        self.world = World(folder / "e.db", random=Random(0), start_ms=START_MS)
+        self.client = Client(self.world.path, clock=self.world.clock)
+        self.engine = self.world.engines[self.world.start_engine()][0]
+        self.state_dir = state_dir(self.world.path)
+        self.state_dir.mkdir()
+        self.doorbell = Doorbell(self.state_dir, "a1")
+
+    def add(self, name: str, trigger: str, *, queue: str = "command", lasts_s: int = 0) -> None:
+        job = Job(kind=JobKind.COMMAND, argv=("job", str(lasts_s), "0"))
+        self.client.add(ScheduleSpec(name=name, triggers=(trigger,), job=job, queue=queue))
+
+    def run(
+        self,
+        *happenings: Callable[[], set[int]],
+        pulse: Pulse | None = None,
+        is_prompt: bool = False,
+    ) -> ScriptedSleeper:
+        """Run the loop through a story, whose end stops it."""
+        sleeper = ScriptedSleeper(*happenings, lambda: loop.stop() or set())  # type: ignore[func-returns-value]
+        loop = self.loop(sleeper, pulse=pulse, is_prompt=is_prompt)
+        loop.run()
+        return sleeper
+
+    def loop(
+        self,
+        sleeper: ScriptedSleeper,
+        *,
+        on_shutdown: OnShutdown = OnShutdown.LEAVE,
+        pulse: Pulse | None = None,
+        is_prompt: bool = False,
+    ) -> Loop:
+        return Loop(
+            self.engine,
+            clock=self.world.clock,
+            sleeper=sleeper,
+            doorbell=self.doorbell,
+            report=self.world.events.append,
+            on_shutdown=on_shutdown,
+            pulse=pulse,
+            ahead=Ahead(self.engine, self.world.clock) if is_prompt else None,
+        )
