@@ -16,7 +16,7 @@ from edgecron.errors import DatabaseUnusable
 from edgecron.store.forks import close_in_children, is_spoiled
 from edgecron.store.logfiles import Logs, may_be_lost, refuse_lost_log
 from edgecron.store.opening import check_sqlite_version, configure, open_file
-from edgecron.store.place import MOUNTS, identity_of, is_emptied, prepare_file
+from edgecron.store.place import MOUNTS, identity_of, look_at, prepare_file
 from edgecron.store.translating import busy, emptied, gone, too_new, translated_errors
 from edgecron.store.turns import give_away, turn_of
 
@@ -155,7 +155,8 @@ class Database:
                             return
                         yield row
                 finally:
-                    rows.close(True)
+                    with self.in_use:
+                        rows.close(True)
             except (apsw.SQLError, apsw.SchemaChangeError):
                 self.check_version()
                 raise
@@ -383,9 +384,10 @@ class Database:
     def check_file(self) -> None:
         """Raise DatabaseGone where the file was deleted, replaced or emptied meanwhile."""
         # What is written to a deleted file is lost, and to a replaced one is a second history.
-        if identity_of(self.path) != self.identity:
+        identity, is_emptied = look_at(self.path)
+        if identity != self.identity:
             raise gone(self.path)
-        if is_emptied(self.path):
+        if is_emptied:
             raise emptied(self.path)
 
     @property

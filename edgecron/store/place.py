@@ -81,20 +81,26 @@ def prepare_file(path: Path, *, must_exist: bool, mounts: Path) -> bool:
 
 def identity_of(path: Path) -> tuple[int, int] | None:
     """Device and inode of what has this name now; None where nothing has."""
+    return look_at(path)[0]
+
+
+def look_at(path: Path) -> tuple[tuple[int, int] | None, bool]:
+    """Device and inode of what has this name now, None where nothing has, and whether it is empty.
+
+    A database that has a log is not. SQLite would not notice: it goes on by its log and by what it
+    remembers.
+    """
     try:
         found = os.stat(path)
     except FileNotFoundError:
-        return None
+        return None, False
     except OSError as error:
         raise unreachable(path, error) from error
-    return found.st_dev, found.st_ino
+    return (found.st_dev, found.st_ino), found.st_size == 0
 
 
 def is_emptied(path: Path) -> bool:
-    """Whether a database that has a log has nothing else any more.
-
-    SQLite would not notice: it goes on by its log and by what it remembers.
-    """
+    """As `look_at` says, where that can be told."""
     try:
         return os.stat(path).st_size == 0
     except OSError:

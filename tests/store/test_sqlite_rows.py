@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import threading
 import zlib
 from pathlib import Path
 from typing import Any
 
+import apsw
 import pytest
 from store_bench import Bench, outcome_of
 
@@ -15,6 +17,7 @@ from edgecron.store.connection import Database
 from support.specs import make_spec
 
 MINUTE = 60_000
+BOUND_S = 20.0
 
 
 @pytest.fixture
@@ -204,3 +207,47 @@ def test_a_text_that_can_not_be_read_leaves_no_statement_behind(raw: Database, a
     assert raw.unmoved_bytes >= 0
     assert raw.checkpoint()
     assert kept.value.__cause__ is not None
+
+
+class Watched:
+    """A lock, and word of who is about to take it."""
+
+    def __init__(self, lock: Any) -> None:
+        self._lock, self.asked = lock, threading.Event()
+
+    def __enter__(self) -> None:
+        self.asked.set()
+        self._lock.acquire()
+
+    def __exit__(self, *_: object) -> None:
+        self._lock.release()
+
+
+def test_rows_that_another_thread_gives_up_wait_for_the_statement_that_goes_on(
+    raw: Database,
+) -> None:
+    rows = raw.each("VALUES (1), (2), (3)")
+    next(rows)
+    watched = Watched(raw.in_use)
+    errors: list[apsw.Error] = []
+
+    def give_up() -> None:
+        try:
+            rows.close()  # type: ignore[attr-defined]
+        except apsw.Error as error:
+            errors.append(error)
+            watched.asked.set()
+
+    other = threading.Thread(target=give_up, name="gives-up")
+
+    def within_the_statement() -> int:
+        raw.in_use = watched  # type: ignore[assignment]
+        other.start()
+        assert watched.asked.wait(BOUND_S)
+        return 1
+
+    raw.connection.create_scalar_function("within", within_the_statement, 0)
+    found = raw.rows("SELECT within()")
+    other.join(BOUND_S)
+
+    assert (found, errors) == ([(1,)], [])
