@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from copy import copy
 from functools import lru_cache, partial
+from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from edgecron.errors import NotSupported
@@ -56,14 +57,12 @@ def exposition_parts(client: Client, accept: str | None) -> tuple[str, Iterator[
 
 
 def need_library() -> None:
-    """Raise NotSupported where the library is missing."""
-    try:
-        import prometheus_client  # noqa: F401
-    except ImportError as error:
+    """Raise NotSupported where the library is missing; it is not loaded to see that."""
+    if find_spec("prometheus_client") is None:
         raise NotSupported(
             "metrics need prometheus-client, which is not installed",
             hint="pip install 'edgecron[http]', or 'edgecron[metrics]' for them alone",
-        ) from error
+        )
 
 
 def _parts(found: Iterable[Metric], form: _Format) -> Iterator[bytes]:

@@ -4,6 +4,8 @@ slices."""
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 import tracemalloc
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -22,6 +24,7 @@ from edgecron.metrics.families import families
 from edgecron.model import Policies
 from support.story import Story
 
+ROOT = Path(__file__).parents[2]
 OPEN = "application/openmetrics-text;version=1.0.0,text/plain;version=0.0.4;q=0.5,*/*;q=0.1"
 # The contract: the names, and their labels.
 NAMES = {
@@ -268,3 +271,15 @@ def test_what_is_many_is_written_as_the_library_writes_it(
 
     assert [one for one in ours if one[:1] != b"#"] == [one for one in theirs if one[:1] != b"#"]
     assert {one for one in ours if one[:1] == b"#"} == {one for one in theirs if one[:1] == b"#"}
+
+
+def test_looking_for_the_library_does_not_load_it() -> None:
+    look = "import sys; from edgecron.metrics.writing import need_library; need_library()"
+
+    done = subprocess.run(
+        [sys.executable, "-c", f"{look}; sys.exit('prometheus_client' in sys.modules)"],
+        cwd=ROOT,
+        check=False,
+    )
+
+    assert done.returncode == 0
