@@ -21,7 +21,7 @@ from tests.chaos.crowd import PULSES, crowd, words
 from tests.chaos.engines import Slot
 from tests.chaos.faults import Faults, Undo, wall_ms
 from tests.chaos.field import Field, JobLog, pairs
-from tests.chaos.history import Body, History, Remark, Trouble
+from tests.chaos.history import Body, History, Promise, Remark, Trouble
 from tests.chaos.people import People
 from tests.chaos.plan import Plan
 from tests.chaos.reading import read_bodies, read_integrity, read_lives, read_rows
@@ -158,7 +158,12 @@ class Storm:
         rows = json.loads(self._do("list", "--json")[1])
         # What follows others goes first: it then is not fired by their end.
         names = sorted((row["name"] for row in rows), key=lambda name: "follow" not in name)
-        self._do("rm", *names)
+        began_ms = wall_ms()
+        if self._do("rm", *names)[0] == 0:
+            at_ms = wall_ms()
+            self.people.promises += [
+                Promise(kind="rm", began_ms=began_ms, at_ms=at_ms, name=name) for name in names
+            ]
 
     def _is_quiet(self) -> bool:
         marks = ", ".join(f"'{status}'" for status in ACTIVE)

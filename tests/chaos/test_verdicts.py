@@ -490,3 +490,44 @@ def test_a_time_may_have_come_while_a_removal_waited_for_the_lock() -> None:
     assert found(with_run_at(T0 + 8 * S)) == set()
     assert found(with_run_at(T0 + 9 * S)) == {"I15"}
     assert found(with_run_at(T0 + 40 * S)) == {"I15"}
+
+
+def test_nothing_is_put_down_once_a_removal_was_told_of() -> None:
+    calm = calm_history()
+    told = Promise(kind="rm", began_ms=T0 + 7 * S, at_ms=T0 + 9 * S, name="other")
+    lives = (calm.lives[0], life(2, "other", counts={"success": 4}))
+    history = replace(calm, lives=lives, promises=(told,))
+
+    def with_run(plan_ms: int, **changes: Any) -> History:
+        late = row(9, 2, "other", plan_ms, **changes)
+        return more(history, late, bodies=(body(9, "other", plan_ms),))
+
+    assert found(with_run(T0 + 8 * S, queued_at=T0 + 8 * S + 5)) == set()
+    assert found(with_run(T0 + 8 * S, queued_at=T0 + 9 * S)) == set()
+    assert found(with_run(T0 + 8 * S, queued_at=T0 + 9 * S + 1)) == {"I15"}
+    assert found(with_run(T0 + 10 * S, queued_at=T0 + 9 * S)) == set()  # right before its time
+    assert found(with_run(T0 + 10 * S, queued_at=T0 + 10 * S)) == {"I15"}
+    # Of another schedule it says nothing.
+    late = with_run(T0 + 10 * S, queued_at=T0 + 10 * S)
+    assert found(replace(late, promises=(replace(told, name="pulse"),))) == set()
+
+
+def test_what_a_removal_withdrew_was_there_before_it_also_where_it_was_queued_again() -> None:
+    calm = calm_history()
+    told = Promise(kind="rm", began_ms=T0 + 7 * S, at_ms=T0 + 9 * S, name="other")
+    lives = (calm.lives[0], life(2, "other", counts={"success": 3, "cancelled": 1}))
+    withdrawn = row(
+        9,
+        2,
+        "other",
+        T0 + 8 * S,
+        status="cancelled",
+        reason="removed",
+        queued_at=T0 + 12 * S,
+        started_at=None,
+        claimed_at=None,
+        finished_at=T0 + 12 * S,
+        exit_code=None,
+    )
+
+    assert found(more(replace(calm, lives=lives, promises=(told,)), withdrawn)) == set()

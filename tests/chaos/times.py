@@ -39,11 +39,27 @@ def every_time_is_covered(history: History) -> Iterator[str]:
         # What only follows events has no times of its own.
         if all(era.period_ms is not None for era in life.eras):
             for scope in life.scopes:
-                for words in _uncovered(life, rows.get((life.schedule_id, *scope), [])):
+                own = rows.get((life.schedule_id, *scope), [])
+                for words in _uncovered(life, own, gone_ms=_gone_ms(life, history)):
                     yield f"{life.name} {scope[1]}: {words}"
 
 
-def _uncovered(life: Life, rows: list[Row]) -> Iterator[str]:
+def _gone_ms(life: Life, history: History) -> int:
+    """When a schedule was gone for sure: whoever removed it was told so by then."""
+    removed_ms = life.removed_ms or 0
+    said = (one for one in history.promises if (one.kind, one.name) == ("rm", life.name))
+    told = [one.at_ms for one in said if one.at_ms >= removed_ms]
+    return min(told, default=removed_ms + 1000 * REMOVAL_S)
+
+
+def _noted_ms(row: Row) -> int:
+    """When it was first put down, by the clock before that."""
+    if (row["status"], row["reason"]) == ("cancelled", "removed"):
+        return 0  # It was there for the removal to find, or for who queued it again.
+    return int(row["queued_at"] or row["finished_at"] or 0)
+
+
+def _uncovered(life: Life, rows: list[Row], *, gone_ms: int) -> Iterator[str]:
     if life.removed_ms is None:
         yield "was not removed at the end"
         return
@@ -69,6 +85,9 @@ def _uncovered(life: Life, rows: list[Row]) -> Iterator[str]:
         yield f"{len(lost)} times lost: {lost[:5]}"
     if extra:
         yield f"never due: {extra[:5]}"
+    for row in rows:
+        if _noted_ms(row) > gone_ms:
+            yield f"put down after its removal, which was told of at {gone_ms}: {short(row)}"
 
 
 def recovery_ms(trouble: Trouble) -> int:
