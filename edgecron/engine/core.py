@@ -56,13 +56,13 @@ class Engine:
     """One scheduler loop over a store. For one thread; the store's connection is its own.
 
     `start_runner` starts the runner, and another one whenever it has died; `ring_peers` wakes the
-    other engines of the database; `adopt` makes a dead engine's supervisor ours. After
-    `clock_wait_ms` what counts elapsed time goes by a clock that can't be trusted; None never.
-    With `only` it takes that one execution and nothing else, adopts nobody, and is not counted
-    on: it is recorded as looking at no queue. `callables` runs the functions of the program that
-    it is part of; then the runner is started when there is a command to run, and where it can't
-    be, functions are run all the same. `offers` says what it takes of that program's queue, as
-    other versions of it may have others; None is whatever is there.
+    other engines of the database; `announce` tells them that it has come; `adopt` makes a dead
+    engine's supervisor ours. After `clock_wait_ms` what counts elapsed time goes by a clock that
+    can't be trusted; None never. With `only` it takes that one execution and nothing else, adopts
+    nobody, and is not counted on: it is recorded as looking at no queue. `callables` runs the
+    functions of the program that it is part of; then the runner is started when there is a command
+    to run, and where it can't be, functions are run all the same. `offers` says what it takes of
+    that program's queue, as other versions of it may have others; None is whatever is there.
     """
 
     def __init__(
@@ -78,6 +78,7 @@ class Engine:
         max_running: int,
         report: Report,
         ring_peers: Callable[[], object],
+        announce: Callable[[], object],
         adopt: Adopt,
         burst: int | None = None,
         clock_wait_ms: int | None = CLOCK_WAIT_MS,
@@ -93,6 +94,7 @@ class Engine:
         self._queues = queues
         self._max_running = max_running
         self._ring_peers = ring_peers
+        self._announce = announce
         self._only = only
         self._find_offers = offers
         self._catalogue = Catalogue(store)
@@ -375,6 +377,7 @@ class Engine:
                 offers=offers,
             )
             self._claiming.engine_id = self._engine_id
+            self._announce()  # Before anything is claimed: they watch it, should we die.
         elif offers is not None and offers != self._claiming.offers:
             self._store.note_offers(self._engine_id, offers, now_ms=self._clock.now_ms())
         self._claiming.offers = offers

@@ -125,6 +125,7 @@ class EngineHost:
                 retention=retention or Retention(),
                 report=report,
                 ring_peers=lambda: ring_engines(self._state_dir, but=key),
+                announce=lambda: ring_engines(self._state_dir, but=key, is_new=True),
                 adopt=lambda supervisor_id, rows: _adopt(
                     self._state_dir, supervisor_id, rows, clock=clock
                 ),

@@ -14,7 +14,7 @@ from edgecron.engine.events import Event, EventKind, Report
 from edgecron.engine.pulse import FindNext, Pulse, Unheard
 from edgecron.engine.sleep import SAFETY_MS, Lock, RestingSleeper, Sleeper
 from edgecron.engine.twins import Twin
-from edgecron.engine.wake import Doorbell
+from edgecron.engine.wake import NEWCOMER, Doorbell
 from edgecron.engine.watch import PeerWatch
 from edgecron.errors import (
     DatabaseGone,
@@ -169,7 +169,7 @@ class Loop:
 
     def _sleep(self, wake_ms: int | None, *, has_claimed: bool) -> None:
         """Sleep until there is something to do."""
-        if self._doorbell.clear():
+        if self._hear():
             if has_claimed:
                 # Somebody asks for one thing after the other, and will go on asking.
                 self._let_more_come(wake_ms)
@@ -189,7 +189,7 @@ class Loop:
                 self._watch.forget(dead)
                 self._engine.suspect()
             if bell in ready:
-                self._doorbell.clear()
+                self._hear()
                 return
             if ready.intersection(runners):
                 if not self._engine.has_ends():
@@ -205,6 +205,13 @@ class Loop:
             if self._keep_state():
                 self._tell(EventKind.STATE_RESTORED)
             self._tell_pulse()
+
+    def _hear(self) -> bool:
+        """Take what was rung; whether anything was. Who has come is looked at by the next step."""
+        rung = self._doorbell.clear()
+        if NEWCOMER in rung:
+            self._engine.suspect()
+        return bool(rung)
 
     def _tell_pulse(self) -> None:
         self._pulse.looked(running=self._engine.unended_count, find_next=self._find_next)
@@ -254,7 +261,7 @@ class Loop:
         self._troubles += 1
         self._pulse.troubled(error)
         self._sleeper.wait([self._doorbell.fileno()], until_ms=self._clock.now_ms() + pause_ms)
-        self._doorbell.clear()
+        self._hear()
 
     @property
     def is_lingering(self) -> bool:
@@ -352,7 +359,7 @@ class Loop:
             left_ms = max(0, min(left_ms, until_ms - self._clock.monotonic_ms()))
         fds = [self._doorbell.fileno(), *self._engine.filenos()]
         self._sleeper.wait(fds, until_ms=self._clock.now_ms() + left_ms)
-        self._doorbell.clear()
+        self._hear()
         self._pulse.stopping(running=self._engine.unended_count)
         try:
             if self._troubles:  # Also for others, who wait for a lost log to be let go of.

@@ -20,6 +20,9 @@ from edgecron.paths import list_names
 # somebody else's. The safety net of each engine sees the change all the same.
 _NO_BELL = (errno.ENOENT, errno.ENXIO, errno.ELOOP, errno.EACCES)
 
+_RING = b"\0"
+NEWCOMER = b"+"  # rung by an engine that has come: what it runs is to be watched by others
+
 
 class Doorbell:
     """The reading end of an engine's FIFO: readable when somebody rang."""
@@ -45,16 +48,16 @@ class Doorbell:
     def ring(self) -> None:
         """Wake our own engine, from a signal handler or another thread."""
         with contextlib.suppress(BlockingIOError):  # Full: it will wake anyway.
-            os.write(self._fd, b"\0")
+            os.write(self._fd, _RING)
 
-    def clear(self) -> bool:
-        """Take all the bytes that are there; whether somebody had rung."""
-        had_rung = False
+    def clear(self) -> bytes:
+        """Take all that was rung; empty where nobody had."""
+        rung = b""
         while True:
             try:
-                had_rung = bool(os.read(self._fd, 4096)) or had_rung
+                rung += os.read(self._fd, 4096)
             except BlockingIOError:
-                return had_rung
+                return rung
 
     def close(self) -> None:
         with contextlib.suppress(OSError):  # Read by nobody, it wakes nobody.
@@ -66,15 +69,15 @@ class Doorbell:
         os.close(self._fd)
 
 
-def ring_engines(state_dir: Path, *, but: str | None = None) -> int:
+def ring_engines(state_dir: Path, *, but: str | None = None, is_new: bool = False) -> int:
     """Wake every engine of a database, after a commit; how many were there to hear it.
 
-    `but` is the key of one that is awake: our own.
+    `but` is the key of one that is awake: our own, and `is_new` says that it has just come.
     """
     own = None if but is None else _bell_path(state_dir, but).name
     folder = str(state_dir)  # Paths take longer to put together than a bell to ring.
     return sum(
-        _ring(f"{folder}/{name}")
+        _ring(f"{folder}/{name}", NEWCOMER if is_new else _RING)
         for name in list_names(folder)
         if name.startswith("engine-") and name.endswith(".fifo") and name != own
     )
@@ -82,7 +85,7 @@ def ring_engines(state_dir: Path, *, but: str | None = None) -> int:
 
 def ring_engine(state_dir: Path, key: str) -> bool:
     """Wake one engine; whether it was there to hear it."""
-    return _ring(_bell_path(state_dir, key))
+    return _ring(_bell_path(state_dir, key), _RING)
 
 
 def count_unheard(state_dir: Path, key: str) -> int | None:
@@ -106,13 +109,13 @@ def _bell_path(state_dir: Path, key: str) -> Path:
     return state_dir / f"engine-{key}.fifo"
 
 
-def _ring(path: Path | str) -> bool:
+def _ring(path: Path | str, word: bytes) -> bool:
     fd = _open_bell(path, os.O_WRONLY)
     if fd is None:
         return False
     try:
         with contextlib.suppress(BlockingIOError):  # Full: it will wake anyway.
-            os.write(fd, b"\0")
+            os.write(fd, word)
     except BrokenPipeError:
         return False  # It died between our open and our write.
     finally:

@@ -80,6 +80,7 @@ class Driving:
             max_running=lent.max_running or _MOST_RUNNING,
             report=setting.report,
             ring_peers=lambda: None,
+            announce=lambda: None,
             adopt=lambda supervisor_id, rows: None,
             callables=self._calls,
         )

@@ -117,6 +117,7 @@ class EngineRig:
             max_running=places,
             report=lambda event: None,
             ring_peers=lambda: ring_engines(folder),
+            announce=lambda: None,
             adopt=_adopt_nobody,
         )
 

@@ -16,6 +16,7 @@ from edgecron.checkup.engines import check_runs, check_supervisors
 from edgecron.clock import SystemClock
 from edgecron.engine.events import Event, EventKind
 from edgecron.engine.host import EngineHost
+from edgecron.engine.wake import NEWCOMER, Doorbell
 from edgecron.model import Job, JobKind, Reason, Status
 from edgecron.paths import state_dir
 from edgecron.runners import THREADS
@@ -252,6 +253,29 @@ def test_a_function_that_hangs_beyond_the_end_of_its_engine_is_left_alone_by_oth
     assert (ended.status, ended.result) == (Status.SUCCESS, '"whole"')
     assert not again.entered.is_set()
     assert [engine.id for engine in left] == [peer.engine.engine_id]
+
+
+@pytest.mark.failure(19)
+def test_an_engine_tells_those_that_are_there_of_itself_once_before_it_claims(
+    tmp_path: Path,
+) -> None:
+    database = tmp_path / "edge.db"
+    bells: list[Doorbell] = []
+
+    def poll(call: Call) -> str:
+        return repr(NEWCOMER in bells[0].clear())
+
+    with program(database, {}) as host, program(database, {"poll": poll}) as peer:
+        host.engine.step()
+        bells.append(host.loop._doorbell)
+        fire(database, "poll")
+        bells[0].clear()
+        step_until_ended(peer)
+        peer.engine.step()
+        rung_later = bells[0].clear()
+
+    assert run_of(database, "poll").result == '"True"'
+    assert NEWCOMER not in rung_later
 
 
 @pytest.mark.failure(81)

@@ -186,6 +186,25 @@ def test_an_add_rings_the_doorbell(sleepy: Sleepy) -> None:
     assert not sleepy.doorbell.clear()
 
 
+@pytest.mark.failure(19)
+def test_an_engine_that_comes_later_is_watched_from_then_on(sleepy: Sleepy) -> None:
+    watched: list[int] = []
+
+    def watched_then() -> None:
+        watched.append(len(sleepy.engine.peers))
+
+    def somebody_comes() -> set[int]:
+        watched_then()
+        newcomer, _ = sleepy.world.engines[sleepy.world.start_engine()]
+        newcomer.step()
+        ring_engines(sleepy.state_dir, is_new=True)
+        return {sleepy.doorbell.fileno()}
+
+    sleepy.run(somebody_comes, lambda: watched_then() or set())  # type: ignore[func-returns-value]
+
+    assert watched == [0, 1]
+
+
 def test_a_doorbell_without_an_engine_stops_nobody(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "engine-dead.fifo")
 

@@ -161,6 +161,7 @@ class Daemon:
             retention=self.retention,
             report=self.report,
             ring_peers=lambda: ring_engines(machine.state_dir, but=key),
+            announce=lambda: ring_engines(machine.state_dir, but=key, is_new=True),
             adopt=self._adopt,
         )
 

@@ -361,6 +361,7 @@ class World:
             retention=retention,
             report=self.events.append,
             ring_peers=lambda: None,
+            announce=lambda: None,
         )
         self.engines[key] = (engine, store)
         return key

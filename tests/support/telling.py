@@ -182,6 +182,7 @@ class Teller:
             max_running=8,
             report=lambda event: None,
             ring_peers=lambda: None,
+            announce=lambda: None,
         )
 
     def _close(self) -> Told:
