@@ -48,6 +48,8 @@ class StuckEngine:
         )
         assert self.process.stdout is not None
         assert self.process.stdout.readline() == b"ready\n"
+        if then != SPINS:
+            wait_for_rest(self.process.pid)  # On a busy machine it is at work for some more.
         self.engine_id = client.store.register_engine(
             key=KEY,
             pid=self.process.pid if pid is None else pid,
