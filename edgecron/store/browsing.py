@@ -24,7 +24,8 @@ from edgecron.browsing import (
 from edgecron.errors import Unreadable
 from edgecron.standing import Standing
 from edgecron.store import standings
-from edgecron.store.connection import Database, Params
+from edgecron.store.connection import Database
+from edgecron.store.statements import Params
 from edgecron.timing import when_words
 
 _T = TypeVar("_T")

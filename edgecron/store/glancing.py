@@ -11,9 +11,9 @@ from typing import Any
 
 import apsw
 
-from edgecron.store.connection import Params
 from edgecron.store.migrate import SCHEMA_VERSION
 from edgecron.store.opening import APPLICATION_ID, open_to_look
+from edgecron.store.statements import Params
 
 _MOST = 1000
 

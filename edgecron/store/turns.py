@@ -1,36 +1,94 @@
-"""Turns: who of the threads of a process writes next to a database.
+"""Turns: who writes next to a database, of the threads of a process and of all processes.
 
 SQLite only says that somebody writes, and whoever asks again naps for a millisecond in between:
-two of three runs that a program asked for one after the other had to (measured). Threads that wait
-for each other here go on at once.
+two of three runs that a program asked for one after the other had to (measured). Threads of one
+process wait for each other here, and go on at once.
 """
 
 from __future__ import annotations
 
 import os
-from _thread import RLock
-from contextlib import suppress
+import time
+from _thread import RLock  # what `threading` gives, which takes 1 ms to load
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import TYPE_CHECKING
+
+from edgecron.store.translating import busy
 
 if TYPE_CHECKING:
     from edgecron.store.forks import Identity
 
+_TURN_MS = 100  # somebody may want to know that we still wait
 _turns: dict[Identity, RLock] = {}  # a few bytes for each file
 
 
-def turn_of(identity: Identity | None) -> RLock:
-    """The lock of those in this process who write to a file; its own where that has no name."""
-    return RLock() if identity is None else _turns.setdefault(identity, RLock())
+class Turns:
+    """The waits of one connection for others who write, up to `most_s` each.
 
-
-def give_away(turn: RLock) -> None:
-    """Let others have their turn, where it is this thread's.
-
-    An exception from outside, as Ctrl-C raises, may come when it is taken and nobody knows it yet:
-    who then closes the connection gives it away.
+    `waits` is how often one of them was waited for, some milliseconds each time; `failures` how
+    often another's lock was found, and not put down yet.
     """
-    with suppress(RuntimeError):  # It is not ours.
-        turn.release()
+
+    def __init__(self, path: Path, identity: Identity | None, *, most_s: float) -> None:
+        self.waits = 0
+        self.failures = 0
+        self._path = path
+        self._tries = max(1, round(most_s * 1000))
+        # Its own where the file has no name.
+        self._lock = RLock() if identity is None else _turns.setdefault(identity, RLock())
+
+    def nap(self, tries_before: int) -> bool:
+        """SQLite's busy handler: wait a moment for another process; False to give up."""
+        # A constant, slightly random nap: SQLite's own back-off gives one of eight processes
+        # nearly all of the turns (measured), because whoever waited longest sleeps longest.
+        if self._tries == 0:
+            return False
+        self.failures += tries_before == 0
+        if tries_before >= self._tries:
+            return False
+        self.waits += 1
+        from random import random  # nearly nobody has to wait
+
+        time.sleep(0.0005 + random() * 0.001)
+        return True
+
+    @contextmanager
+    def turn(self) -> Iterator[None]:
+        """Be the one of our process who writes. Raises DatabaseBusy where others keep on."""
+        if not self._lock.acquire(blocking=False):
+            self._wait()
+        try:
+            yield
+        finally:
+            self.give_away()
+
+    @contextmanager
+    def without_waiting(self) -> Iterator[None]:
+        """Give up at once, within, where somebody else writes; it is not counted either."""
+        tries, self._tries = self._tries, 0
+        try:
+            yield
+        finally:
+            self._tries = tries
+
+    def give_away(self) -> None:
+        """Let others have their turn, where it is this thread's.
+
+        An exception from outside, as Ctrl-C raises, may come when it is taken and nobody knows it
+        yet: who then closes the connection gives it away.
+        """
+        with suppress(RuntimeError):  # It is not ours.
+            self._lock.release()
+
+    def _wait(self) -> None:
+        self.failures += self._tries > 0
+        for _ in range(0, self._tries, _TURN_MS):
+            self.waits += 1
+            if self._lock.acquire(timeout=_TURN_MS / 1000):
+                return
+        raise busy(self._path)
 
 
 # A fork copies those that other threads of the parent hold.

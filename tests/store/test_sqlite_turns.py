@@ -79,7 +79,7 @@ def test_who_waits_too_long_for_its_turn_is_told_that_others_write(path: Path) -
 
 def test_a_turn_that_an_interrupt_left_is_given_away_with_the_connection(path: Path) -> None:
     first, second = Database(path), Database(path, busy_wait_s=0.1)
-    first._next.acquire()  # As Ctrl-C leaves it that comes right after.
+    first._turns._lock.acquire()  # As Ctrl-C leaves it that comes right after.
     first.close()
     thread = threading.Thread(target=count, args=(second,))
 
@@ -106,7 +106,7 @@ def test_a_forked_child_waits_for_nobody_of_its_parent(path: Path) -> None:
 
     def write() -> None:
         database = Database(path)
-        turn = database._next
+        turn = database._turns._lock
         with turn:  # as between two transactions, where a fork may come
             holds.set()
             may_end.wait(BOUND_S)

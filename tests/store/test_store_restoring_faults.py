@@ -27,6 +27,7 @@ from edgecron.errors import (
 from edgecron.model import OnInterrupt
 from edgecron.paths import state_dir
 from edgecron.store.connection import Database
+from edgecron.store.turns import Turns
 from edgecron.supervisor.files import prepare_state_dir
 from support.clock import FakeClock
 from support.places import small_disk
@@ -194,17 +195,24 @@ def test_an_engine_that_starts_while_the_copy_is_made_ready_is_noticed(
     assert names(client) == ["first", "later"]
 
 
-class Waiting(Database):
-    """One that finds the file locked, and another one of its name when it gets the lock."""
+class Late(Turns):
+    """One that finds another file in the place of its own, once it gets the lock."""
 
     holder: apsw.Connection
     new: Path
+    place: Path
 
-    def _wait_for_lock(self, tries_before: int) -> bool:
+    def nap(self, tries_before: int) -> bool:
         if self.new.exists():
-            self.new.replace(self.path)
+            self.new.replace(self.place)
             self.holder.close()
-        return super()._wait_for_lock(tries_before)
+        return super().nap(tries_before)
+
+
+class Waiting(Database):
+    def _open(self) -> None:
+        self._turns = Late(self.path, self.identity, most_s=30.0)
+        super()._open()
 
 
 @pytest.mark.failure(31)
@@ -213,10 +221,10 @@ def test_who_waited_for_a_file_that_was_replaced_meanwhile_does_not_write_to_it(
     client: Client, backup: Path, path: Path, mode: str
 ) -> None:
     client.close()
-    Waiting.holder, Waiting.new = apsw.Connection(str(path)), backup
-    Waiting.holder.execute("PRAGMA locking_mode = EXCLUSIVE")
-    Waiting.holder.pragma("journal_mode", mode)
-    Waiting.holder.execute("BEGIN EXCLUSIVE")
+    Late.holder, Late.new, Late.place = apsw.Connection(str(path)), backup, path
+    Late.holder.execute("PRAGMA locking_mode = EXCLUSIVE")
+    Late.holder.pragma("journal_mode", mode)
+    Late.holder.execute("BEGIN EXCLUSIVE")
 
     with pytest.raises(DatabaseGone, match="replaced while it was open"):
         Waiting(path, must_exist=True)
