@@ -240,7 +240,7 @@ class Waiter:
         try:
             self._cli.client().cancel(follower.execution_id)
         except EdgecronError:  # It has ended just now, or nothing can be written.
-            host.engine.stop_runs()
+            host.engine.live.stop()
         self._drive(host, follower)
 
     def _check_queued(self, execution: Execution) -> None:

@@ -15,4 +15,5 @@ liveness.py    who is alive               health.py    alive, silent or stalled
 events.py      what was done, as values   telling.py   and how it is reported
 peers.py       engines, seen by who is none
 owner.py       whose a database is         timekeeping.py  what clocks and zones do
+registration.py  an engine's row in its database
 """

@@ -10,11 +10,11 @@ from edgecron.engine.burst import Burst
 from edgecron.engine.catalogue import Catalogue
 from edgecron.engine.handover import claim_of, unreadable
 from edgecron.engine.liveruns import LiveRuns
+from edgecron.engine.registration import Registration
 from edgecron.engine.rescue import Rescue
 from edgecron.engine.telling import Teller
 from edgecron.errors import DatabaseUnusable, InvalidInput
 from edgecron.model import Claim, Outcome
-from edgecron.queues import Offers
 from edgecron.store.contract import ClaimBatch, Granted, Seat
 
 if TYPE_CHECKING:
@@ -24,15 +24,14 @@ if TYPE_CHECKING:
 class Claiming:
     """Claims for an engine's supervisor and its threads, within its places and its burst.
 
-    `engine_id` is None before the engine is on record, `offers` None where it takes all that is in
-    its queues. `fail` is given the end of a granted
-    execution that can't be read.
+    `fail` is given the end of a granted execution that can't be read.
     """
 
     def __init__(
         self,
         *,
         clock: Clock,
+        registration: Registration,
         live: LiveRuns,
         catalogue: Catalogue,
         teller: Teller,
@@ -43,9 +42,8 @@ class Claiming:
         only: int | None,
         fail: Callable[[Outcome], object],
     ) -> None:
-        self.engine_id: int | None = None
-        self.offers: Offers | None = None
         self._clock = clock
+        self._registration = registration
         self._live = live
         self._catalogue = catalogue
         self._teller = teller
@@ -60,15 +58,14 @@ class Claiming:
 
     def seat(self) -> Seat:
         """Who claims now, and how much."""
-        assert self.engine_id is not None
         return Seat(
-            engine_id=self.engine_id,
+            engine_id=self._registration.get_id(),
             supervisor_id=self._live.supervisor_id,
             queues=self.open_queues(),
             max_running=self._max_running,
             max_starts=self._burst.free(self._clock.monotonic_ms()),
             only=self._only,
-            offers=self.offers,
+            offers=self._registration.offers,
         )
 
     def open_queues(self) -> tuple[str, ...]:

@@ -21,6 +21,7 @@ from edgecron.engine.firing import CHUNK, Firing
 from edgecron.engine.liveness import Liveness
 from edgecron.engine.liveruns import LiveRuns
 from edgecron.engine.progress import ProgressWriter
+from edgecron.engine.registration import Registration
 from edgecron.engine.rescue import Rescue
 from edgecron.engine.retaining import Retaining
 from edgecron.engine.supervision import Supervision
@@ -39,8 +40,6 @@ from edgecron.values import dataclass
 if TYPE_CHECKING:
     from edgecron.store.protocol import Store
 
-_BEAT_MS = 600_000  # how often a run says that it lives: for people, and flash is not for writing
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
@@ -53,7 +52,8 @@ class Step:
 
 
 class Engine:
-    """One scheduler loop over a store. For one thread; the store's connection is its own.
+    """One scheduler loop over a store. For one thread; the store's connection is its own. `live` is
+    what it runs: to be asked, and to be stopped, for the next steps to write the ends.
 
     `start_runner` starts the runner, and another one whenever it has died; `ring_peers` wakes the
     other engines of the database; `announce` tells them that it has come; `adopt` makes a dead
@@ -89,14 +89,19 @@ class Engine:
     ) -> None:
         self._store = store
         self._clock = clock
-        self._key = key
-        self._pid = pid
         self._queues = queues
         self._max_running = max_running
         self._ring_peers = ring_peers
-        self._announce = announce
         self._only = only
-        self._find_offers = offers
+        self._registration = Registration(
+            store=store,
+            clock=clock,
+            key=key,
+            pid=pid,
+            queues=queues if only is None else (),
+            find_offers=offers,
+            announce=announce,
+        )
         self._catalogue = Catalogue(store)
         self._teller = Teller(report, clock, self._catalogue)
         self._firing = Firing(
@@ -105,7 +110,7 @@ class Engine:
             catalogue=self._catalogue,
             teller=self._teller,
             queues=lambda: self._claiming.open_queues(),
-            offers=lambda: self._claiming.offers,
+            offers=lambda: self._registration.offers,
             claim=lambda claim: self._batches.claim(claim),
             has_one_run=only is not None,
             spread=int.from_bytes(key.encode()[-6:], "big"),
@@ -120,20 +125,21 @@ class Engine:
         self._retaining = Retaining(
             store=store, clock=clock, teller=self._teller, retention=retention
         )
-        self._live = LiveRuns(start_runner, clock=clock, callables=callables)
-        self._supervision = Supervision(store=store, live=self._live, teller=self._teller)
-        self._progress = ProgressWriter(store=store, clock=clock, live=self._live)
+        self.live = LiveRuns(start_runner, clock=clock, callables=callables)
+        self._supervision = Supervision(store=store, live=self.live, teller=self._teller)
+        self._progress = ProgressWriter(store=store, clock=clock, live=self.live)
         self._rescue = Rescue(
             store=store,
             clock=clock,
             liveness=liveness,
-            live=self._live,
+            live=self.live,
             teller=self._teller,
             adopt=adopt if only is None else None,
         )
         self._claiming = Claiming(
             clock=clock,
-            live=self._live,
+            registration=self._registration,
+            live=self.live,
             catalogue=self._catalogue,
             teller=self._teller,
             rescue=self._rescue,
@@ -147,7 +153,7 @@ class Engine:
         self._ends = Ends(
             store=store,
             clock=clock,
-            live=self._live,
+            live=self.live,
             claiming=self._claiming,
             rescue=self._rescue,
             teller=self._teller,
@@ -155,8 +161,6 @@ class Engine:
             batches=self._batches,
             ring_peers=ring_peers,
         )
-        self._engine_id: int | None = None
-        self._beat_at_ms: int | None = None
         self._last_hold = Hold.ALL  # what the last look at the clock said
         self._is_draining = False
         self._change_mark = -1
@@ -165,42 +169,12 @@ class Engine:
     @property
     def engine_id(self) -> int | None:
         """The id in the database, None before the first step."""
-        return self._engine_id
-
-    @property
-    def supervisor_id(self) -> str:
-        """The supervisor that it has started last; THREADS where that is none."""
-        return self._live.supervisor_id
+        return self._registration.engine_id
 
     @property
     def max_running(self) -> int:
         """How many executions this engine runs at once, at most."""
         return self._max_running
-
-    @property
-    def live_count(self) -> int:
-        """How many executions this engine runs now, or whose end it has not written yet."""
-        return len(self._live)
-
-    @property
-    def unended_count(self) -> int:
-        """How many executions this engine runs now."""
-        return self._live.unended_count
-
-    @property
-    def call_count(self) -> int:
-        """How many of them are functions of the program, which nobody can take over."""
-        return self._live.call_count
-
-    @property
-    def called(self) -> list[str]:
-        """Their schedules, by name."""
-        return self._live.called
-
-    @property
-    def kill_grace_ms(self) -> int:
-        """The longest grace of what runs now, between TERM and KILL."""
-        return self._live.kill_grace_ms
 
     @property
     def peers(self) -> tuple[EngineInfo, ...]:
@@ -209,7 +183,7 @@ class Engine:
 
     def filenos(self) -> list[int]:
         """Descriptors that are readable when a step has an end to write."""
-        return self._live.filenos()
+        return self.live.filenos()
 
     def step(self) -> Step:
         """One pass. Raises DatabaseUnusable, or SupervisorUnavailable where none can be started.
@@ -226,7 +200,7 @@ class Engine:
             self._batches.tell()
 
     def _pass(self) -> Step:
-        self._register()
+        engine_id = self._registration.keep()
         # Before anything is claimed: what comes due within the pass is not taken to wait for a
         # place, but has another one.
         begun_ms = self._clock.now_ms()
@@ -235,11 +209,11 @@ class Engine:
         if self._supervision.drop_dead():
             self._rescue.suspect()
         may_have_looked = self._rescue.is_due()
-        looked = self._rescue.look(self._claiming.seat().engine_id)
+        looked = self._rescue.look(engine_id)
         if looked.has_adopted:
             # What ended before it was adopted is there to be collected.
             ended += self._ends.write()
-        self._live.let_go()
+        self.live.let_go()
         if looked.has_queued and self._is_draining:
             self._ring_peers()  # It is for them: we claim nothing more.
         change_mark = self._store.change_mark
@@ -255,7 +229,7 @@ class Engine:
         if not self._is_draining:
             # Only now: ends that were written in this pass may have queued a first command.
             is_new = ended > 0 or may_have_looked or change_mark != self._change_mark
-            self._supervision.mind(self._claiming.seat().engine_id, is_new=is_new)
+            self._supervision.mind(engine_id, is_new=is_new)
         if self._may_claim():
             has_filled = self._batches.has_filled and not looked.has_queued
             batches = self._firing.claim_all(hold, has_filled=has_filled)
@@ -263,7 +237,7 @@ class Engine:
         is_busy = ended > 0 or any(one.decided for one in batches)
         if self._only is None:
             self._timekeeping.note_mark(is_busy=is_busy)
-        self._beat()
+        self._registration.beat(is_running=bool(self.live))
         self._progress.write()
         if self._only is None and not self._is_draining:
             self._retaining.work(is_busy=is_busy, is_trusted=hold is Hold.NOTHING)
@@ -286,14 +260,14 @@ class Engine:
         if not self._rescue.is_due():
             return False
         # Nearly always there is nothing, and to see that costs a third of a whole step.
-        is_at_work = bool(self._live or self._ends) or self._timekeeping.is_outdated()
-        return is_at_work or self._rescue.has_work(self._claiming.seat().engine_id)
+        is_at_work = bool(self.live or self._ends) or self._timekeeping.is_outdated()
+        return is_at_work or self._rescue.has_work(self._registration.get_id())
 
     def has_ends(self) -> bool:
         """Take in what the runners tell; whether a step has ends, or how far a run is, to write,
         or one of them died."""
         self._ends.collect()
-        return bool(self._ends) or self._live.has_dead or self._progress.look()
+        return bool(self._ends) or self.live.has_dead or self._progress.look()
 
     def tidy(self) -> None:
         """Move what the log holds into the database, once that is much."""
@@ -302,7 +276,7 @@ class Engine:
     def prepare(self) -> None:
         """Load and compile what fires next, so that the fire itself need not."""
         if not self._is_prepared:
-            offers = self._claiming.offers
+            offers = self._registration.offers
             self._catalogue.load(self._store.upcoming(self._queues, limit=CHUNK, offers=offers))
             self._is_prepared = True
 
@@ -340,64 +314,21 @@ class Engine:
 
     def note_draining(self) -> None:
         """Put on record that this engine is not to be counted on for what is due."""
-        if self._engine_id is not None:
-            self._store.close_queues(self._engine_id, now_ms=self._clock.now_ms())
-
-    def stop_runs(self) -> None:
-        """Have all that runs ended, by TERM, its grace, KILL; the next steps write the ends."""
-        self._live.stop()
-
-    def want_supervisor(self) -> None:
-        """Have a supervisor from the next step on, whatever there is to run."""
-        self._live.want_supervisor()
-
-    def stop_calls(self) -> None:
-        """Ask the functions of the program to stop; the next steps write the ends."""
-        self._live.stop_calls()
+        self._registration.close_queues()
 
     def retire(self) -> None:
         """Write the last ends and leave the database; what runs goes on under its supervisor."""
         self._ends.write()
-        if self._engine_id is not None:
-            self._store.retire_engine(self._engine_id, now_ms=self._clock.now_ms())
+        self._registration.end()
 
     def close(self) -> None:
         """Let go of the supervisors; what runs goes on under them."""
-        self._live.close()
-
-    def _register(self) -> None:
-        offers = None if self._find_offers is None else self._find_offers()
-        if self._engine_id is None:
-            self._engine_id = self._store.register_engine(
-                key=self._key,
-                pid=self._pid,
-                boot_id=self._clock.boot_id(),
-                queues=self._queues if self._only is None else (),
-                now_ms=self._clock.now_ms(),
-                offers=offers,
-            )
-            self._claiming.engine_id = self._engine_id
-            self._announce()  # Before anything is claimed: they watch it, should we die.
-        elif offers is not None and offers != self._claiming.offers:
-            self._store.note_offers(self._engine_id, offers, now_ms=self._clock.now_ms())
-        self._claiming.offers = offers
-
-    def _beat(self) -> None:
-        """Say of what runs, now and then, that it lives."""
-        if not self._live:
-            self._beat_at_ms = None
-            return
-        now_ms = self._clock.monotonic_ms()
-        if self._beat_at_ms is None:
-            self._beat_at_ms = now_ms + _BEAT_MS
-        elif now_ms >= self._beat_at_ms:
-            self._store.beat(self._claiming.seat().engine_id, now_ms=self._clock.now_ms())
-            self._beat_at_ms = now_ms + _BEAT_MS
+        self.live.close()
 
     def _end_cancelled(self) -> None:
         """Have what runs here ended whose end was asked for: on request, or for a newer fire."""
-        for execution_id in self._store.find_cancelled(self._claiming.seat().engine_id):
-            self._live.cancel(execution_id)
+        for execution_id in self._store.find_cancelled(self._registration.get_id()):
+            self.live.cancel(execution_id)
 
     def _end_replaced(self) -> None:
         """Have what is replaced ended; some of what so makes room may be our peers'."""
@@ -407,7 +338,7 @@ class Engine:
     # Fires.
 
     def _may_claim(self) -> bool:
-        return self._live.may_take and not self._is_draining and not self._ends.is_held
+        return self.live.may_take and not self._is_draining and not self._ends.is_held
 
     def _may_fill(self) -> bool:
         """Whether what is queued may be claimed for our runners as they were at the last look.
@@ -426,13 +357,13 @@ class Engine:
     def _next_wake_ms(self, hold: Hold, *, begun_ms: int) -> int | None:
         now_ms = self._clock.now_ms()
         queues = self._claiming.open_queues()
-        offers = self._claiming.offers
+        offers = self._registration.offers
         due_ms = self._store.next_due_ms(queues, now_ms=begun_ms, hold=hold, offers=offers)
         if self._ends.is_held:
             return now_ms + HOLD_MS
         # Of what else is urgent: orphans, another runner, a clock that may be trusted by now.
         waits = (
-            *(self._rescue.wake_ms, self._live.wake_ms, self._timekeeping.wake_ms),
+            *(self._rescue.wake_ms, self.live.wake_ms, self._timekeeping.wake_ms),
             *(self._retaining.wake_ms, self._progress.wake_ms),
         )
         wakes = [

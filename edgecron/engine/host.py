@@ -139,7 +139,7 @@ class EngineHost:
             self.close()
             raise
         if runs_commands:
-            self.engine.want_supervisor()
+            self.engine.live.want_supervisor()
         self.loop = Loop(
             self.engine,
             clock=clock,
@@ -182,7 +182,7 @@ class EngineHost:
     def _leftover(self) -> Leftover | None:
         """Who writes the ends of functions that run on; None where none does."""
         engine_id = self.engine.engine_id
-        if self._callables is None or engine_id is None or not self.engine.call_count:
+        if self._callables is None or engine_id is None or not self.engine.live.call_count:
             return None
         self._closers.remove(self._place.close)
         return Leftover(

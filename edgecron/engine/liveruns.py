@@ -77,7 +77,7 @@ class LiveRuns:
 
     @property
     def call_count(self) -> int:
-        """How many of them are functions of the program: they end with it."""
+        """How many of them are functions of the program: nobody takes them over."""
         return 0 if self._callables is None else self._callables.live_count
 
     @property

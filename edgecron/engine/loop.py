@@ -214,7 +214,7 @@ class Loop:
         return bool(rung)
 
     def _tell_pulse(self) -> None:
-        self._pulse.looked(running=self._engine.unended_count, find_next=self._find_next)
+        self._pulse.looked(running=self._engine.live.unended_count, find_next=self._find_next)
 
     def _look_ms(self, wake_ms: int | None) -> int | None:
         """When to look again at the latest, where somebody wants to know that we still do."""
@@ -235,7 +235,7 @@ class Loop:
 
         Not while all places are taken: each end then lets something start that waits.
         """
-        if 1 < self._engine.live_count < self._engine.max_running:
+        if 1 < len(self._engine.live) < self._engine.max_running:
             until_ms = self._clock.now_ms() + GROUP_MS
             if wake_ms is not None:
                 until_ms = min(until_ms, wake_ms)
@@ -245,7 +245,7 @@ class Loop:
         """Give those who ask for one thing after the other the time to ask for some more, which
         then share one transaction. They wait for ours as we do for theirs.
         """
-        if self._engine.live_count < self._engine.max_running:
+        if len(self._engine.live) < self._engine.max_running:
             until_ms = self._clock.now_ms() + _STREAM_MS
             self._sleeper.wait([], until_ms=until_ms if wake_ms is None else min(until_ms, wake_ms))
 
@@ -266,7 +266,7 @@ class Loop:
     @property
     def is_lingering(self) -> bool:
         """Whether `run` has ended, and functions of the program have not."""
-        return self._is_lingering and self._engine.call_count > 0
+        return self._is_lingering and self._engine.live.call_count > 0
 
     def linger(self) -> None:
         """After `run`: write the ends of functions that run on, however long that takes.
@@ -287,19 +287,19 @@ class Loop:
                 self._engine.retire()
 
     def _leave(self) -> None:
-        self._pulse.stopping(running=self._engine.unended_count)
+        self._pulse.stopping(running=self._engine.live.unended_count)
         self._engine.drain()
         try:
             self._shut_down()
-            live = self._engine.live_count
-            self._is_lingering = self._engine.call_count > 0
+            live = len(self._engine.live)
+            self._is_lingering = self._engine.live.call_count > 0
             if self._is_lingering:
                 self._engine.note_draining()
             else:
                 self._engine.retire()
         except _OUTLIVED as error:
             # The journal keeps these ends, and the next engine takes them over.
-            live = self._engine.live_count
+            live = len(self._engine.live)
             self._tell(EventKind.DATABASE_TROUBLE, {"error": str(error)})
         self._tell(EventKind.ENGINE_STOPPED, {"runs": live})
 
@@ -313,7 +313,7 @@ class Loop:
         """Leave what runs, wait for it, or end it. Raises where only the database is in the way."""
         policy = self._on_shutdown
         until_ms = self._begin(policy)
-        while self._engine.live_count:
+        while self._engine.live:
             is_over = until_ms is not None and self._clock.monotonic_ms() >= until_ms
             is_asked = self._must_stop_runs.is_set() and policy is not OnShutdown.STOP
             if is_asked or (is_over and policy is OnShutdown.WAIT):
@@ -328,28 +328,28 @@ class Loop:
     def _end_calls(self) -> None:
         """Wait for functions of the program, then ask them to stop, and wait a while: of one that
         ends after the engine, nobody would know that it did."""
-        if self._engine.call_count:
+        if self._engine.live.call_count:
             self._tell_ending(OnShutdown.LEAVE)
         self._wait_for_calls(self._call_wait_ms)
-        self._engine.stop_calls()
+        self._engine.live.stop_calls()
         self._wait_for_calls(self._call_grace_ms)
 
     def _wait_for_calls(self, wait_ms: int) -> None:
         until_ms = self._clock.monotonic_ms() + wait_ms
-        while self._engine.call_count and self._clock.monotonic_ms() < until_ms:
+        while self._engine.live.call_count and self._clock.monotonic_ms() < until_ms:
             self._step_once_more(until_ms)
 
     def _begin(self, policy: OnShutdown) -> int | None:
         """Begin to leave, wait or end; how long that lasts, by the monotonic clock."""
         if policy is OnShutdown.STOP:
-            self._engine.stop_runs()
+            self._engine.live.stop()
         self._tell_stopping(policy)
         now_ms = self._clock.monotonic_ms()
         if policy is OnShutdown.LEAVE:
             return now_ms + self._linger_ms
         if policy is OnShutdown.STOP:
             # A supervisor that is stopped itself ends nobody: it is not waited for without end.
-            return now_ms + self._engine.kill_grace_ms + _END_MS
+            return now_ms + self._engine.live.kill_grace_ms + _END_MS
         return None if self._shutdown_timeout_ms is None else now_ms + self._shutdown_timeout_ms
 
     def _step_once_more(self, until_ms: int | None, *, look_ms: int = _LOOK_MS) -> None:
@@ -360,20 +360,20 @@ class Loop:
         fds = [self._doorbell.fileno(), *self._engine.filenos()]
         self._sleeper.wait(fds, until_ms=self._clock.now_ms() + left_ms)
         self._hear()
-        self._pulse.stopping(running=self._engine.unended_count)
+        self._pulse.stopping(running=self._engine.live.unended_count)
         try:
             if self._troubles:  # Also for others, who wait for a lost log to be let go of.
                 self._mend_store()
             self._engine.step()
             self._note_health()
         except _OUTLIVED as error:
-            if not self._engine.unended_count:
+            if not self._engine.live.unended_count:
                 raise
             self._wait_for_health(error)
 
     def _tell_stopping(self, policy: OnShutdown) -> None:
         is_told_at_the_end = policy is OnShutdown.LEAVE and not self._linger_ms
-        if self._engine.live_count and not is_told_at_the_end:
+        if self._engine.live and not is_told_at_the_end:
             with suppress(*_OUTLIVED):  # Trouble shows with the ends, which are written too.
                 self._engine.note_draining()
             self._tell_ending(policy)
@@ -381,11 +381,11 @@ class Loop:
     def _tell_ending(self, policy: OnShutdown) -> None:
         details: dict[str, object] = {
             "on_shutdown": policy.value,
-            "runs": self._engine.live_count,
+            "runs": len(self._engine.live),
         }
-        if self._engine.call_count:
-            details["functions"] = self._engine.call_count  # of these runs
-            details["called"] = self._engine.called
+        if self._engine.live.call_count:
+            details["functions"] = self._engine.live.call_count  # of these runs
+            details["called"] = self._engine.live.called
         self._tell(EventKind.ENGINE_STOPPING, details)
 
     def _tell(self, kind: EventKind, details: dict[str, object] | None = None) -> None:

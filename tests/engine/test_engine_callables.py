@@ -151,10 +151,10 @@ def test_a_supervisor_that_dies_takes_no_callable_with_it(tmp_path: Path) -> Non
     with program(database, {"wait": wait}) as host:
         host.engine.step()
         assert entered.wait(BOUND_S)
-        before = host.engine.supervisor_id
+        before = host.engine.live.supervisor_id
         with Control(state_dir(database), before) as control:
             os.kill(control.pid, signal.SIGKILL)
-        while host.engine.supervisor_id == before:
+        while host.engine.live.supervisor_id == before:
             assert select.select(host.engine.filenos(), [], [], BOUND_S)[0], "nobody saw it die"
             host.engine.has_ends()
             host.engine.step()

@@ -61,7 +61,7 @@ class Program:
 
     def end(self) -> None:
         self._may_end.set()
-        while self.host.engine.live_count:
+        while self.host.engine.live:
             assert select.select(self.host.engine.filenos(), [], [], BOUND_S)[0], "no end came"
             self.host.engine.step()
 

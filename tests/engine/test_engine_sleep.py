@@ -277,7 +277,7 @@ def test_a_supervisor_that_is_stopped_does_not_keep_the_engine_from_stopping(
         return set()
 
     sleepy.add("mine", "every 90m", lasts_s=600)
-    sleepy.world.supervisors[sleepy.engine.supervisor_id].is_stopped = True
+    sleepy.world.supervisors[sleepy.engine.live.supervisor_id].is_stopped = True
     sleeper = ScriptedSleeper(
         lambda: passes(90 * 60_000),
         lambda: loop.stop() or set(),  # type: ignore[func-returns-value]
@@ -310,8 +310,8 @@ def test_an_end_that_the_database_does_not_take_is_no_reason_to_stay(sleepy: Sle
 
     kinds = [event.kind for event in sleepy.world.events]
     assert kinds[-2:] == [EventKind.DATABASE_TROUBLE, EventKind.ENGINE_STOPPED]
-    assert sleepy.engine.live_count == 1
-    assert sleepy.engine.unended_count == 0
+    assert len(sleepy.engine.live) == 1
+    assert sleepy.engine.live.unended_count == 0
 
 
 @pytest.mark.failure(51)
@@ -380,7 +380,7 @@ def test_a_supervisor_that_can_not_be_replaced_at_once_is_replaced_later(
     sleepy: Sleepy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sleepy.add("mine", "every 90m")
-    dead = sleepy.engine.supervisor_id
+    dead = sleepy.engine.live.supervisor_id
     start, refusals = sleepy.world.start_runner, 2
 
     def refuse_at_first(key: str) -> Runner:
@@ -398,7 +398,7 @@ def test_a_supervisor_that_can_not_be_replaced_at_once_is_replaced_later(
     kinds = [event.kind for event in sleepy.world.events]
     assert kinds.count(EventKind.DATABASE_TROUBLE) == 1
     assert kinds.count(EventKind.SUPERVISOR_DIED) == 1
-    assert sleepy.engine.supervisor_id != dead
+    assert sleepy.engine.live.supervisor_id != dead
 
 
 @pytest.mark.parametrize("make", [TimerSleeper, lambda: NapSleeper(SystemClock())])

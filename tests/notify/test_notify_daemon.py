@@ -113,7 +113,8 @@ def test_an_engine_that_hangs_in_a_step_feeds_no_more_whatever_else_lives(
     monkeypatch.setenv("WATCHDOG_USEC", "1000000")
     # Once there is a schedule, a step never ends.
     hang = "        self._store.find_next(self._queues) and __import__('threading').Event().wait()"
-    program = copied_program(tmp_path, ("engine/core.py", r"        self\._beat\(\)", hang))
+    beat = r"        self\._registration\.beat\(is_running=bool\(self\.live\)\)"
+    program = copied_program(tmp_path, ("engine/core.py", beat, hang))
     daemon = Daemon(database, program=program, through=MEANT)
     listening.wait_until(lambda told: "WATCHDOG" in told, bound_s=10)
 

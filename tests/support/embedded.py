@@ -86,6 +86,6 @@ def run_of(database: Path, name: str) -> Execution:
 
 def step_until_ended(host: EngineHost) -> None:
     host.engine.step()
-    while host.engine.live_count:
+    while host.engine.live:
         assert select.select(host.engine.filenos(), [], [], BOUND_S)[0], "no end came"
         host.engine.step()
