@@ -19,6 +19,7 @@ in this list, never from below; `tests/test_house.py` holds it.
     trust                 whether a clock can be believed, and what is held where it can't
     conditions            what a run needs before it starts: read, said in words, judged
     model                 Schedule, Execution, policies, statuses: frozen values
+    attempt               what a runner is given, and gives: Claim, Output, Outcome
     triggers              text -> Trigger; next_after(instant); the gap and fold rule
     planning, admission   pure decisions: the next fire; overlap, limits
     catchup               likewise: what becomes of what is due, misfires included

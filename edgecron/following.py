@@ -9,9 +9,10 @@ from contextlib import suppress
 from types import TracebackType
 from typing import TYPE_CHECKING
 
+from edgecron.attempt import OutputChunk
 from edgecron.engine.peers import printed_so_far
 from edgecron.errors import SupervisorUnavailable
-from edgecron.model import ACTIVE, Execution, OutputChunk, Status
+from edgecron.model import ACTIVE, Execution, Status
 from edgecron.paths import state_dir
 from edgecron.runners import THREADS
 from edgecron.supervisor.control import LIVE, Control, rest_of

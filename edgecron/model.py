@@ -15,14 +15,12 @@ from edgecron.queues import is_taken, offer_of
 from edgecron.reporting import Progress
 from edgecron.timetext import MAX_DURATION_MS
 from edgecron.validity import check_aware, check_name, check_range, check_storable, check_text
-from edgecron.values import NamedTuple, dataclass, field
+from edgecron.values import dataclass, field
 
 MINUTE_MS = 60_000
 DAY_MS = 86_400_000
 ON_TIME_MS = 60_000  # a single fire that is no later than this after its due time is no misfire
 MAX_CATCH_UP = 100  # fires of one misfire that catch_up=all runs at most
-MOST_RESULT_BYTES = 64 * 1024  # of what a run leaves as its result
-OUTPUT_CAP_BYTES = 256 * 1024
 COMMAND_QUEUE = "command"
 REPLACED_MARK = "replaced"  # among the flags of a run that is ended for a newer one
 GLOBAL_SCOPE = ("global", "")
@@ -120,11 +118,6 @@ class Priority(IntEnum):
     LOW = -10
     NORMAL = 0
     HIGH = 10
-
-
-class Stream(IntEnum):
-    STDOUT = 1
-    STDERR = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -323,77 +316,6 @@ class Execution:
     missed_from_at: datetime | None
     missed_to_at: datetime | None
     missed_count: int | None
-
-
-class Claim(NamedTuple):
-    """A running execution that is ours until it ends or its token rotates: what a runner needs."""
-
-    execution_id: int
-    lease_token: str
-    schedule_id: int
-    schedule: str
-    job: Job
-    plan_ms: int
-    due_ms: int
-    fire_key: str
-    cause: Cause
-    attempt: int
-    max_attempts: int
-    scope_kind: str
-    scope_id: str
-    timeout_s: float | None
-    kill_grace_s: float
-    ok_codes: tuple[int, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OutputChunk:
-    """Bytes as they came: which stream, and when, in milliseconds since 1970."""
-
-    stream: Stream
-    at_ms: int
-    content: bytes
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Output:
-    """What a run printed within its cap: a head and a tail, in order of arrival.
-
-    `dropped_bytes` were printed between `chunks[dropped_after - 1]` and `chunks[dropped_after]`
-    and not kept; both are 0 where everything was. Retention leaves the counts, and no chunks.
-    """
-
-    chunks: tuple[OutputChunk, ...] = ()
-    stdout_bytes: int = 0
-    stderr_bytes: int = 0
-    dropped_bytes: int = 0
-    dropped_after: int = 0
-    removed_at: datetime | None = None  # by retention
-
-
-class Outcome(NamedTuple):
-    """How an attempt ended. `exit_code` is 128+N where signal N ended it, None where it was never
-    started, or was a callable.
-
-    `state` is what its schedule is to remember if it was a success: texts of JSON by key, None
-    to forget one. `progress` is its last, None where the row has that.
-    """
-
-    execution_id: int
-    lease_token: str
-    status: Status
-    reason: Reason | None
-    finished_ms: int
-    exit_code: int | None = None
-    started_ms: int | None = None
-    duration_ms: int | None = None
-    error_code: str | None = None
-    error_msg: str | None = None
-    flags: tuple[str, ...] = ()
-    result: str | None = None
-    output: Output | None = None
-    state: Mapping[str, str | None] | None = None
-    progress: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,18 +13,12 @@ from edgecron.paths import state_dir
 from edgecron.timetext import from_ms
 
 if TYPE_CHECKING:
+    from edgecron.attempt import Output, OutputChunk
     from edgecron.engine.peers import EngineState
     from edgecron.engine.twins import Twin
     from edgecron.filtering import Filter
     from edgecron.following import Follower, LaterRuns, LaterTold
-    from edgecron.model import (
-        Execution,
-        Output,
-        OutputChunk,
-        Schedule,
-        ScheduleSpec,
-        Status,
-    )
+    from edgecron.model import Execution, Schedule, ScheduleSpec, Status
     from edgecron.planning import Timing
     from edgecron.standing import Standing
     from edgecron.triggers import Trigger

@@ -11,8 +11,8 @@ from edgecron.values import replace
 if TYPE_CHECKING:
     from datetime import tzinfo
 
+    from edgecron.attempt import Output, OutputChunk, Stream
     from edgecron.cli.session import Session
-    from edgecron.model import Output, OutputChunk, Stream
 
     # A chunk, and the number of bytes before it that were printed and not kept.
     Piece = tuple[int, OutputChunk]
@@ -26,7 +26,7 @@ class Printer:
     """
 
     def __init__(self, *, zone: tzinfo | None = None, to: TextIO | None = None) -> None:
-        from edgecron.model import Stream
+        from edgecron.attempt import Stream
         from edgecron.safetext import StreamCleaner
 
         self._to = to or sys.stdout
@@ -93,7 +93,7 @@ class StreamPrinter:
     """What a run prints on its stdout and stderr, on ours; `is_silent`: nowhere."""
 
     def __init__(self, cli: Session, *, is_silent: bool = False) -> None:
-        from edgecron.model import Stream
+        from edgecron.attempt import Stream
 
         self._cli = cli
         self._is_silent = is_silent

@@ -15,8 +15,9 @@ from edgecron.words.engines import stalled_engine_words
 from edgecron.words.runs import end_words, queued_words
 
 if TYPE_CHECKING:
+    from edgecron.attempt import OutputChunk
     from edgecron.engine.host import EngineHost
-    from edgecron.model import Execution, OutputChunk, Schedule, WaitsFor
+    from edgecron.model import Execution, Schedule, WaitsFor
     from edgecron.remote import FollowerFace
 
     # A chunk, and the number of bytes before it that were printed and not kept.

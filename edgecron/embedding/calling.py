@@ -14,11 +14,12 @@ from importlib import import_module
 from types import CoroutineType
 from typing import TYPE_CHECKING, Any
 
+from edgecron.attempt import MOST_RESULT_BYTES, Claim
 from edgecron.clock import SystemClock
 from edgecron.embedding.children import begin_child
 from edgecron.embedding.registry import invoke
 from edgecron.errors import DatabaseUnusable, EdgecronError, InvalidInput, NotFound
-from edgecron.model import MOST_RESULT_BYTES, Cause, Claim, Job, JobKind, Reason
+from edgecron.model import Cause, Job, JobKind, Reason
 from edgecron.runners.calls import Call
 
 if TYPE_CHECKING:

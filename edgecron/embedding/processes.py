@@ -14,8 +14,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from edgecron.attempt import Claim
 from edgecron.errors import InvalidInput
-from edgecron.model import Claim
 
 if TYPE_CHECKING:
     from edgecron.runners.command import Part

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from edgecron.model import ACTIVE, Status
 
 if TYPE_CHECKING:
+    from edgecron.attempt import Output
     from edgecron.embedding.waiting import Waits
-    from edgecron.model import Execution, Output
+    from edgecron.model import Execution
     from edgecron.reporting import Progress
 
 T = TypeVar("T")

@@ -11,10 +11,11 @@ from edgecron.errors import Conflict
 from edgecron.model import ACTIVE
 
 if TYPE_CHECKING:
+    from edgecron.attempt import Output, OutputChunk
     from edgecron.clock import Clock
     from edgecron.embedding.pool import ClientPool
     from edgecron.engine.events import Event
-    from edgecron.model import Execution, Output, OutputChunk
+    from edgecron.model import Execution
 
 # Between two looks at a run that another process may end: what is short is seen soon, and what
 # takes long costs little.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from edgecron.attempt import Claim, Outcome
 from edgecron.clock import Clock
 from edgecron.engine.burst import Burst
 from edgecron.engine.catalogue import Catalogue
@@ -14,7 +15,6 @@ from edgecron.engine.registration import Registration
 from edgecron.engine.rescue import Rescue
 from edgecron.engine.telling import Teller
 from edgecron.errors import DatabaseUnusable, InvalidInput
-from edgecron.model import Claim, Outcome
 from edgecron.store.contract import ClaimBatch, Granted, Seat
 
 if TYPE_CHECKING:

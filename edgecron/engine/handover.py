@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from edgecron.model import Claim, Outcome, Reason, ScheduleSpec, Status
+from edgecron.attempt import Claim, Outcome
+from edgecron.model import Reason, ScheduleSpec, Status
 from edgecron.store.contract import Granted
 from edgecron.supervisor.flags import Flag
 from edgecron.values import replace

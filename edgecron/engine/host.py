@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from edgecron.attempt import OUTPUT_CAP_BYTES, Claim
 from edgecron.clock import Clock
 from edgecron.engine.adopted import Adoption
 from edgecron.engine.ahead import Ahead
@@ -22,7 +23,7 @@ from edgecron.engine.sleep import system_sleeper
 from edgecron.engine.twins import Announcement, find_twins
 from edgecron.engine.wake import ring_engines
 from edgecron.errors import DatabaseUnusable
-from edgecron.model import COMMAND_QUEUE, OUTPUT_CAP_BYTES, Claim, OnShutdown
+from edgecron.model import COMMAND_QUEUE, OnShutdown
 from edgecron.paths import state_dir
 from edgecron.queues import Offers
 from edgecron.retention import Retention

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
-from edgecron.model import Outcome, Reason
+from edgecron.attempt import Outcome
+from edgecron.model import Reason
 from edgecron.runners.command import outcome_of
 from edgecron.store.contract import RunningRow
 from edgecron.supervisor.cgroups import end_left_cgroup

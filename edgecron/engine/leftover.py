@@ -9,11 +9,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from edgecron.attempt import Outcome
 from edgecron.clock import Clock
 from edgecron.engine.place import EnginePlace
 from edgecron.engine.wake import ring_engines
 from edgecron.errors import DatabaseGone, EdgecronError, SchemaTooNew
-from edgecron.model import Outcome
 from edgecron.runners import Runner
 from edgecron.store import open_store
 from edgecron.supervisor.flags import Flag

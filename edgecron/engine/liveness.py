@@ -6,8 +6,8 @@ from collections.abc import Collection, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
+from edgecron.attempt import Outcome
 from edgecron.engine.strays import clear_strays
-from edgecron.model import Outcome
 from edgecron.paths import list_names
 from edgecron.supervisor.files import is_key, lock_is_held, lock_path, take_lock
 

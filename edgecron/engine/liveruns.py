@@ -5,10 +5,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 
+from edgecron.attempt import Claim, Outcome
 from edgecron.clock import Clock
 from edgecron.engine.adopted import Adoption
 from edgecron.engine.handover import not_started
-from edgecron.model import COMMAND_QUEUE, Claim, JobKind, Outcome
+from edgecron.model import COMMAND_QUEUE, JobKind
 from edgecron.reporting import Reported
 from edgecron.runners import THREADS, Runner
 from edgecron.values import NamedTuple

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from edgecron.attempt import Outcome
 from edgecron.engine.adopted import Adopt, Adoption
 from edgecron.engine.liveness import Liveness
-from edgecron.model import JobKind, Outcome, Reason, Status
+from edgecron.model import JobKind, Reason, Status
 from edgecron.runners import THREADS
 from edgecron.store.contract import Decided, Ended, RunningRow
 from edgecron.values import dataclass, field

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from edgecron.attempt import Outcome
 from edgecron.clock import Clock
 from edgecron.engine.catalogue import Catalogue
 from edgecron.engine.events import Event, EventKind, Report
-from edgecron.model import Cause, Outcome, Status
+from edgecron.model import Cause, Status
 from edgecron.store.contract import Decided, Ended, Granted
 
 _KINDS = {

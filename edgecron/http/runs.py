@@ -15,7 +15,8 @@ from edgecron.timetext import format_ms
 
 if TYPE_CHECKING:
     from edgecron.api import Client
-    from edgecron.model import Execution, OutputChunk
+    from edgecron.attempt import OutputChunk
+    from edgecron.model import Execution
 
 _LIMIT = 100
 

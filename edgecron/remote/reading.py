@@ -13,6 +13,7 @@ from edgecron.remote.asking import Asking
 if TYPE_CHECKING:
     from datetime import datetime
 
+    from edgecron.attempt import Output
     from edgecron.backfilling import Backfill
     from edgecron.busy.tally import WeekHeat
     from edgecron.documents.comparing import Step
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from edgecron.engine.twins import Twin
     from edgecron.explaining import Explanation
     from edgecron.filtering import Filter
-    from edgecron.model import Execution, Output, Schedule, ScheduleSpec, Status
+    from edgecron.model import Execution, Schedule, ScheduleSpec, Status
     from edgecron.outlook import Foreseen, Outlook
     from edgecron.standing import Standing
     from edgecron.tallies import Tallied

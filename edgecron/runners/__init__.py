@@ -14,7 +14,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from edgecron.model import Claim, JobKind, Outcome
+from edgecron.attempt import Claim, Outcome
+from edgecron.model import JobKind
 from edgecron.reporting import Reported
 from edgecron.values import dataclass
 

@@ -15,8 +15,9 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from edgecron.attempt import Claim, Outcome
 from edgecron.clock import Clock
-from edgecron.model import Claim, JobKind, Outcome, Reason, Status
+from edgecron.model import JobKind, Reason, Status
 from edgecron.reporting import Reported
 from edgecron.runners import THREADS
 from edgecron.runners.callends import Ended, Failure, failure_of, output_of, result_of, verdict_of

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 
-from edgecron.model import MOST_RESULT_BYTES, Output, OutputChunk, Reason, Status, Stream
+from edgecron.attempt import MOST_RESULT_BYTES, Output, OutputChunk, Stream
+from edgecron.model import Reason, Status
 from edgecron.runners.calls import Call
 from edgecron.supervisor.flags import Flag
 

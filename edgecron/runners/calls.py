@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 
+from edgecron.attempt import Claim
 from edgecron.clock import Clock
-from edgecron.model import Claim, Reason
+from edgecron.model import Reason
 from edgecron.reporting import Progress, Reported, progress_text
 from edgecron.runners.reports import ProgressReports, ReadState, StateChanges
 

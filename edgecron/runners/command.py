@@ -7,8 +7,9 @@ import signal
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+from edgecron.attempt import OUTPUT_CAP_BYTES, Claim, Outcome
 from edgecron.clock import Clock
-from edgecron.model import OUTPUT_CAP_BYTES, Claim, JobKind, Outcome, Reason, Status
+from edgecron.model import JobKind, Reason, Status
 from edgecron.reporting import Reported
 from edgecron.runners import Lease
 from edgecron.runners.accounts import (

@@ -21,8 +21,9 @@ import os
 from collections.abc import Mapping
 from typing import Protocol
 
+from edgecron.attempt import Claim
 from edgecron.hashing import sha256
-from edgecron.model import Cause, Claim, Execution, Job
+from edgecron.model import Cause, Execution, Job
 from edgecron.runners.accounts import Account, NotRunnable
 from edgecron.supervisor.envfile import EnvFileRefused, read_env_file
 from edgecron.timetext import format_ms, to_ms

@@ -10,8 +10,9 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from edgecron.attempt import Outcome
 from edgecron.errors import SENSELESS, InvalidInput
-from edgecron.model import Cause, OnInterrupt, Outcome, Reason, Status
+from edgecron.model import Cause, OnInterrupt, Reason, Status
 from edgecron.planning import Fire, jitter_of
 from edgecron.retrying import EndedAttempt, RetryPolicy, plan_retry
 from edgecron.store.broken import note_broken

@@ -7,8 +7,9 @@ from collections.abc import Mapping, Sequence
 from itertools import groupby
 from typing import Any
 
+from edgecron.attempt import Outcome
 from edgecron.hold import Hold
-from edgecron.model import REPLACED_MARK, Cause, Outcome, Reason, Status
+from edgecron.model import REPLACED_MARK, Cause, Reason, Status
 from edgecron.steps import DURATION_STEPS_MS, LATE_STEPS_MS, step_of
 from edgecron.store.aftermath import follow_up
 from edgecron.store.cancelling import cancel_removed, withdraw

@@ -11,8 +11,8 @@ from edgecron.store.opened import OpenStore
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from edgecron.attempt import Outcome
     from edgecron.correcting import KeptTimes, Retimed
-    from edgecron.model import Outcome
     from edgecron.planning import Due
     from edgecron.queues import Offers
     from edgecron.reporting import Reported

@@ -12,9 +12,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from contextlib import AbstractContextManager
 
+    from edgecron.attempt import Output
     from edgecron.busy.tally import Recurrence
     from edgecron.errors import Unreadable
-    from edgecron.model import EngineInfo, Execution, Output, Schedule, Status
+    from edgecron.model import EngineInfo, Execution, Schedule, Status
     from edgecron.planning import Fire, Missed, NextFire
     from edgecron.standing import Standing
     from edgecron.store import (

@@ -6,7 +6,7 @@ import struct
 import zlib
 from typing import Any
 
-from edgecron.model import Output, OutputChunk, Stream
+from edgecron.attempt import Output, OutputChunk, Stream
 from edgecron.store.connection import Database
 from edgecron.timetext import from_ms
 

@@ -14,8 +14,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from contextlib import AbstractContextManager
 
+    from edgecron.attempt import Outcome
     from edgecron.correcting import KeptTimes, Retimed
-    from edgecron.model import EngineInfo, Outcome
+    from edgecron.model import EngineInfo
     from edgecron.planning import Due
     from edgecron.queues import Offers
     from edgecron.reporting import Reported

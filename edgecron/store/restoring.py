@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 
-from edgecron.model import Outcome, Reason, Status
+from edgecron.attempt import Outcome
+from edgecron.model import Reason, Status
 from edgecron.store.cancelling import withdraw
 from edgecron.store.connection import Database
 from edgecron.store.ending import find_running, finish

@@ -8,8 +8,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from edgecron.attempt import Output, OutputChunk, Stream
 from edgecron.errors import SupervisorUnavailable
-from edgecron.model import Output, OutputChunk, Stream
 from edgecron.supervisor import addresses, protocol
 from edgecron.supervisor.files import socket_path
 from edgecron.supervisor.link import SupervisorLink

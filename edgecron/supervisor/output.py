@@ -17,7 +17,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from edgecron.model import Output, OutputChunk, Stream
+from edgecron.attempt import Output, OutputChunk, Stream
 from edgecron.supervisor.files import open_private
 from edgecron.values import dataclass
 

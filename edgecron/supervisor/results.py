@@ -10,7 +10,7 @@ import os
 import stat
 from pathlib import Path
 
-from edgecron.model import MOST_RESULT_BYTES
+from edgecron.attempt import MOST_RESULT_BYTES
 from edgecron.supervisor.files import result_name
 from edgecron.supervisor.flags import Flag
 from edgecron.supervisor.records import Identity, StartRequest

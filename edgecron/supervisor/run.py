@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from edgecron.attempt import Stream
 from edgecron.clock import Clock
-from edgecron.model import Stream
 from edgecron.supervisor.files import spool_name
 from edgecron.supervisor.flags import Flag
 from edgecron.supervisor.members import Members

@@ -6,18 +6,10 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from edgecron.attempt import Claim, Outcome, Output, OutputChunk, Stream
 from edgecron.clock import Clock
 from edgecron.errors import InvalidInput
-from edgecron.model import (
-    Claim,
-    JobKind,
-    Outcome,
-    Output,
-    OutputChunk,
-    Reason,
-    Status,
-    Stream,
-)
+from edgecron.model import JobKind, Reason, Status
 from edgecron.reporting import Reported
 from edgecron.testing.calls import CallsInTurn
 from edgecron.testing.stage import Lasts, Stage

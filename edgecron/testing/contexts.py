@@ -7,9 +7,10 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
+from edgecron.attempt import Claim
 from edgecron.embedding.context import RunContext
 from edgecron.errors import InvalidInput
-from edgecron.model import GLOBAL_SCOPE, Cause, Claim, Job, JobKind, Reason
+from edgecron.model import GLOBAL_SCOPE, Cause, Job, JobKind, Reason
 from edgecron.reporting import Progress, progress_text
 from edgecron.runners.calls import Call
 from edgecron.testing.clock import START, FakeClock

@@ -7,9 +7,10 @@ from collections.abc import Callable, Collection, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from edgecron.attempt import Outcome
 from edgecron.engine.core import Engine
 from edgecron.errors import Conflict
-from edgecron.model import Outcome, Reason
+from edgecron.model import Reason
 from edgecron.store import open_store
 from edgecron.supervisor.verdicts import Exit, Interrupted, Verdict
 from edgecron.testing.calls import CallsInTurn

@@ -16,8 +16,8 @@ from textual.message import Message
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
+from edgecron.attempt import Stream
 from edgecron.following import Piece
-from edgecron.model import Stream
 from edgecron.timetext import from_ms
 from edgecron.tui.columns import Mark, marked, window
 from edgecron.tui.printed import Printed, PrintedLine

@@ -10,7 +10,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
 
-from edgecron.model import OutputChunk, Stream
+from edgecron.attempt import OutputChunk, Stream
 from edgecron.safetext import StreamCleaner
 from edgecron.tui.searching import Search
 from edgecron.tui.wrapping import Heights, has_wide, shown, wrap

@@ -6,8 +6,9 @@ from __future__ import annotations
 from itertools import islice
 from typing import TYPE_CHECKING
 
+from edgecron.attempt import OutputChunk
 from edgecron.following import LaterRuns, LaterTold
-from edgecron.model import Execution, OutputChunk, Status
+from edgecron.model import Execution, Status
 from edgecron.validity import check_range
 from edgecron.values import NamedTuple
 

@@ -6,12 +6,13 @@ import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from edgecron.attempt import Claim, Outcome
 from edgecron.clock import Clock
 from edgecron.engine.core import Engine
 from edgecron.engine.liveness import KernelLiveness
 from edgecron.engine.place import EnginePlace
 from edgecron.engine.wake import ring_engines
-from edgecron.model import COMMAND_QUEUE, Claim, JobKind, Outcome, Status
+from edgecron.model import COMMAND_QUEUE, JobKind, Status
 from edgecron.paths import state_dir
 from edgecron.reporting import Reported
 from edgecron.store import SqliteStore, open_store

@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from edgecron.attempt import OutputChunk, Stream
 from edgecron.cli.printing import last_lines
-from edgecron.model import Job, JobKind, OutputChunk, Overlap, Policies, ScheduleSpec, Stream
+from edgecron.model import Job, JobKind, Overlap, Policies, ScheduleSpec
 from support.cli import Edgecron
 from support.engines import Place
 from support.processes import BOUND_S

@@ -11,12 +11,13 @@ from pathlib import Path
 import pytest
 
 import edgecron
+from edgecron.attempt import Stream
 from edgecron.checkup.engines import check_supervisors
 from edgecron.clock import SystemClock
 from edgecron.engine.host import EngineHost
 from edgecron.engine.peers import take_over_ends
 from edgecron.errors import SupervisorUnavailable
-from edgecron.model import Reason, Status, Stream
+from edgecron.model import Reason, Status
 from edgecron.paths import state_dir
 from edgecron.store.connection import Database
 from edgecron.supervisor import lock_is_held, lock_path

@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from edgecron.api import Client
+from edgecron.attempt import Stream
 from edgecron.engine.liveness import KernelLiveness
-from edgecron.model import COMMAND_QUEUE, Execution, Status, Stream
+from edgecron.model import COMMAND_QUEUE, Execution, Status
 from edgecron.store.contract import RunningRow, Seat
 from edgecron.supervisor.files import spool_name
 from edgecron.supervisor.flags import Flag

@@ -11,8 +11,9 @@ from random import Random
 import pytest
 
 from edgecron.api import Client
+from edgecron.attempt import Claim, Outcome
 from edgecron.errors import DatabaseBusy, SupervisorUnavailable
-from edgecron.model import Claim, Outcome, Reason, Status
+from edgecron.model import Reason, Status
 from edgecron.paths import state_dir
 from edgecron.store import SqliteStore
 from edgecron.supervisor.files import prepare_state_dir

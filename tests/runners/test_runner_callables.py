@@ -14,8 +14,9 @@ from typing import Any
 
 import pytest
 
+from edgecron.attempt import Claim, Outcome
 from edgecron.clock import SystemClock
-from edgecron.model import Cause, Claim, Job, JobKind, Outcome, Reason, Status
+from edgecron.model import Cause, Job, JobKind, Reason, Status
 from edgecron.runners import Runner
 from edgecron.runners.callables import CallableRunner, Function
 from edgecron.runners.calls import Call

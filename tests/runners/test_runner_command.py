@@ -12,8 +12,9 @@ from typing import Any
 
 import pytest
 
+from edgecron.attempt import OUTPUT_CAP_BYTES, Claim, Outcome
 from edgecron.clock import SystemClock
-from edgecron.model import OUTPUT_CAP_BYTES, Cause, Claim, Job, JobKind, Outcome, Reason, Status
+from edgecron.model import Cause, Job, JobKind, Reason, Status
 from edgecron.runners import Runner
 from edgecron.runners.command import CommandRunner, Part, outcome_of
 from edgecron.supervisor import (

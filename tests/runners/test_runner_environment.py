@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from edgecron.model import Cause, Claim, Job, JobKind
+from edgecron.attempt import Claim
+from edgecron.model import Cause, Job, JobKind
 from edgecron.runners.accounts import Account
 from edgecron.runners.environment import (
     DEFAULT_PATH,

@@ -13,11 +13,12 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+from edgecron.attempt import Claim, Outcome
 from edgecron.engine.adoption import Adoption
 from edgecron.engine.core import Engine
 from edgecron.engine.events import Event
 from edgecron.errors import DatabaseBusy
-from edgecron.model import COMMAND_QUEUE, Claim, JobKind, Outcome, Reason, Status
+from edgecron.model import COMMAND_QUEUE, JobKind, Reason, Status
 from edgecron.reporting import Reported
 from edgecron.retention import UNLIMITED, Limits, Removed, Retention, limits_at
 from edgecron.runners import Lease

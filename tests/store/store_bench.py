@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from edgecron.attempt import Outcome
 from edgecron.catchup import plan_fire
-from edgecron.model import Cause, Execution, Outcome, Reason, Schedule, ScheduleSpec, Status
+from edgecron.model import Cause, Execution, Reason, Schedule, ScheduleSpec, Status
 from edgecron.planning import Due, Fire, FirePlan, next_fire
 from edgecron.store import SqliteStore
 from edgecron.store.changing import Retiming

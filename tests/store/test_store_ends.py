@@ -7,7 +7,8 @@ from dataclasses import replace
 import pytest
 from store_bench import Bench, OpenStore, outcome_of
 
-from edgecron.model import Outcome, Output, OutputChunk, Reason, Status, Stream
+from edgecron.attempt import Outcome, Output, OutputChunk, Stream
+from edgecron.model import Reason, Status
 from edgecron.store.contract import Ended, Granted
 from edgecron.timetext import from_ms
 from support.clock import FakeClock

@@ -15,8 +15,9 @@ from typing import Any
 import pytest
 
 from edgecron.api import Client
+from edgecron.attempt import Outcome
 from edgecron.documents.document import Wanted
-from edgecron.model import Job, JobKind, Outcome, Reason, Schedule, ScheduleSpec, Status
+from edgecron.model import Job, JobKind, Reason, Schedule, ScheduleSpec, Status
 from edgecron.store.contract import Seat
 from edgecron.timing import load_timing
 from support.clock import FakeClock

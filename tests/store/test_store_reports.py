@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 from store_bench import Bench, OpenStore, outcome_of
 
-from edgecron.model import Execution, Outcome, Reason, Status
+from edgecron.attempt import Outcome
+from edgecron.model import Execution, Reason, Status
 from edgecron.reporting import Progress, Reported, progress_text
 from edgecron.store.contract import Granted
 from support.clock import FakeClock

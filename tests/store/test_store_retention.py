@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 from store_bench import Bench, OpenStore, outcome_of
 
-from edgecron.model import Output, OutputChunk, Status, Stream
+from edgecron.attempt import Output, OutputChunk, Stream
+from edgecron.model import Status
 from edgecron.retention import (
     MIB,
     UNLIMITED,

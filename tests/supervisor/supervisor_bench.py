@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+from edgecron.attempt import Output, Stream
 from edgecron.clock import SystemClock
-from edgecron.model import Output, Stream
 from edgecron.supervisor import (
     Event,
     Exited,

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from supervisor_bench import Bell, Bench, children_of
 
-from edgecron.model import Stream
+from edgecron.attempt import Stream
 from edgecron.supervisor import EndCause, Flag, Identity, StartBy
 from support.accounts import as_root
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from supervisor_bench import Bench, Gate
 
-from edgecron.model import Output, Stream
+from edgecron.attempt import Output, Stream
 from edgecron.supervisor import Flag, StartBy
 from edgecron.supervisor.output import MAX_CHUNKS, MEMORY_BYTES, OutputKeeper, load_output
 from support.places import fill, small_disk

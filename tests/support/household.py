@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from random import Random
 
-from edgecron.model import Job, JobKind, Policies, ScheduleSpec, Stream
+from edgecron.attempt import Stream
+from edgecron.model import Job, JobKind, Policies, ScheduleSpec
 from support.printing import (
     FOR_EVER_S,
     HOME_FOLDERS,

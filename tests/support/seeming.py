@@ -6,7 +6,8 @@ from collections.abc import Collection, Iterable, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 
-from edgecron.model import Claim, JobKind, Outcome, Output, OutputChunk, Reason, Status
+from edgecron.attempt import Claim, Outcome, Output, OutputChunk
+from edgecron.model import JobKind, Reason, Status
 from edgecron.reporting import Reported
 from edgecron.store.contract import RunningRow
 from edgecron.supervisor.verdicts import Exit, Interrupted, Verdict

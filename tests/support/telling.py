@@ -8,8 +8,9 @@ from hashlib import sha256
 from pathlib import Path
 
 from edgecron.api import Client
+from edgecron.attempt import OutputChunk
 from edgecron.engine.core import Engine
-from edgecron.model import COMMAND_QUEUE, Cause, OutputChunk, ScheduleSpec, Status
+from edgecron.model import COMMAND_QUEUE, Cause, ScheduleSpec, Status
 from edgecron.planning import Fire
 from edgecron.store import SqliteStore
 from edgecron.store.connection import Database

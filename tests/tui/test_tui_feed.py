@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 
 from edgecron.api import Client
+from edgecron.attempt import Stream
 from edgecron.errors import EdgecronError, NotFound
 from edgecron.following import Piece
-from edgecron.model import Status, Stream
+from edgecron.model import Status
 from edgecron.tui.feed import OutputEnd, OutputFeed
 from support.engines import Place
 from support.processes import BOUND_S

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgecron.model import OutputChunk, Stream
+from edgecron.attempt import OutputChunk, Stream
 from edgecron.tui.columns import Mark, letter_at, marked, window
 from edgecron.tui.printed import Printed
 from edgecron.tui.selection import Place, Selection, selected_text, whole_text

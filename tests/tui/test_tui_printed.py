@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgecron.model import OutputChunk, Stream
+from edgecron.attempt import OutputChunk, Stream
 from edgecron.tui.printed import Printed
 from edgecron.tui.searching import spans_in
 from edgecron.tui.wrapping import wrap

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import pytest
 
+from edgecron.attempt import OUTPUT_CAP_BYTES
 from edgecron.config import Config, load, variable_of
 from edgecron.config.defaults import default_policies, option_defaults
 from edgecron.config.example import example_text
 from edgecron.config.retention import retention_values
 from edgecron.config.settings import SECTIONS, SETTINGS
 from edgecron.errors import InvalidConfig, InvalidInput
-from edgecron.model import OUTPUT_CAP_BYTES, Policies
+from edgecron.model import Policies
 from edgecron.retention import Retention
 from edgecron.trust import CLOCK_WAIT_MS
 from support.settings import Settings

@@ -1,0 +1,89 @@
+"""An attempt as its runner has it: the claim that it is given, what was printed, the outcome."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from enum import IntEnum
+
+from edgecron.model import Cause, Job, Reason, Status
+from edgecron.values import NamedTuple, dataclass
+
+MOST_RESULT_BYTES = 64 * 1024  # of what a run leaves as its result
+OUTPUT_CAP_BYTES = 256 * 1024
+
+
+class Claim(NamedTuple):
+    """A running execution that is ours until it ends or its token rotates: what a runner needs."""
+
+    execution_id: int
+    lease_token: str
+    schedule_id: int
+    schedule: str
+    job: Job
+    plan_ms: int
+    due_ms: int
+    fire_key: str
+    cause: Cause
+    attempt: int
+    max_attempts: int
+    scope_kind: str
+    scope_id: str
+    timeout_s: float | None
+    kill_grace_s: float
+    ok_codes: tuple[int, ...]
+
+
+class Stream(IntEnum):
+    STDOUT = 1
+    STDERR = 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OutputChunk:
+    """Bytes as they came: which stream, and when, in milliseconds since 1970."""
+
+    stream: Stream
+    at_ms: int
+    content: bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Output:
+    """What a run printed within its cap: a head and a tail, in order of arrival.
+
+    `dropped_bytes` were printed between `chunks[dropped_after - 1]` and `chunks[dropped_after]`
+    and not kept; both are 0 where everything was. Retention leaves the counts, and no chunks.
+    """
+
+    chunks: tuple[OutputChunk, ...] = ()
+    stdout_bytes: int = 0
+    stderr_bytes: int = 0
+    dropped_bytes: int = 0
+    dropped_after: int = 0
+    removed_at: datetime | None = None  # by retention
+
+
+class Outcome(NamedTuple):
+    """How an attempt ended. `exit_code` is 128+N where signal N ended it, None where it was never
+    started, or was a callable.
+
+    `state` is what its schedule is to remember if it was a success: texts of JSON by key, None
+    to forget one. `progress` is its last, None where the row has that.
+    """
+
+    execution_id: int
+    lease_token: str
+    status: Status
+    reason: Reason | None
+    finished_ms: int
+    exit_code: int | None = None
+    started_ms: int | None = None
+    duration_ms: int | None = None
+    error_code: str | None = None
+    error_msg: str | None = None
+    flags: tuple[str, ...] = ()
+    result: str | None = None
+    output: Output | None = None
+    state: Mapping[str, str | None] | None = None
+    progress: str | None = None
