@@ -8,7 +8,8 @@ job.py         one schedule, as its program has it in hand: a Job is a function
 arguments.py   the arguments of a function as a payload, and back; signatures.py: what it takes
 run.py         one run, and its result; waiting.py: for its end
 context.py     what a function may ask of the run that it is called for
-events.py      what becomes of runs, as values; subscribing.py: who is told
+listening.py   what it can be told of runs; subscribing.py: who is told
+events.py      what becomes of runs, as values
 serving.py     the engine's thread: it is started anew where it dies; loops.py: for coroutines
 processes.py   functions in processes of their own: child.py, calling.py, children.py are theirs
 signals.py     what ends an engine in the foreground; atexits.py: and what the program leaves

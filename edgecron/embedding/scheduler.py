@@ -5,25 +5,22 @@ from __future__ import annotations
 import os
 import threading
 from _weakrefset import WeakSet  # of `weakref`, all of which is 80 KB
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Self
 
 from edgecron.clock import Clock
 from edgecron.embedding.children import is_child
 from edgecron.embedding.forks import begin_anew_in_children, engine_logger
-from edgecron.embedding.program import Program
-from edgecron.errors import Conflict, DatabaseGone, InvalidInput
+from edgecron.embedding.listening import Listener
+from edgecron.errors import Conflict, DatabaseGone
 from edgecron.model import COMMAND_QUEUE, OnShutdown
 
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
 
     from edgecron.api.opening import Opened
-    from edgecron.embedding.events import RunEvent, Wanted
-    from edgecron.embedding.job import Scheduled
     from edgecron.embedding.serving import Serving
-    from edgecron.embedding.subscribing import EventStream, Subscribers, Subscription
     from edgecron.engine.events import Event
     from edgecron.engine.host import EngineHost
     from edgecron.engine.pulse import Pulse
@@ -34,7 +31,7 @@ _begun: WeakSet[Scheduler] = WeakSet()  # those of this process that were ever s
 _MARGIN_S = 3.0  # what an engine takes at most to end, after those that it waits for
 
 
-class Scheduler(Program):
+class Scheduler(Listener):
     """The schedules of a program, in a database that lasts, and an engine to fire them.
 
         scheduler = Scheduler("app.db", timezone="Europe/Berlin")
@@ -89,7 +86,6 @@ class Scheduler(Program):
         self._serving: Serving | None = None
         self._loops = Loops()
         self._failure: BaseException | None = None
-        self._told: Subscribers | None = None  # None before somebody wants to be
         self._held: Opened | None = None  # the database, until its engine has it open, too
         self._pulse: Pulse | None = None  # of a service manager that wants to know
         begin_anew_in_children(self)
@@ -205,52 +201,6 @@ class Scheduler(Program):
 
         # Not on the loop itself: the coroutines that are waited for run there.
         await asyncio.to_thread(self.stop)
-
-    def subscribe(
-        self,
-        callback: Callable[[RunEvent], object],
-        *kinds: Wanted,
-        job: Scheduled[Any] | str | None = None,
-    ) -> Subscription:
-        """Have a function called with what becomes of runs: of these kinds, or all; of one job.
-
-            scheduler.subscribe(lambda event: alert(event.schedule, event.error), "failed")
-
-        It is told what an engine of this process does, while one runs, on a thread of its own:
-        what it raises is logged, and one that is slow holds up nobody. Raises InvalidInput for a
-        kind that there is not.
-        """
-        from edgecron.embedding.events import wants_of
-        from edgecron.embedding.signatures import is_coroutine_function
-
-        if is_coroutine_function(callback):
-            raise InvalidInput(
-                f"{callback.__qualname__} is a coroutine, expected a function",
-                hint="use: async for event in scheduler.events(...)",
-            )
-        return self._subscribers.subscribe(callback, wants_of(kinds, _name_of(job)))
-
-    def events(self, *kinds: Wanted, job: Scheduled[Any] | str | None = None) -> EventStream:
-        """The same for a coroutine, from now on, until the Scheduler stops:
-
-        async for event in scheduler.events("finished", job="backup"): ...
-        """
-        from edgecron.embedding.events import wants_of
-        from edgecron.embedding.subscribing import EventStream
-
-        return EventStream(wants_of(kinds, _name_of(job)), self._subscribers)
-
-    @property
-    def _subscribers(self) -> Subscribers:
-        """Those who are told of runs; loaded when there are some."""
-        from edgecron.embedding.subscribing import Subscribers
-
-        with self._lock:
-            if self._told is None:
-                self._told = Subscribers(
-                    lambda run_id: self.run(run_id).execution, clock=self._clock
-                )
-            return self._told
 
     def begin_anew(self) -> None:
         """In a forked child: threads, connections and the engine are the parent's."""
@@ -399,7 +349,3 @@ class Scheduler(Program):
             # Another one may take its place, which knows nothing of what was declared.
             self._registry.forget_kept()
             self.pool.close()
-
-
-def _name_of(job: Scheduled[Any] | str | None) -> str | None:
-    return job if job is None or isinstance(job, str) else job.name
