@@ -8,6 +8,7 @@ from edgecron.attempt import MOST_RESULT_BYTES, Output, OutputChunk, Stream
 from edgecron.model import Reason, Status
 from edgecron.runners.calls import Call
 from edgecron.supervisor.flags import Flag
+from edgecron.validity import is_too_deep
 
 _MOST_TRACE_BYTES = 64 * 1024
 _MOST_LETTERS = 2_000  # of what a row says about an exception; its output has all of it
@@ -79,6 +80,8 @@ def result_of(returned: object) -> tuple[str | None, tuple[str, ...]]:
     try:
         text = json.dumps(returned, allow_nan=False, ensure_ascii=False)
         size_bytes = len(text.encode())
+        if size_bytes <= MOST_RESULT_BYTES and is_too_deep(text):
+            return None, (Flag.RESULT_INVALID,)
     except Exception:  # noqa: BLE001  whatever it is that says what it holds
         return None, (Flag.RESULT_INVALID,)
     return (None, (Flag.RESULT_TOO_BIG,)) if size_bytes > MOST_RESULT_BYTES else (text, ())

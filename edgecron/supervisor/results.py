@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import json
-import math
 import os
 import stat
 from pathlib import Path
@@ -14,6 +12,7 @@ from edgecron.attempt import MOST_RESULT_BYTES
 from edgecron.supervisor.files import result_name
 from edgecron.supervisor.flags import Flag
 from edgecron.supervisor.records import Identity, StartRequest
+from edgecron.validity import check_json
 
 VARIABLE = "EDGECRON_RESULT"
 WITHOUT = "EDGECRON_RUN_MARK"  # in its place where there can be no such file: who it is of
@@ -110,19 +109,7 @@ def _read(fd: int) -> tuple[str | None, Flag | None]:
         return None, Flag.RESULT_TOO_BIG
     try:
         text = content.decode("utf-8").strip()
-        json.loads(text, parse_constant=_refuse_constant, parse_float=_read_float)
-    except (ValueError, RecursionError):
+        check_json(text, what="the result", most_bytes=MOST_RESULT_BYTES)
+    except ValueError:  # not UTF-8, or InvalidInput
         return None, Flag.RESULT_INVALID
     return text, None
-
-
-def _refuse_constant(name: str) -> None:
-    raise ValueError(f"{name} is no JSON")
-
-
-def _read_float(text: str) -> float:
-    """Raises ValueError for what only an infinite number could stand for."""
-    number = float(text)
-    if math.isinf(number):
-        raise ValueError(f"{text} is too large a number")
-    return number

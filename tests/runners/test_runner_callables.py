@@ -204,6 +204,7 @@ class Broken(dict[str, object]):
         (math.nan, "result_invalid"),
         ("\udcff", "result_invalid"),
         (_nested(100_000), "result_invalid"),
+        (_nested(501), "result_invalid"),
         (Broken(rows=1), "result_invalid"),
         ("x" * 70_000, "result_too_big"),
     ],

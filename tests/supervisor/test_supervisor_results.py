@@ -43,6 +43,18 @@ def test_a_run_without_a_result_has_none_and_no_flag(bench: Bench) -> None:
     assert bench.printed(record).decode().strip() == str(bench.state_dir)
 
 
+def _levels(depth: int) -> str:
+    """A line that leaves lists within lists."""
+    bracket = f'head -c {depth} /dev/zero | tr "\\0"'
+    return f'({bracket} "["; {bracket} "]") >"$EDGECRON_RESULT"'
+
+
+def test_a_result_may_have_as_many_levels_as_a_payload(bench: Bench) -> None:
+    record = bench.run_shell(_levels(501))
+
+    assert (record.result, record.flags) == ("[" * 501 + "]" * 501, ())
+
+
 @pytest.mark.parametrize(
     "line",
     [
@@ -53,6 +65,7 @@ def test_a_run_without_a_result_has_none_and_no_flag(bench: Bench) -> None:
         'printf \'"\\377"\' >"$EDGECRON_RESULT"',
         'head -c 60000 /dev/zero | tr "\\0" "[" >"$EDGECRON_RESULT"',
         'head -c 60000 /dev/zero | tr "\\0" 9 >"$EDGECRON_RESULT"',
+        _levels(502),
         'mkfifo "$EDGECRON_RESULT"',
         'echo 1 >/tmp/edgecron-$$; ln -s /tmp/edgecron-$$ "$EDGECRON_RESULT"',
         'ln -s /dev/zero "$EDGECRON_RESULT"',
