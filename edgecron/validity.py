@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from datetime import datetime
+from typing import Any
 
 from edgecron.errors import InvalidInput, InvalidName, InvalidTime
 
@@ -74,6 +75,25 @@ def check_json(text: str, *, what: str, most_bytes: int = _MOST_TEXT) -> None:
         raise InvalidInput(f"{what} is not JSON: {error}") from None
     if _has_too_many_levels(value):
         raise InvalidInput(f"{what} is not JSON for all: it is more than {_MOST_DEEP} levels deep")
+
+
+def read_json(content: bytes) -> Any:
+    """What JSON in UTF-8 says, where all readers of it find the same: no key twice in an object.
+
+    Raises ValueError for any other, RecursionError for more levels than can be read here.
+    """
+    import json
+
+    return json.loads(
+        content.decode(), parse_constant=_refuse_constant, object_pairs_hook=_read_object
+    )
+
+
+def _read_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise ValueError("a key is given twice in one object")
+    return found
 
 
 def _refuse_constant(name: str) -> None:

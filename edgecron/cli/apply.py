@@ -23,8 +23,9 @@ from argparse import ArgumentParser, Namespace
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from edgecron.cli.files import STDIN, read_file
 from edgecron.cli.session import Session
-from edgecron.errors import InvalidDocument, InvalidInput, NotFound, UsageError
+from edgecron.errors import InvalidDocument, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
@@ -34,7 +35,6 @@ if TYPE_CHECKING:
     from edgecron.remote import Face
 
 USAGE = "FILE|- [--dry-run] [--prune] [--json]"
-_STDIN = "-"
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -47,9 +47,10 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def run(cli: Session, args: Namespace) -> int:
     from edgecron.documents.comparing import APPLY, Action
+    from edgecron.documents.reading import MOST_BYTES
 
-    content = read_file(args.file)
-    origin = APPLY + (_STDIN if args.file == _STDIN else os.path.realpath(args.file))
+    content = read_file(args.file, most_bytes=MOST_BYTES)
+    origin = APPLY + (STDIN if args.file == STDIN else os.path.realpath(args.file))
     try:
         document = _read(content)
         with _planner(cli, is_dry=args.dry_run) as planner:
@@ -74,25 +75,6 @@ def run(cli: Session, args: Namespace) -> int:
             _warn_of_secrets(cli, document)
         cli.warn_without_engine(client)
     return 0
-
-
-def read_file(file: str) -> bytes:
-    """What a file or stdin holds, up to more than is ever read. Raises NotFound or InvalidInput."""
-    from edgecron.documents.reading import MOST_BYTES
-
-    if file == _STDIN:
-        return sys.stdin.buffer.read(MOST_BYTES + 1)
-    try:
-        with open(file, "rb") as document:
-            return document.read(MOST_BYTES + 1)
-    except FileNotFoundError:
-        raise NotFound(f"file {file!r} does not exist") from None
-    except (OSError, ValueError) as error:
-        from edgecron.words.phrases import os_words
-
-        raise InvalidInput(
-            f"file {file!r} can't be read: {os_words(error, is_named=True)}"
-        ) from None
 
 
 @contextmanager

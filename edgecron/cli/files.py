@@ -1,10 +1,33 @@
-"""Files that verbs write: whole or not at all."""
+"""Files that verbs read, or stdin for them; and those that they write: whole or not at all."""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable
 
-from edgecron.errors import EdgecronError, InvalidInput
+from edgecron.errors import EdgecronError, InvalidInput, NotFound
+
+STDIN = "-"  # in the place of a file
+
+
+def read_file(file: str, *, most_bytes: int) -> bytes:
+    """What a file or stdin holds, up to one byte more than that.
+
+    Raises NotFound or InvalidInput.
+    """
+    if file == STDIN:
+        return sys.stdin.buffer.read(most_bytes + 1)
+    try:
+        with open(file, "rb") as content:
+            return content.read(most_bytes + 1)
+    except FileNotFoundError:
+        raise NotFound(f"file {file!r} does not exist") from None
+    except (OSError, ValueError) as error:
+        from edgecron.words.phrases import os_words
+
+        raise InvalidInput(
+            f"file {file!r} can't be read: {os_words(error, is_named=True)}"
+        ) from None
 
 
 def write_file(file: str, parts: Iterable[bytes], *, mode: int | None = None) -> None:

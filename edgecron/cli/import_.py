@@ -17,17 +17,16 @@ import sys
 from argparse import ArgumentParser, Namespace
 from typing import TYPE_CHECKING, NoReturn
 
+from edgecron.cli.files import STDIN, read_file
 from edgecron.cli.options import UsageError
 from edgecron.cli.session import Session
-from edgecron.errors import InvalidCrontab, InvalidInput, NotFound
-from edgecron.words.phrases import os_words
+from edgecron.errors import InvalidCrontab, InvalidInput
 
 if TYPE_CHECKING:
     from edgecron.crontab import Comparison, Crontab, Entry
     from edgecron.model import Policies, Schedule, ScheduleSpec
 
 USAGE = "crontab FILE|- [--system|--user-format] [--comment-out] [--json]"
-_STDIN = "-"
 _MOST_BYTES = 16 * 1024 * 1024
 
 
@@ -104,18 +103,7 @@ def _shown(line: str) -> str:
 
 
 def _read(file: str) -> bytes:
-    if file == _STDIN:
-        content = sys.stdin.buffer.read(_MOST_BYTES + 1)
-    else:
-        try:
-            with open(file, "rb") as crontab:
-                content = crontab.read(_MOST_BYTES + 1)
-        except FileNotFoundError:
-            raise NotFound(f"file {file!r} does not exist") from None
-        except (OSError, ValueError) as error:
-            raise InvalidInput(
-                f"file {file!r} can't be read: {os_words(error, is_named=True)}"
-            ) from None
+    content = read_file(file, most_bytes=_MOST_BYTES)
     if len(content) > _MOST_BYTES:
         raise InvalidInput(f"file {file!r} is larger than 16 MiB, expected a crontab")
     return content
@@ -124,7 +112,7 @@ def _read(file: str) -> bytes:
 def _parse(args: Namespace, content: bytes) -> Crontab:
     from edgecron.crontab import find_spool_owner, is_system_path, read_crontab
 
-    owner = None if args.file == _STDIN else find_spool_owner(args.file)
+    owner = None if args.file == STDIN else find_spool_owner(args.file)
     system = None
     if args.user_format or owner is not None:
         system = args.system
@@ -235,7 +223,7 @@ def _why_not_writable(file: str) -> str | None:
     """What to do instead of changing a file in place; None where that can be done."""
     from edgecron.crontab import find_spool_owner
 
-    if file == _STDIN:
+    if file == STDIN:
         return "crontab -e"
     owner = find_spool_owner(file)
     if owner is not None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -10,6 +9,7 @@ from edgecron.http.asking import Ask, Operation, Parameter
 from edgecron.http.keyshapes import NAME
 from edgecron.http.refusing import Refused
 from edgecron.http.shapes import Shape, check_shape
+from edgecron.validity import read_json
 from edgecron.wire.calls import NAMES as CALLS
 
 MOST_ID = 2**63 - 1
@@ -104,19 +104,8 @@ def _read_content(body: bytes, operation: Operation) -> Any:
 
 def _load(body: bytes) -> Any:
     try:
-        return json.loads(body.decode(), object_pairs_hook=_once, parse_constant=_refuse_constant)
+        return read_json(body)
     except RecursionError:
         raise Refused(400, "not_json", "the body is nested too deeply") from None
     except ValueError as error:  # not UTF-8, not JSON, or a number out of all bounds
         raise Refused(400, "not_json", f"the body is not JSON: {error}") from None
-
-
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        raise ValueError("a key is given twice in one object")
-    return found
-
-
-def _refuse_constant(name: str) -> None:
-    raise ValueError(f"{name} is no value of it")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from edgecron.errors import EdgecronError, InvalidInput, MalformedCall, ServerUnavailable
 from edgecron.timetext import to_ms
+from edgecron.validity import read_json
 from edgecron.values import NamedTuple
 from edgecron.wire.calls import AWAITED, MOST_BYTES, Call, get_call
 from edgecron.wire.codec import refuse
@@ -102,20 +103,9 @@ def _value_of(call: Call, told: object) -> Answered:
 
 def _read(body: bytes) -> Any:
     try:
-        return json.loads(body, parse_constant=_refuse_constant, object_pairs_hook=_once)
+        return read_json(body)
     except ValueError as error:
         raise MalformedCall(f"the body is not JSON: {error}") from None
-
-
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        raise ValueError("a key is given twice in one object")
-    return found
-
-
-def _refuse_constant(name: str) -> None:
-    raise ValueError(f"{name} is no value of it")
 
 
 def _text(value: object) -> bytes:
