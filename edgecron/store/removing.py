@@ -22,18 +22,19 @@ _RUN_PAGE = 250
 _ENDED = "max(e.finished_at, coalesce(e.missed_to_at, e.finished_at))"
 _COLUMNS = f"e.id, e.schedule_id, {_ENDED}, e.plan_at"
 
-# Whether an execution `e` may go. Never: one that is active, or an earlier attempt of one that
-# is. Nor, while its schedule lives: its last run and its last success; the newest row of a scope,
-# since only that may grow; what says that a time was decided which lies ahead of the mark.
-# The newest row is asked for by plan time first, which is one step. The newest of all stays, or its
-# number would be given again.
+# Whether an execution `e` may go. Never: one that is active, an earlier attempt of one that is, or
+# the first of a fire before its others: by that one it is known where a clock that is wrong comes
+# by its time again. Nor, while its schedule lives: its last run and its last success; the newest
+# row of a scope, since only that may grow; what says that a time was decided which lies ahead of
+# the mark. The newest row is asked for by plan time first, which is one step. The newest of all
+# stays, or its number would be given again.
 _REMOVABLE = """e.status NOT IN ('queued', 'running')
     AND e.id < (SELECT max(id) FROM executions)
     AND NOT EXISTS (
         SELECT 1 FROM executions AS n
         WHERE n.schedule_id = e.schedule_id AND n.scope_kind = e.scope_kind
             AND n.scope_id = e.scope_id AND n.plan_at = e.plan_at AND n.fire_key = e.fire_key
-            AND n.attempt > e.attempt AND n.status IN ('queued', 'running'))
+            AND n.attempt > e.attempt AND (e.attempt = 1 OR n.status IN ('queued', 'running')))
     AND EXISTS (
         SELECT 1 FROM schedules AS s WHERE s.id = e.schedule_id AND (
             s.deleted_at IS NOT NULL

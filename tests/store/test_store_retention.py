@@ -322,6 +322,23 @@ def test_earlier_attempts_of_a_fire_that_goes_on_stay(bench: Bench) -> None:
     assert first in left(bench)
 
 
+def test_the_first_attempt_of_a_fire_goes_after_the_others(bench: Bench) -> None:
+    """Without it the fire would be decided anew where a clock comes by its time again."""
+    bench.add(make_spec(retries=1, retry_delay_s=1.0))
+    [first] = live(bench, 1, status=Status.FAILED)
+    bench.clock.advance_ms(MINUTE_MS // 2)
+    [retry] = bench.fill().granted
+    bench.end(retry, status=Status.FAILED)
+    [newest] = live(bench, 1)
+
+    rows_left = []
+    for keeps in (2, 1, 1):
+        prune(bench, keep(history_count=keeps))
+        rows_left.append(left(bench))
+
+    assert rows_left == [[first, retry.execution_id, newest], [first, newest], [newest]]
+
+
 def test_the_newest_row_of_each_scope_stays_since_it_may_grow(bench: Bench) -> None:
     bench.add(make_spec(scopes=BOTH))
     live(bench, 6)
