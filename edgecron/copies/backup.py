@@ -7,6 +7,7 @@ from datetime import datetime
 from pathlib import Path
 
 from edgecron.copies.places import partial_file, put_in_place, resolve_target
+from edgecron.errors import AlreadyExists
 from edgecron.store.copying import Contents, Progress, copy_database
 from edgecron.values import dataclass
 
@@ -33,12 +34,21 @@ def make_backup(
     is damaged gets its name; one that may be replaced stays until then.
     """
     target = resolve_target(database, given, now=now, replace=replace)
-    with partial_file(target.parent) as partial:
+    with partial_file(target.path.parent) as partial:
         contents = copy_database(database, partial, on_progress=on_progress)
         size_bytes = partial.stat().st_size
-        put_in_place(partial, target, replace=replace)
+        while True:
+            try:
+                put_in_place(partial, target.path, replace=replace and not target.is_found)
+            except AlreadyExists:
+                if not target.is_found:
+                    raise
+                # Another backup of this second was whole sooner, be it of another database.
+                target = resolve_target(database, given, now=now, replace=False)
+            else:
+                break
     return Backup(
-        database=database, path=target, taken_at=now, size_bytes=size_bytes, contents=contents
+        database=database, path=target.path, taken_at=now, size_bytes=size_bytes, contents=contents
     )
 
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from edgecron.copies.renaming import rename_new
 from edgecron.errors import AlreadyExists, EdgecronError, InvalidInput, NotFound
 from edgecron.paths import resolve_path, state_dir
+from edgecron.values import NamedTuple
 
 _PARTIAL = ".edgecron-{}.partial"
 _OURS = re.compile(r"\.edgecron-[0-9a-f]+\.partial", re.ASCII)
@@ -25,7 +26,14 @@ def date_words(now: datetime) -> str:
     return now.strftime("%Y%m%dT%H%M%SZ")
 
 
-def resolve_target(database: Path, given: str, *, now: datetime, replace: bool) -> Path:
+class Target(NamedTuple):
+    """The file that a backup goes to, and whether a free name in a folder was found for it."""
+
+    path: Path
+    is_found: bool
+
+
+def resolve_target(database: Path, given: str, *, now: datetime, replace: bool) -> Target:
     """The file that a backup goes to; in a folder, one named after the database and the time, with
     a number where that second has one already.
 
@@ -36,7 +44,8 @@ def resolve_target(database: Path, given: str, *, now: datetime, replace: bool) 
         raise InvalidInput(f"the file of the backup is {given!r}, expected a path")
     dated = given.replace("{date}", date_words(now))
     target = Path(os.path.normpath(resolve_path(dated, what="backup")))
-    if target.is_dir() or given.endswith("/"):
+    is_found = target.is_dir() or given.endswith("/")
+    if is_found:
         target = _free_name(target, database, now)
     if not target.parent.is_dir():
         raise NotFound(f"folder {target.parent} does not exist", hint="make it first")
@@ -44,7 +53,7 @@ def resolve_target(database: Path, given: str, *, now: datetime, replace: bool) 
     try:
         found = target.lstat()
     except FileNotFoundError:
-        return target
+        return Target(target, is_found)
     if stat.S_ISLNK(found.st_mode):
         raise InvalidInput(f"{target} is a symbolic link", hint="name the file it points to")
     if not stat.S_ISREG(found.st_mode):
@@ -54,7 +63,7 @@ def resolve_target(database: Path, given: str, *, now: datetime, replace: bool) 
             f"{target} exists already",
             hint="name a folder, or {date} in the file's name; or replace it with --force",
         )
-    return target
+    return Target(target, is_found)
 
 
 def _free_name(folder: Path, database: Path, now: datetime) -> Path:

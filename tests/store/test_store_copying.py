@@ -138,6 +138,30 @@ def test_a_folder_gets_a_dated_name_and_a_name_the_date(client: Client, tmp_path
     assert dated.path == tmp_path / "kept" / "b-20261120T080000Z.sqlite"
 
 
+@pytest.mark.parametrize("replace", [False, True])
+def test_two_backups_of_one_second_at_once_into_a_folder_are_two_files(
+    client: Client, clock: FakeClock, tmp_path: Path, replace: bool
+) -> None:
+    (tmp_path / "kept").mkdir()
+    (tmp_path / "other").mkdir()
+    made: list[Path | None] = []
+
+    def make_another(_: int, __: int) -> None:
+        if not made:
+            with Client(tmp_path / "other" / "edgecron.db", clock=clock) as other:
+                other.add(make_spec("other"))
+                made.append(other.backup(tmp_path / "kept", replace=replace).path)
+
+    done = client.backup(tmp_path / "kept", replace=replace, on_progress=make_another)
+
+    assert made == [tmp_path / "kept" / "edgecron-20261120T080000Z.db"]
+    assert done.path == tmp_path / "kept" / "edgecron-20261120T080000Z-2.db"
+    for path, name in ((made[0], "other"), (done.path, "first")):
+        assert path is not None
+        with Client(path) as copy:
+            assert [one.spec.name for one in copy.schedules()] == [name]
+
+
 def test_a_file_that_is_there_is_replaced_only_where_that_is_said(
     client: Client, target: Path
 ) -> None:
