@@ -235,7 +235,7 @@ def _ask_of(request: Request, body: bytes, route: Route) -> Ask:
         route.operation,
         words=dict(request.path_params),
         query=request.query_params.multi_items(),
-        headers=dict(request.headers),
+        headers=request.headers.items(),
         body=body,
         root=request.scope.get("root_path", ""),
         path=_path_of(request.scope),

@@ -27,7 +27,7 @@ def read_ask(
     *,
     words: Mapping[str, str],
     query: Sequence[tuple[str, str]],
-    headers: Mapping[str, str],
+    headers: Sequence[tuple[str, str]],
     body: bytes,
     root: str,
     path: str,
@@ -46,7 +46,7 @@ def read_ask(
     return Ask(
         words=words,
         query=given,
-        headers=headers,
+        headers=dict(headers),
         content=content,
         body=body,
         root=root,
@@ -81,10 +81,12 @@ def _value(text: str, shape: Shape) -> object:
     return int(text) if shape.get("type") == "integer" and is_number else text
 
 
-def _check_headers(headers: Mapping[str, str], known: Sequence[Parameter]) -> None:
+def _check_headers(headers: Sequence[tuple[str, str]], known: Sequence[Parameter]) -> None:
     for one in known:
-        text = headers.get(one.name.lower())
-        if text is not None:
+        texts = [text for name, text in headers if name == one.name.lower()]
+        if len(texts) > 1:  # Whichever of them were taken, what the other asks for would be lost.
+            raise Refused(400, "wrong_shape", f"header {one.name} is given twice")
+        for text in texts:
             check_shape(_value(text, one.shape), one.shape, where=f"header {one.name}")
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import http.client
+import json
 import socket
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -118,6 +120,23 @@ def test_what_is_no_key_is_refused_at_the_door(api: Api, database: Path, key: st
     assert told.status == 400
     assert told.error["code"] == "wrong_shape"
     assert "header Idempotency-Key is" in told.error["message"]
+    assert all_ids(database) == []
+
+
+@pytest.mark.parametrize("keys", [("a", "b"), ("a", "a"), ('"a"', "")])
+def test_two_keys_of_one_request_are_refused(
+    api: Api, database: Path, keys: tuple[str, str]
+) -> None:
+    with closing(http.client.HTTPConnection("127.0.0.1", api.port, timeout=BOUND_S)) as connection:
+        connection.putrequest("POST", FIRE)
+        for key in keys:
+            connection.putheader("Idempotency-Key", key)
+        connection.endheaders()
+        answer = connection.getresponse()
+        said = json.loads(answer.read())
+
+    assert answer.status == 400
+    assert said["error"]["message"] == "header Idempotency-Key is given twice"
     assert all_ids(database) == []
 
 
