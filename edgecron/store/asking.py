@@ -35,7 +35,7 @@ def enqueue_once(
     found = find_asked(
         database, schedule.id, spec.scopes, fire_key=fire.fire_key, since_ms=since_ms
     )
-    if any(payload != fire.payload for _, payload in found):
+    if not all(_say_the_same(payload, fire.payload) for _, payload in found):
         raise KeyReused(
             f"the key was given for schedule {spec.name!r} before, with another payload",
             hint="give each wish a key of its own",
@@ -50,6 +50,19 @@ def enqueue_once(
         )
     decided = enqueue_fire(database, schedule.id, schedule.revision, spec, fire=fire, now_ms=now_ms)
     return [one.execution_id for one in decided]
+
+
+def _say_the_same(payload: str | None, other: str | None) -> bool:
+    """Whether two texts of JSON do, in whatever order the keys of their objects are: who sends one
+    again may write it anew."""
+    if payload is None or other is None or payload == other:
+        return payload == other
+    # As texts again: to Python 1 and true are equal.
+    return _sorted_text(payload) == _sorted_text(other)
+
+
+def _sorted_text(payload: str) -> str:
+    return json.dumps(json.loads(payload), sort_keys=True)
 
 
 # However far a clock was set meanwhile: so many rows of a schedule are looked at by their order.

@@ -116,7 +116,9 @@ def test_the_retries_of_a_run_are_not_its_answer(story: Story) -> None:
     assert ids(again) == [first.id]
 
 
-@pytest.mark.parametrize("payloads", [("1", "2"), ("1", None), (None, "1")])
+@pytest.mark.parametrize(
+    "payloads", [("1", "2"), ("1", "true"), ("[1, 2]", "[2, 1]"), ("1", None), (None, "null")]
+)
 def test_a_key_that_is_given_with_another_payload_runs_nothing(
     story: Story, payloads: tuple[str | None, str | None]
 ) -> None:
@@ -128,6 +130,15 @@ def test_a_key_that_is_given_with_another_payload_runs_nothing(
         story.client.run_once("poll", key="k", payload=second)
 
     assert len(story.runs("poll")) == 1
+
+
+def test_a_payload_that_says_the_same_in_another_order_is_the_same_one(story: Story) -> None:
+    story.add("poll", "@yearly")
+
+    first = story.client.run_once("poll", key="k", payload='{"a": [1, {"b": 2, "c": 3}], "d": 4}')
+    again = story.client.run_once("poll", key="k", payload='{"d":4,"a":[1,{"c":3,"b":2}]}')
+
+    assert ids(first) == ids(again)
 
 
 @pytest.mark.parametrize("key", ["", "k" * 256, "é", "a\nb", "\x7f", "a\tb"])
