@@ -110,6 +110,18 @@ def fire_now(cli: Session, name: str, *, payload: str | None = None) -> list[Exe
 
 def tell_fired(cli: Session, executions: list[Execution]) -> int:
     """Say why a fire was left out, and what it lacks to be run; our exit code."""
+    from edgecron.errors import ServerLost
+    from edgecron.model import Status
+
+    try:
+        _tell_what_lacks(cli, executions)
+    except ServerLost as error:
+        # It was fired: who is told of an error fires it once more.
+        cli.warn(f"{error.message}; whether something keeps it from being run is not known")
+    return 1 if all(execution.status is Status.SKIPPED for execution in executions) else 0
+
+
+def _tell_what_lacks(cli: Session, executions: list[Execution]) -> None:
     from edgecron.model import Status
 
     for execution in executions:
@@ -119,7 +131,6 @@ def tell_fired(cli: Session, executions: list[Execution]) -> int:
     if any(execution.status is Status.QUEUED for execution in executions):
         schedule = cli.client().schedule(executions[0].schedule)
         cli.warn_without_engine(cli.client(), schedule)
-    return 1 if all(execution.status is Status.SKIPPED for execution in executions) else 0
 
 
 def put_fired(cli: Session, executions: list[Execution]) -> None:

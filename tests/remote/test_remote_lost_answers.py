@@ -144,6 +144,26 @@ def test_the_command_line_s_run_is_run_once(place: Place, words: tuple[str, ...]
     assert [run.id for run in place.runs("job")] == [1]
 
 
+def test_a_server_that_is_lost_when_the_run_was_asked_for_makes_no_error_of_it(
+    place: Place,
+) -> None:
+    place.add("job", "every 1d", "echo done")
+    api = api_of(place.daemon("--http", "127.0.0.1:0"))
+    with LosingRelay(api.port, word=b"/calls/history ", times=1000) as relay:
+        ended = subprocess.run(
+            [*PROGRAM, "--url", relay.url, "run", "job"],
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=BOUND_S,
+        )
+
+    assert relay.lost > 0
+    assert ended.stdout.startswith("run 1 of job: ")
+    assert "whether something keeps it from being run is not known" in ended.stderr
+    assert ended.returncode == 0
+
+
 @pytest.mark.usefixtures("soon")
 def test_where_every_answer_is_lost_it_is_said_that_nobody_knows(api: Api, database: Path) -> None:
     with (
