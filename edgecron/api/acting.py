@@ -76,7 +76,8 @@ class Acting(Reading):
         """As `run_now`, once for a key: with one that was given before, the rows of that time, as
         they are now.
 
-        A key is the schedule's own, and known for 24 hours, or until retention removes its rows.
+        A key is the schedule's own, and known for 24 hours, or until retention removes its rows;
+        longer while these are among the newest 100 of the schedule, for a clock may be set.
         `asked_at` is when it was asked for first, None where that is now. Raises InvalidInput for
         a key that is not of 1 to 255 printable characters of ASCII, KeyReused for one that was
         given with another payload, and Conflict where nobody can know it any more.

@@ -25,8 +25,9 @@ IDEMPOTENCY_KEY = Parameter(
         "description": "1 to 255 printable characters of ASCII, in quotes or without",
     },
     words="run it once for this key of yours: sent again within 24 hours, such as where the answer"
-    " was lost, it gives the same runs, as they are then, while they are not pruned. A key is the"
-    " schedule's own; with another payload it is 422 idempotency_key_reused",
+    " was lost, it gives the same runs, as they are then, while they are not pruned; later, too,"
+    " while they are among its newest 100. A key is the schedule's own; with another payload it is"
+    " 422 idempotency_key_reused",
 )
 
 

@@ -167,6 +167,24 @@ def test_a_key_is_known_for_a_day(tmp_path: Path, clock: FakeClock) -> None:
     assert ids(after) == [122]
 
 
+def test_a_key_of_one_of_the_newest_runs_is_known_for_longer(
+    tmp_path: Path, clock: FakeClock
+) -> None:
+    with Client(tmp_path / "edge.db", clock=clock) as client:
+        client.add(make_spec("poll", "@yearly", overlap=Overlap.ALLOW))
+        first = client.run_once("poll", key="k")
+        for _ in range(99):
+            client.run_now("poll")
+
+        clock.advance_ms(30 * DAY_S * 1000)
+        within = client.run_once("poll", key="k")
+        client.run_now("poll")
+        after = client.run_once("poll", key="k")
+
+    assert ids(first) == ids(within)
+    assert ids(after) == [102]
+
+
 @pytest.mark.parametrize("days", [400, -400])
 def test_a_clock_that_is_set_makes_no_second_run(
     tmp_path: Path, clock: FakeClock, days: int
