@@ -105,7 +105,16 @@ def fire_now(cli: Session, name: str, *, payload: str | None = None) -> list[Exe
     """Queue a fire of a schedule, in each of its scopes; with a payload of its own."""
     # What ended while no engine was alive must not look like a run that this one overlaps.
     cli.client().take_over()
-    return cli.client().run_now(name, payload=payload)
+    try:
+        return cli.client().run_now(name, payload=payload)
+    except KeyboardInterrupt:
+        url = cli.remote_url()
+        if url is not None:
+            # Somebody waits no longer for an answer, and what was asked may have been heard.
+            from edgecron.remote.judging import LOOK, NOT_KNOWN
+
+            cli.say(f"edgecron: {url} has not answered yet; {NOT_KNOWN} ({LOOK})")
+        raise
 
 
 def tell_fired(cli: Session, executions: list[Execution]) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import socket
 import subprocess
 import threading
@@ -34,6 +35,7 @@ from support.processes import BOUND_S
 from support.program import PROGRAM
 from support.relays import LosingRelay
 from support.remote import answer_of, answering, said
+from support.servers import wait_until
 from support.specs import make_spec
 
 ASKED = b"/calls/run_once "
@@ -162,6 +164,27 @@ def test_a_server_that_is_lost_when_the_run_was_asked_for_makes_no_error_of_it(
     assert ended.stdout.startswith("run 1 of job: ")
     assert "whether something keeps it from being run is not known" in ended.stderr
     assert ended.returncode == 0
+
+
+@pytest.mark.parametrize("words", [(), ("--wait",)])
+def test_who_breaks_off_a_run_that_was_asked_for_is_told_that_nobody_knows(
+    place: Place, words: tuple[str, ...]
+) -> None:
+    place.add("job", "every 1d", "echo done")
+    api = api_of(place.daemon("--http", "127.0.0.1:0"))
+    with LosingRelay(api.port, word=ASKED, times=1000) as relay:
+        asking = subprocess.Popen(
+            [*PROGRAM, "--url", relay.url, "run", "job", *words],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        wait_until(lambda: relay.lost > 1, lambda: "that it is asked again")
+        asking.send_signal(signal.SIGINT)
+        _, told = asking.communicate(timeout=BOUND_S)
+
+    assert NOT_KNOWN in told
+    assert asking.returncode == 130
 
 
 @pytest.mark.usefixtures("soon")
