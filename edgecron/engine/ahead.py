@@ -54,9 +54,10 @@ class Ahead:
         wanted_ms = max(took_ms + _SPARE_MS, self._lead_ms - 1, _LEAD_MS)
         self._lead_ms = min(wanted_ms, _MOST_LEAD_MS)
         try:
-            # Where the clock is set back, it starts at once: its time is decided. A bell is for the
-            # step that follows.
-            if until_ms - self._clock.now_ms() <= _MOST_LEAD_MS:
+            # A clock that is set, by however little, ends a wait. Where it is set back by more than
+            # we would wait, it starts at once: its time is decided. A bell is for the step that
+            # follows.
+            while 0 < until_ms - self._clock.now_ms() <= _MOST_LEAD_MS:
                 sleeper.wait([], until_ms=until_ms)
         finally:
             self._engine.start_claimed()

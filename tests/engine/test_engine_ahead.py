@@ -160,6 +160,26 @@ def test_a_clock_that_is_set_back_after_the_claim_repeats_nothing(sleepy: Sleepy
 
 
 @pytest.mark.failure(7)
+@pytest.mark.parametrize("by_ms", [-1, 1])
+def test_a_clock_that_is_set_a_little_after_the_claim_makes_nothing_early(
+    sleepy: Sleepy, by_ms: int
+) -> None:
+    sleepy.add("mine", "every 90m")
+    clock = sleepy.world.clock
+
+    run(
+        sleepy,
+        until(sleepy, DUE_MS - 6),
+        until(sleepy, DUE_MS - 3),
+        lambda: clock.step_ms(by_ms) or set(),  # type: ignore[func-returns-value]
+        until(sleepy, DUE_MS),
+        until(sleepy, DUE_MS + 2),
+    )
+
+    assert [body.started_ms for body in sleepy.world.bodies] == [DUE_MS]
+
+
+@pytest.mark.failure(7)
 def test_a_clock_that_is_set_back_while_it_is_claimed_is_not_waited_for(sleepy: Sleepy) -> None:
     sleepy.add("mine", "every 90m")
     clock, claim = sleepy.world.clock, sleepy.engine.claim_ahead
