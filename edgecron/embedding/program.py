@@ -56,6 +56,7 @@ class Program:
         self._database = database
         self._retention = retention
         self._busy_wait_s = busy_wait
+        self._must_exist = False  # while an engine of ours is at work: it makes no other database
         self.pool = ClientPool(self._open_client)
         # A Client knows it as well, and takes as long to load as all of this.
         self.path = self._open_client().path if database is None else database_path(str(database))
@@ -66,7 +67,6 @@ class Program:
         self._registry = Registry()
         self._processes = Processes(self.path)
         self._lock = threading.RLock()
-        self._must_exist = False  # while an engine of ours is at work: it makes no other database
 
     @property
     def is_running(self) -> bool:

@@ -432,6 +432,22 @@ def test_waiting_for_a_run_that_nobody_runs_ends_with_the_time(path: Path) -> No
         run.wait(0)
 
 
+def test_the_database_of_a_scheduler_that_names_none_is_that_of_the_command_line(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("EDGECRON_DB", str(path))
+    scheduler = Scheduler()
+
+    @scheduler.job("@daily")
+    def one() -> int:
+        return 1
+
+    with scheduler:
+        result = one.run_now().wait(BOUND_S).result
+
+    assert (scheduler.path, scheduler.name, result) == (path, "app", 1)
+
+
 def test_no_name_of_a_database_is_not_the_default_one() -> None:
     with pytest.raises(InvalidInput, match="database is '', expected a path"):
         Scheduler("")
