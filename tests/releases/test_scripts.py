@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -73,3 +74,20 @@ def test_a_tool_of_the_release_explains_itself(tool: str) -> None:
 
     assert (shown.returncode, shown.stderr) == (0, "")
     assert "usage: " in shown.stdout
+
+
+def test_of_several_binaries_none_is_tried_in_the_place_of_another(tmp_path: Path) -> None:
+    binaries = [tmp_path / f"edgecron-1.0-linux-glibc2.{minor}-x86_64" for minor in (30, 36)]
+    for binary in binaries:
+        binary.touch()
+
+    ended = subprocess.run(
+        [ROOT / "packaging/binary/try", "--short", *binaries],
+        env={**os.environ, "PYTHON": "/bin/echo"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert (ended.returncode, ended.stdout) == (2, "")
+    assert "there are 2 of them, expected one" in ended.stderr
