@@ -68,7 +68,8 @@ def test_four_workers_of_a_site_can_have_the_engines_instead(shop: Plant) -> Non
 
 def test_the_development_server_starts_no_engine_in_either_of_its_processes(shop: Plant) -> None:
     server = shop.start("manage.py", "runserver", "127.0.0.1:0")
-    server.wait_said("Starting development server")
+    # Django 6.1 says "Starting WSGI development server at".
+    server.wait_said("development server at http")
     processes = server.processes()
 
     server.stop(signal.SIGINT)
