@@ -64,7 +64,7 @@ def retime_declared(
     does: what would come next comes all the same.
 
     A fire that only waits for its jitter stays where the new times have it, too, and an interval
-    after the end counts on from the last end.
+    after the end counts on from the last end; what goes on sets it with its own.
     """
     waiting = _find_waiting(schedule, timing, now_ms=now_ms)
     if waiting is not None:
@@ -73,6 +73,8 @@ def retime_declared(
         return Retiming(next=waiting, decided_until_ms=before_ms, missed=missed)
     retiming = retime(store, schedule, timing, now_ms=now_ms, reason=Reason.EDITED)
     if timing.after_end_ms is None or schedule.paused_until is not None:
+        return retiming
+    if store.has_active(schedule):
         return retiming
     after_ms = retiming.decided_until_ms
     idle_ms = after_ms - (after_ms - _idle_since_ms(store, schedule)) % timing.after_end_ms

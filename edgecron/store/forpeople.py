@@ -207,6 +207,10 @@ class ForPeople(OpenStore):
         """Whether what it has decided last was decided before its time came."""
         return schedules.is_decided_early(self._database, schedule, now_ms=now_ms)
 
+    def has_active(self, schedule: Schedule) -> bool:
+        """Whether runs of it go on or wait, whose end is still to come."""
+        return schedules.has_active(self._database, schedule.id)
+
     def find_recurring(self, *, after_id: int, limit: int) -> tuple[list[Recurrence], int | None]:
         return recurring.find_recurring(self._database, after_id=after_id, limit=limit)
 

@@ -162,6 +162,16 @@ def is_decided_early(database: Database, schedule: Schedule, *, now_ms: int) -> 
     return bool(found)
 
 
+def has_active(database: Database, schedule_id: int) -> bool:
+    """Whether runs of a schedule go on or wait."""
+    found = database.rows(
+        """SELECT 1 FROM executions INDEXED BY executions_active
+           WHERE schedule_id = :id AND status IN ('queued', 'running') LIMIT 1""",
+        {"id": schedule_id},
+    )
+    return bool(found)
+
+
 def compiled_of(database: Database, schedule: Schedule) -> str:
     """The expanded triggers of a schedule, a JSON array."""
     row = database.row("SELECT compiled FROM schedules WHERE id = :id", {"id": schedule.id})

@@ -20,9 +20,9 @@ START = from_ms(START_MS)
 JOB = Job(kind=JobKind.COMMAND, argv=("job", "0", "0"))
 
 
-def declare(story: Story, trigger: str, *, jitter_s: float = 0) -> None:
+def declare(story: Story, trigger: str, *, jitter_s: float = 0, job: Job = JOB) -> None:
     """A version of the program starts."""
-    spec = replace(make_spec("poll", trigger, jitter_s=jitter_s), job=JOB)
+    spec = replace(make_spec("poll", trigger, jitter_s=jitter_s), job=job)
     story.client.declare(
         [Wanted(spec=spec, is_declared=True)], queue="py:plant", origin="program plant"
     )
@@ -58,6 +58,21 @@ def test_an_interval_after_the_end_comes_while_two_versions_take_turns(story: St
     assert len(waits) >= 5
     assert min(waits) >= HOUR
     assert max(waits) <= 2 * HOUR + 2 * MINUTE
+
+
+def test_an_interval_after_the_end_does_not_come_within_the_run_that_it_follows(
+    story: Story,
+) -> None:
+    long = replace(JOB, argv=("job", str(65 * MINUTE_S), "0"))
+    declare(story, "every 2h after end", job=long)
+    for minute in range(4 * 60):
+        if minute == 130:
+            declare(story, "every 1h after end", job=long)
+        story.after_s(MINUTE_S)
+
+    [run] = story.runs("poll")
+    assert run.finished_at is not None
+    assert next_plan(story) == from_ms(to_ms(run.finished_at) + HOUR)
 
 
 def test_what_waits_for_its_jitter_is_run_while_two_versions_take_turns(story: Story) -> None:
