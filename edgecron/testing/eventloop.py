@@ -36,11 +36,17 @@ class JourneyLoop(asyncio.SelectorEventLoop):
     def drive(self) -> None:
         """Do all that can be done now. Also where another loop of this thread is running."""
         outer = asyncio._get_running_loop()
+        task = None if outer is None else asyncio.current_task(outer)
+        if outer is not None and task is not None:
+            # From Python 3.14 on a thread has one task that goes on, and not each of its loops.
+            asyncio.tasks._leave_task(outer, task)
         asyncio._set_running_loop(None)
         try:
             self.run_forever()
         finally:
             asyncio._set_running_loop(outer)
+            if outer is not None and task is not None:
+                asyncio.tasks._enter_task(outer, task)
 
     def run_in_executor(  # type: ignore[override]
         self, executor: object, func: Callable[..., Any], *args: Any
