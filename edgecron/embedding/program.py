@@ -172,6 +172,11 @@ class Program:
                 hint="a function of the program is given a schedule by @scheduler.job",
             )
         keys: dict[str, object] = {"shell": shell}
+        if isinstance(command, str | bytes):  # a sequence too, but of letters
+            raise InvalidInput(
+                f"schedule {name!r}: command is the text {command!r:.60}, expected a list of words",
+                hint="such as command=['ls', '-l'], or shell='ls -l' for a line of the shell",
+            )
         if command is not None:
             keys = {"command": list(command)}
         given = dict(options)

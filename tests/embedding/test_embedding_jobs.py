@@ -301,6 +301,18 @@ def test_a_command_is_kept_at_once_and_brought_to_what_is_said(path: Path, clien
         Scheduler(path).add("rotate", "@daily")
 
 
+def test_a_command_that_is_one_text_is_not_taken_letter_by_letter(path: Path) -> None:
+    scheduler = Scheduler(path)
+
+    with pytest.raises(InvalidInput, match="command is the text 'ls -l', expected a list") as told:
+        scheduler.add("listing", "@daily", command="ls -l")
+
+    assert told.value.hint is not None
+    assert "shell='ls -l'" in told.value.hint
+    with pytest.raises(NotFound):
+        scheduler.get("listing")
+
+
 def test_a_vanished_job_is_run_by_nobody_until_it_comes_back(
     path: Path, clock: FakeClock, client: Client
 ) -> None:
