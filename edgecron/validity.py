@@ -35,8 +35,15 @@ def check_range(what: str, value: float | None, least: float, most: float) -> No
 
 
 def check_aware(what: str, instant: datetime | None) -> None:
-    """Raise InvalidTime for an instant without an offset; None passes."""
-    if instant is not None and instant.utcoffset() is None:
+    """Raise InvalidTime for an instant without an offset, or what is none; None passes."""
+    if instant is None:
+        return
+    if not isinstance(instant, datetime):
+        raise InvalidTime(
+            f"{what} is {instant!r:.60}, expected a datetime with an offset",
+            hint="such as datetime(2026, 12, 24, 18, tzinfo=UTC)",
+        )
+    if instant.utcoffset() is None:
         raise InvalidTime(f"{what} is {instant.isoformat()}, expected a time with an offset")
 
 

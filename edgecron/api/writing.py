@@ -11,7 +11,7 @@ from edgecron.api.opening import TRIES
 from edgecron.api.reading import Reading
 from edgecron.errors import Conflict, InvalidInput
 from edgecron.timetext import format_instant, to_ms
-from edgecron.validity import check_name, check_range
+from edgecron.validity import check_aware, check_name, check_range
 
 if TYPE_CHECKING:
     from edgecron.model import Schedule, ScheduleSpec
@@ -158,6 +158,7 @@ class Writing(Compiling, Reading):
         """Hold everything of a schedule that has not started, without end or until an instant."""
         from edgecron.planning import next_after_pause
 
+        check_aware("the end of the pause", until)
         until_ms = None if until is None else to_ms(until)
 
         def pause_once(schedule: Schedule, now_ms: int) -> bool:
@@ -183,6 +184,7 @@ class Writing(Compiling, Reading):
         Its plan time stays what it is. Raises InvalidInput for a time that has passed or that a
         pause holds, Conflict where no fire is to come that could be moved.
         """
+        check_aware("the new time", run_at)
         run_ms = to_ms(run_at)
 
         def reschedule_once(schedule: Schedule, now_ms: int) -> bool:

@@ -124,7 +124,12 @@ class Trigger(ABC):
 
 
 def check_aware(instant: datetime) -> datetime:
-    """The instant as given. Raises InvalidTime where it carries no offset."""
+    """The instant as given. Raises InvalidTime where it carries no offset, or is no datetime."""
+    if not isinstance(instant, datetime):
+        raise InvalidTime(
+            f"time {instant!r:.60} is no datetime, expected an aware one",
+            hint="write datetime(..., tzinfo=UTC), or a text: 'at 2026-12-24T18:00:00Z'",
+        )
     if instant.utcoffset() is None:
         raise InvalidTime(
             f"time {instant!r} carries no offset, expected an aware datetime",

@@ -275,6 +275,18 @@ def test_a_job_is_paused_resumed_and_moved(path: Path, clock: FakeClock) -> None
     assert poll.next_runs(2) == [START + timedelta(minutes=2), START + timedelta(minutes=10)]
 
 
+@pytest.mark.parametrize("when", [datetime(2030, 1, 1), "tomorrow 09:00"])  # noqa: DTZ001
+def test_a_time_that_names_no_instant_is_refused_in_words(path: Path, when: Any) -> None:
+    poll = declared(path, FakeClock()).get("poll")
+
+    with pytest.raises(InvalidInput, match=r"the end of the pause is .* with an offset"):
+        poll.pause(until=when)
+    with pytest.raises(InvalidInput, match=r"the new time is .* with an offset"):
+        poll.reschedule(when)
+    with pytest.raises(InvalidInput, match="expected an aware"):
+        at(when)
+
+
 def test_a_schedule_that_is_not_there_is_not_found(path: Path) -> None:
     with pytest.raises(NotFound):
         Scheduler(path).get("nothing")
