@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from edgecron.clock import Clock, SystemClock
-from edgecron.errors import InvalidInput
+from edgecron.errors import AlreadyExists, DatabaseBusy, InvalidInput
 from edgecron.paths import database_path
 from edgecron.queues import PROGRAM, origin_of
 
@@ -182,8 +182,14 @@ class Program:
         given = dict(options)
         keys |= payload_text(given.pop("payload", None), name=name)
         wanted = read_options(name, when, keys, given, timezone=self.timezone)
-        self._registry.add(Declared(wanted=wanted, where=place_of(1)))
-        self.keep_declared()
+        declared = Declared(wanted=wanted, where=place_of(1))
+        self._registry.add(declared)
+        try:
+            self.keep_declared()
+        except (InvalidInput, AlreadyExists, DatabaseBusy):
+            # Or no engine of the program would start any more, and a second try would be refused.
+            self._registry.take_back(declared)
+            raise
         return Entry(name, self)
 
     def keep_declared(self) -> None:

@@ -85,6 +85,13 @@ class Registry(Functions):
             self.offers |= _offered(one.wanted.spec)
             self._declared[name] = self._unkept[name] = one
 
+    def take_back(self, one: Declared) -> None:
+        """Forget a command that could not be kept: who declared it was told."""
+        name = one.wanted.spec.name
+        with self._lock:
+            if self._unkept.get(name) is one:  # nobody else has kept it meanwhile
+                del self._unkept[name], self._declared[name]
+
     def unkept(self) -> list[Declared]:
         """What may have to be written still."""
         with self._lock:

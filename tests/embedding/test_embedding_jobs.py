@@ -325,6 +325,18 @@ def test_a_command_that_is_one_text_is_not_taken_letter_by_letter(path: Path) ->
         scheduler.get("listing")
 
 
+def test_a_command_that_was_refused_stands_in_no_ones_way(path: Path) -> None:
+    scheduler = Scheduler(path)
+    with pytest.raises(InvalidInput, match="comes after 'dump', which is not there"):
+        scheduler.add("verify", "after dump", command=["true"])
+
+    with scheduler:
+        scheduler.add("dump", "@daily", command=["true"])
+        verify = scheduler.add("verify", "after dump", command=["true"])
+
+    assert verify.schedule.spec.triggers == ("after dump",)
+
+
 def test_a_vanished_job_is_run_by_nobody_until_it_comes_back(
     path: Path, clock: FakeClock, client: Client
 ) -> None:
