@@ -54,6 +54,7 @@ class Scheduled(Generic[T]):
         """When its next runs may start, aware, in UTC; fewer where fewer are to come."""
         from itertools import islice
 
+        _check_whole("count", count)
         self._ready.keep_declared()
         with self._ready.pool.client() as client:
             return [fire.due_at for fire in islice(client.next_fires(self.name), count)]
@@ -67,10 +68,13 @@ class Scheduled(Generic[T]):
     ) -> list[Run[T]]:
         """Its runs, newest first: those of one status or several; `before` goes on after an id.
 
-        Raises InvalidInput for a status that there is not.
+        Raises InvalidInput for a status that there is not, or a limit that is no number.
         """
         from edgecron.embedding.run import Run
 
+        _check_whole("limit", limit)
+        if before is not None:
+            _check_whole("before", before)
         statuses = _statuses((status,) if isinstance(status, str) else status)
         self._ready.keep_declared()
         with self._ready.pool.client() as client:
@@ -177,6 +181,12 @@ def _payload_text(payload: object) -> str | None:
     from edgecron.embedding.arguments import json_text
 
     return None if payload is None else json_text(payload, what="payload")
+
+
+def _check_whole(what: str, number: object) -> None:
+    """Raise InvalidInput for what counts nothing: SQLite would take -1 for all that there is."""
+    if isinstance(number, bool) or not isinstance(number, int) or not 0 <= number < 2**63:
+        raise InvalidInput(f"{what} is {number!r:.60}, expected a whole number from 0")
 
 
 def _statuses(texts: Collection[str]) -> tuple[Status, ...]:

@@ -299,6 +299,18 @@ def test_a_status_that_there_is_not_is_refused(path: Path) -> None:
         poll.history(status="odd")
 
 
+@pytest.mark.parametrize("number", [-1, 2.5, "3", 2**63])
+def test_what_is_no_number_of_runs_is_refused(path: Path, number: Any) -> None:
+    poll = declared(path, FakeClock()).get("poll")
+
+    with pytest.raises(InvalidInput, match=r"limit is .* expected a whole number"):
+        poll.history(limit=number)
+    with pytest.raises(InvalidInput, match=r"before is .* expected a whole number"):
+        poll.history(before=number)
+    with pytest.raises(InvalidInput, match=r"count is .* expected a whole number"):
+        poll.next_runs(number)
+
+
 def test_a_command_is_kept_at_once_and_brought_to_what_is_said(path: Path, client: Client) -> None:
     Scheduler(path).add("rotate", "@daily", command=["logrotate", "/etc/lr.conf"], env={"A": "1"})
     first = client.schedule("rotate")
