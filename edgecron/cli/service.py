@@ -73,9 +73,10 @@ def run(cli: Session, args: Namespace) -> int:
         raise UsageError(
             f"{args.action!r} is not known, expected install, uninstall, status or print"
         )
-    _check(cli, args)
     if args.action != "uninstall":
-        cli.database_path()  # an engine has none of another machine
+        # An engine has none of another machine. Said first: --token-file may be for that.
+        cli.database_path()
+    _check(cli, args)
     return actions[args.action](cli, args)
 
 

@@ -134,6 +134,8 @@ def test_a_document_is_applied_from_afar(edgecron: Edgecron, tmp_path: Path) -> 
         ("backup", "copy.db"),
         ("restore", "copy.db"),
         ("prune",),
+        ("service", "status"),
+        ("service", "print", "--token-file", "/nowhere"),  # that of the other machine
         ("tui", "--engine"),
     ],
 )
