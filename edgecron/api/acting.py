@@ -143,9 +143,12 @@ class Acting(Reading):
                     except SupervisorUnavailable:
                         # It may have ended with nobody there to write it down.
                         self.take_over()
-                        if self.execution(execution_id).status in ACTIVE:
+                        ended = self.execution(execution_id)
+                        if ended.status in ACTIVE:
                             refuse_foreign(self.path)
                             raise
+                        if ended.status is Status.CANCELLED:
+                            return ended  # by us: its supervisor has gone before it said so
                         continue
                     return self.execution(execution_id)
             else:

@@ -148,6 +148,18 @@ def test_of_several_runs_those_that_go_on_are_ended(place: Place) -> None:
     assert ended["outcome"] == "cancelled"
 
 
+def test_a_run_whose_supervisor_goes_as_it_is_cancelled_is_no_error(place: Place) -> None:
+    _, supervisor = desert(place)
+    cancel = program(place, "cancel", "1")
+    cancel.communicate(timeout=BOUND_S)
+    assert ends(supervisor)
+
+    # Nobody has written its end, and whoever asks now finds its supervisor gone.
+    ended = place.client.cancel(1)
+
+    assert ended.status is Status.CANCELLED
+
+
 def test_an_engine_that_waits_for_its_runs_to_end_is_not_counted_on(place: Place) -> None:
     place.add("long", "@yearly", place.gate.line)
     place.add("short", "@yearly", "echo short")
