@@ -19,9 +19,10 @@ def main() -> None:
         sys.exit(
             "edgecron: this is a part of the program: start the file that it was unpacked from"
         )
-    from edgecron.bundle.restoring import watch
+    if not bundle.is_installed:
+        from edgecron.bundle.restoring import watch
 
-    watch(bundle)
+        watch(bundle)
     word = sys.argv[1] if len(sys.argv) > 1 else None
     if word == ":try":
         import apsw  # noqa: F401 - the part that asks most of the system

@@ -2,7 +2,9 @@
 
    Behind this launcher, in the same file, is the program with all that it needs. It is unpacked to
    a folder of its own, named after its version and a hash of all that is in it; each later start
-   looks whether that is whole, takes a shared lock on it, and becomes the program. The program
+   looks whether that is whole, takes a shared lock on it, and becomes the program. The first start
+   after a boot, and each `self`, compares all bytes with those that are packed, and replaces files
+   that differ. The program
    inherits two descriptors: the folder with its lock, which says that it is in use as long as a
    process lives, and this file, so that it can be unpacked again even where it was replaced.
 
@@ -27,6 +29,18 @@
 #define TRY ":try" /* the program starts, and says no more than that */
 #define WHY_BYTES 256
 #define MOST_TRIES 10 /* to find a place that is not being removed */
+#define CHECKED ".checked" /* in the folder: the boot in which all of it was compared */
+#define BOOT_ID "/proc/sys/kernel/random/boot_id"
+#define BOOT_BYTES 36
+#if defined(__x86_64__)
+#define LOADER "/lib64/ld-linux-x86-64.so.2"
+#elif defined(__aarch64__)
+#define LOADER "/lib/ld-linux-aarch64.so.1"
+#endif
+
+/* What `prepare` and `fill` return, beside 0 or a descriptor. */
+#define UNFIT_PLACE (-1)
+#define UNFIT_SYSTEM (-2) /* no other place would do: `why` is the true reason */
 
 extern char **environ;
 
@@ -72,7 +86,8 @@ static void become(const struct bundle *bundle, int folder, char **argv) {
     errno = error;
 }
 
-/* Whether the program starts in a folder: a system too old for it says so here. */
+/* Whether the program starts in a folder: a system too old for it says so here. 0, UNFIT_PLACE
+   where programs can't be run there, UNFIT_SYSTEM where the program itself fails. */
 static int try_program(const struct bundle *bundle, int folder, char *why) {
     int ends[2];
     if (pipe2(ends, O_CLOEXEC) != 0) return snprintf(why, WHY_BYTES, "%s", strerror(errno)), -1;
@@ -97,12 +112,58 @@ static int try_program(const struct bundle *bundle, int folder, char *why) {
     why[length] = 0;
     why[strcspn(why, "\n")] = 0;
     if (status == 0) return 0;
-    if (why[0] == 0) snprintf(why, WHY_BYTES, "it was tried there, and ended at once");
-    return -1;
+    if (WIFEXITED(status) && WEXITSTATUS(status) == FAILED) return UNFIT_PLACE;
+    if (strstr(why, "GLIBC_") != NULL)
+        snprintf(why, WHY_BYTES, "this system's glibc is older than " GLIBC_FLOOR);
+    else if (why[0] == 0)
+        snprintf(why, WHY_BYTES, "it was tried, and ended at once");
+    return UNFIT_SYSTEM;
 }
 
-/* The folder of this version where it is there and whole, with its lock; else -1. */
-static int find_version(const struct bundle *bundle, int program) {
+/* Why nothing can be started on this system; NULL where that is not known before a try. */
+static const char *find_fault(void) {
+    if (access("/proc/self/fd", X_OK) != 0)
+        return "/proc is not mounted here: mount -t proc proc /proc";
+#ifdef LOADER
+    if (access(LOADER, X_OK) != 0)
+        return "this system has no glibc (" LOADER " is missing): install it with pip instead";
+#endif
+    return NULL;
+}
+
+/* Read up to `size` bytes of a small file; how many, 0 where it can't be read. */
+static size_t read_small(int folder, const char *name, char *into, size_t size) {
+    int fd = openat(folder, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+    ssize_t got = fd < 0 ? 0 : read(fd, into, size);
+    if (fd >= 0) close(fd);
+    return got > 0 ? (size_t)got : 0;
+}
+
+/* Whether all of a folder was compared since the last boot. A read-only file system is as it was
+   made, and a boot that has no number is no reason for a check at each start. */
+static int is_checked(int folder) {
+    char now[BOOT_BYTES], then[BOOT_BYTES];
+    struct statvfs mount;
+    if (read_small(AT_FDCWD, BOOT_ID, now, sizeof now) != sizeof now) return 1;
+    if (read_small(folder, CHECKED, then, sizeof then) == sizeof then &&
+        memcmp(now, then, sizeof now) == 0)
+        return 1;
+    return fstatvfs(folder, &mount) == 0 && (mount.f_flag & ST_RDONLY) != 0;
+}
+
+/* Written over the last one, which takes no room on a full disk. */
+static void note_checked(int folder) {
+    char now[BOOT_BYTES];
+    if (read_small(AT_FDCWD, BOOT_ID, now, sizeof now) != sizeof now) return;
+    int fd = openat(folder, CHECKED, O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+    if (fd < 0) return;
+    if (write(fd, now, sizeof now) != sizeof now) unlinkat(folder, CHECKED, 0);
+    close(fd);
+}
+
+/* The folder of this version where it is there and whole, with its lock; else -1. `must_check`:
+   only where it was also compared since the last boot. */
+static int find_version(const struct bundle *bundle, int program, int must_check) {
     const char *name = bundle->trailer.name;
     struct stat ours, there;
     int low = open_folder(program, name);
@@ -114,7 +175,7 @@ static int find_version(const struct bundle *bundle, int program) {
     int is_going = flock(folder, LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK;
     if (!is_going && fstat(folder, &ours) == 0 &&
         fstatat(program, name, &there, AT_SYMLINK_NOFOLLOW) == 0 && ours.st_ino == there.st_ino &&
-        is_whole(bundle, folder))
+        is_whole(bundle, folder) && (!must_check || is_checked(folder)))
         return folder;
     close(folder);
     return -1;
@@ -127,11 +188,12 @@ static void note_origin(const struct bundle *bundle, int folder) {
     close(fd);
 }
 
-/* Fill a folder that has another name yet, or is not whole. 0, or -1 with words in `why`. */
+/* Fill a folder that has another name yet, or is to be checked. 0, or less with words in `why`. */
 static int fill(const struct bundle *bundle, int folder, char *why) {
     struct statvfs room;
     if (fstatvfs(folder, &room) == 0 && (room.f_flag & ST_RDONLY) == 0 && room.f_blocks > 0 &&
-        (uint64_t)room.f_bavail * room.f_frsize < bundle->trailer.unpacked_bytes) {
+        (uint64_t)room.f_bavail * room.f_frsize < bundle->trailer.unpacked_bytes &&
+        !is_whole(bundle, folder)) {
         snprintf(why, WHY_BYTES, "no space left: it takes %u MB",
                  (unsigned)(bundle->trailer.unpacked_bytes / 1000000 + 1));
         return -1;
@@ -143,11 +205,14 @@ static int fill(const struct bundle *bundle, int folder, char *why) {
            of which there are hundreds. */
         error = syncfs(folder) == 0 ? 0 : errno;
     }
-    if (error == EBADMSG)
+    if (error == EBADMSG) {
         snprintf(why, WHY_BYTES, "the file is damaged: fetch it again, and compare its checksum");
-    else if (error != 0)
-        snprintf(why, WHY_BYTES, "%s", strerror(error));
-    return error == 0 ? try_program(bundle, folder, why) : -1;
+        return UNFIT_SYSTEM;
+    }
+    if (error != 0) return snprintf(why, WHY_BYTES, "%s", strerror(error)), UNFIT_PLACE;
+    int is_tried = try_program(bundle, folder, why);
+    if (is_tried == 0) note_checked(folder);
+    return is_tried;
 }
 
 /* Make the folder of this version, under the lock of the place. 0, or -1 with words. */
@@ -155,7 +220,7 @@ static int make_version(const struct bundle *bundle, int program, char *why) {
     const char *name = bundle->trailer.name;
     char fresh[NAME_BYTES + 8];
     int folder = open_folder(program, name);
-    if (folder >= 0) { /* not whole: what is missing is put back where others run from it */
+    if (folder >= 0) { /* what is missing or differs is put back, where others may run from it */
         int is_filled = fill(bundle, folder, why);
         close(folder);
         return is_filled;
@@ -192,8 +257,9 @@ static int lock_place(int program) {
     return -1;
 }
 
-/* The folder of this version in a place, made where needed; -1 with words where it can't be. */
-static int prepare(const struct bundle *bundle, const char *place, char *why) {
+/* The folder of this version in a place, made and checked where needed; less than 0 with words
+   where it can't be. `must_check`: all of it is compared, whenever it was before. */
+static int prepare(const struct bundle *bundle, const char *place, int must_check, char *why) {
     struct statvfs mount;
     int program, lock;
     for (int tries = 1;; tries++) {
@@ -209,15 +275,29 @@ static int prepare(const struct bundle *bundle, const char *place, char *why) {
         close(program);
         if (error != ENOENT || tries == MOST_TRIES) return -1;
     }
-    int folder = find_version(bundle, program); /* another start was first */
-    if (folder < 0 && make_version(bundle, program, why) == 0) {
-        folder = find_version(bundle, program);
-        if (folder < 0) snprintf(why, WHY_BYTES, "what was unpacked is gone again");
-        clean_place(program, bundle->trailer.name);
+    int folder = must_check ? -1 : find_version(bundle, program, 1); /* another start was first */
+    if (folder < 0) {
+        int is_made = make_version(bundle, program, why);
+        folder = is_made == 0 ? find_version(bundle, program, 0) : is_made;
+        if (is_made == 0 && folder < 0) snprintf(why, WHY_BYTES, "what was unpacked is gone again");
+        if (is_made == 0) clean_place(program, bundle->trailer.name);
     }
     close(lock);
     close(program);
     return folder;
+}
+
+static int refuse_system(const char *why) {
+    fprintf(stderr, "edgecron: %s\n", why);
+    fprintf(stderr, "edgecron: it needs Linux with /proc, and glibc " GLIBC_FLOOR " or newer\n");
+    return FAILED;
+}
+
+/* Whether its own files are what somebody asks for: then they are repaired before. */
+static int is_about_itself(char **argv) {
+    for (int each = 1; argv[0] != NULL && argv[each] != NULL; each++)
+        if (strcmp(argv[each], "self") == 0) return 1;
+    return 0;
 }
 
 static int complain(const struct bundle *bundle, char places[][PATH_MAX],
@@ -232,6 +312,23 @@ static int complain(const struct bundle *bundle, char places[][PATH_MAX],
     return FAILED;
 }
 
+/* Become the program that a package has installed: there is nothing to unpack or to repair. */
+static int start_installed(const struct bundle *bundle, char **argv) {
+    int low = open(bundle->list, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    int folder = low < 0 ? -1 : fcntl(low, F_DUPFD_CLOEXEC, 10);
+    if (low >= 0) close(low);
+    if (folder >= 0) {
+        flock(folder, LOCK_SH | LOCK_NB);
+        become(bundle, folder, argv);
+    }
+    int error = errno;
+    const char *fault = find_fault();
+    if (fault != NULL) return refuse_system(fault);
+    fprintf(stderr, "edgecron: %s can't be started: %s\n", bundle->list, strerror(error));
+    fprintf(stderr, "edgecron: install the package again: apt-get install --reinstall edgecron\n");
+    return FAILED;
+}
+
 int main(int argc, char **argv) {
     static struct bundle bundle;
     static char places[MOST_PLACES][PATH_MAX], whys[MOST_PLACES][WHY_BYTES];
@@ -239,6 +336,7 @@ int main(int argc, char **argv) {
         fprintf(stderr, "edgecron: %s\n", whys[0]);
         return FAILED;
     }
+    if (bundle.trailer.packed_bytes == 0) return start_installed(&bundle, argv);
     int count = list_places(places);
     if (argc == 2 && strcmp(argv[1], ":places") == 0) {
         for (int each = 0; each < count; each++) puts(places[each]);
@@ -255,16 +353,25 @@ int main(int argc, char **argv) {
         return 0;
     }
     /* Any place that has it, before any that could have it. */
+    int must_check = is_about_itself(argv), found = -1;
     for (int each = 0; each < count; each++) {
         int program = open_place(places[each], 0, whys[each], WHY_BYTES);
-        int folder = program < 0 ? -1 : find_version(&bundle, program);
+        int folder = program < 0 ? -1 : find_version(&bundle, program, !must_check);
         if (program >= 0) close(program);
         if (folder < 0) continue;
-        become(&bundle, folder, argv);
+        if (must_check) {
+            if (found < 0) found = each;
+        } else {
+            become(&bundle, folder, argv);
+        }
         close(folder);
     }
-    for (int each = 0; each < count; each++) {
-        int folder = prepare(&bundle, places[each], whys[each]);
+    const char *fault = find_fault();
+    if (fault != NULL) return refuse_system(fault);
+    for (int nth = found < 0 ? 0 : -1; nth < count; nth++) {
+        int each = nth < 0 ? found : nth; /* the place that has it is the first to be checked */
+        int folder = prepare(&bundle, places[each], must_check, whys[each]);
+        if (folder == UNFIT_SYSTEM) return refuse_system(whys[each]);
         if (folder < 0) continue;
         become(&bundle, folder, argv);
         snprintf(whys[each], WHY_BYTES, "programs can't be run there: %s", strerror(errno));

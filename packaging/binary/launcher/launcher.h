@@ -15,8 +15,9 @@
 struct trailer {
     char magic[16];
     uint64_t packed_at;      /* offset of one zstd frame: all files one after another */
-    uint64_t packed_bytes;
-    uint64_t list_bytes;     /* lines of "MODE c|- SIZE PATH", in the order of the frame */
+    uint64_t packed_bytes;   /* 0 where a package has installed the program, unpacked */
+    uint64_t list_bytes;     /* lines of "MODE c|- SIZE PATH", in the order of the frame; or the
+                                folder that the package has installed it to */
     uint64_t unpacked_bytes;
     char name[NAME_BYTES];   /* of the folder: the version and a hash of all that is packed */
 };
@@ -50,7 +51,7 @@ int open_place(const char *place, int makes, char *why, size_t size);
 
 /* unpack.c: whether all that is checked is there, in full. */
 int is_whole(const struct bundle *bundle, int folder);
-/* Write what is missing, or not in full. 0, or an errno. */
+/* Write what is missing, or has other bytes than it was packed with. 0, or an errno. */
 int unpack(const struct bundle *bundle, int folder);
 
 /* folders.c */

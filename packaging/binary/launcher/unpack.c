@@ -85,21 +85,28 @@ static int write_all(int fd, const char *bytes, size_t size) {
     return 0;
 }
 
-/* One file, or with `fd` -1 none: its bytes are passed over. */
-static int copy_file(struct source *source, uint64_t size, int fd) {
-    static char plain[1 << 17];
-    int error = 0;
-    while (size > 0 && error == 0) {
-        size_t wanted = size < sizeof plain ? (size_t)size : sizeof plain;
-        if (take(source, plain, wanted) != wanted) return EBADMSG;
-        if (fd >= 0) error = write_all(fd, plain, wanted);
-        size -= wanted;
+/* Whether the file that is there has exactly these bytes: after a crash or on a worn card a file can
+   have its size and other bytes. */
+static int has_bytes(const struct entry *entry, int folder, const char *bytes) {
+    static char there[1 << 17];
+    char path[PATH_MAX];
+    if (!is_there(entry, folder)) return 0;
+    int fd = openat(folder, path_of(entry, path), O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+    if (fd < 0) return 0;
+    uint64_t at = 0;
+    while (at < entry->size) {
+        ssize_t got = read(fd, there, sizeof there);
+        if (got < 0 && errno == EINTR) continue;
+        if (got <= 0 || (uint64_t)got > entry->size - at || memcmp(there, bytes + at, got) != 0)
+            break;
+        at += (uint64_t)got;
     }
-    return error;
+    close(fd);
+    return at == entry->size;
 }
 
 /* Beside its place first, so that whoever runs from this folder never reads half a file. */
-static int put_file(struct source *source, const struct entry *entry, int folder) {
+static int put_file(const struct entry *entry, int folder, const char *bytes) {
     char path[PATH_MAX], fresh[PATH_MAX + 8];
     path_of(entry, path);
     int error = make_folders(folder, path);
@@ -108,11 +115,20 @@ static int put_file(struct source *source, const struct entry *entry, int folder
     unlinkat(folder, fresh, 0);
     int fd = openat(folder, fresh, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
     if (fd < 0) return errno;
-    error = copy_file(source, entry->size, fd);
+    error = write_all(fd, bytes, entry->size);
     if (error == 0 && fchmod(fd, entry->mode & 0700) != 0) error = errno;
     if (close(fd) != 0 && error == 0) error = errno;
     if (error == 0 && renameat(folder, fresh, folder, path) != 0) error = errno;
     if (error != 0) unlinkat(folder, fresh, 0);
+    return error;
+}
+
+static int settle_file(struct source *source, const struct entry *entry, int folder) {
+    char *bytes = malloc(entry->size + 1);
+    if (bytes == NULL) return ENOMEM;
+    int error = take(source, bytes, entry->size) == entry->size ? 0 : EBADMSG;
+    if (error == 0 && !has_bytes(entry, folder, bytes)) error = put_file(entry, folder, bytes);
+    free(bytes);
     return error;
 }
 
@@ -128,8 +144,7 @@ int unpack(const struct bundle *bundle, int folder) {
     struct entry entry;
     int error = 0;
     for (const char *at = bundle->list; error == 0 && next_entry(&at, &entry);)
-        error = is_there(&entry, folder) ? copy_file(source, entry.size, -1)
-                                         : put_file(source, &entry, folder);
+        error = settle_file(source, &entry, folder);
     ZSTD_freeDCtx(source->context);
     free(source);
     return error;
