@@ -11,7 +11,9 @@ in this list, never from below; `tests/test_house.py` holds it.
     thrift                memory that is free, given back to the system
     clock, paths          the only readers of clocks; where files live
     ownership             whether a file is its owner's alone, as root's must be
+    safefiles             files that commands write, where nobody leads root elsewhere
     bundle                the single binary: where it is unpacked, and starting it again
+    tomltext              the nesting of TOML text, checked before it is read
     validity              checks that values go through at birth
     reporting             what a run says of itself: how far it is, what is to be remembered
     queues                who runs what is in a queue: any engine, one program, or nobody

@@ -14,6 +14,10 @@ if TYPE_CHECKING:
 
 def main() -> None:
     """Run the command line and exit with its code."""
+    if sys.platform == "win32":
+        # Before any other import: modules such as fcntl do not exist there.
+        sys.stderr.write("edgecron: Windows is not supported: use Linux, macOS or WSL\n")
+        sys.exit(2)
     # While modules load there is no garbage, and looking for it costs a tenth of a start.
     gc.disable()
     _fill_streams()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from datetime import datetime
 from enum import IntEnum
@@ -11,6 +12,17 @@ from edgecron.values import NamedTuple, dataclass
 
 MOST_RESULT_BYTES = 64 * 1024  # of what a run leaves as its result
 OUTPUT_CAP_BYTES = 256 * 1024
+
+
+class Upstream(NamedTuple):
+    """The run whose end started a follow-up."""
+
+    schedule: str
+    run_id: int
+    status: Status
+    reason: Reason | None
+    exit_code: int | None
+    error: str | None
 
 
 class Claim(NamedTuple):
@@ -32,6 +44,8 @@ class Claim(NamedTuple):
     timeout_s: float | None
     kill_grace_s: float
     ok_codes: tuple[int, ...]
+    fence: int = 0  # larger than that of every earlier claim of the schedule
+    upstream: Upstream | None = None
 
 
 class Stream(IntEnum):
@@ -87,3 +101,30 @@ class Outcome(NamedTuple):
     output: Output | None = None
     state: Mapping[str, str | None] | None = None
     progress: str | None = None
+
+
+def error_code_of(outcome: Outcome) -> str | None:
+    """A short code for why an attempt failed: `exit_3`, `signal_9`, `timeout`, or its own."""
+    if outcome.error_code is not None:
+        return outcome.error_code
+    if outcome.reason is Reason.TIMEOUT:
+        return "timeout"
+    if outcome.exit_code is not None and outcome.reason is Reason.EXIT:
+        return f"exit_{outcome.exit_code}"
+    if outcome.exit_code is not None and outcome.reason is Reason.SIGNAL:
+        return f"signal_{outcome.exit_code - 128}"
+    return None
+
+
+def rows_affected_of(result: str | None) -> int | None:
+    """How many rows a job says it changed: the whole number `rows_affected` of a result object."""
+    if result is None or '"rows_affected"' not in result:
+        return None
+    try:
+        found = json.loads(result)
+    except (ValueError, RecursionError):  # The end of a run must never fail for its result.
+        return None
+    count = found.get("rows_affected") if isinstance(found, dict) else None
+    if not isinstance(count, int) or isinstance(count, bool):
+        return None
+    return count if 0 <= count < 2**63 else None

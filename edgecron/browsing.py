@@ -66,6 +66,20 @@ class ScheduleKeys(NamedTuple):
     group: str | None
 
 
+class Choice(NamedTuple):
+    """Which schedules a list shows; a default lets every schedule through.
+
+    Each of `words` stands in the name, group, description or job, in letters of either case.
+    `is_failed`: the last run failed or was interrupted. `is_paused`: paused without end, or until
+    a time to come.
+    """
+
+    words: tuple[str, ...] = ()
+    group: str | None = None
+    is_failed: bool = False
+    is_paused: bool = False
+
+
 class RunBounds(NamedTuple):
     """The first and the last id of all executions; 0 and 0 where there is none."""
 
@@ -82,4 +96,5 @@ def state_of(standing: Standing, *, now: datetime) -> ScheduleState:
         return ScheduleState.BROKEN
     if idle is Idle.PAUSED or (standing.paused_until is not None and standing.paused_until > now):
         return ScheduleState.PAUSED
-    return ScheduleState.DONE if idle in _OVER else ScheduleState.ACTIVE
+    is_over = idle in _OVER and not standing.is_active
+    return ScheduleState.DONE if is_over else ScheduleState.ACTIVE

@@ -15,6 +15,7 @@ from edgecron.planning import (
     FirePlan,
     Missed,
     NextFire,
+    RepeatedTimes,
     Timing,
     count_planned,
     fresh_fire,
@@ -23,7 +24,9 @@ from edgecron.planning import (
     next_fire,
     resolve_due_ms,
 )
+from edgecron.values import replace
 
+AGAIN = "again:"  # begins the key of a plan time that a clock which was set back repeats
 _TOGETHER_MS = 1000  # fires whose due times lie this close came due together
 _MOST_JITTERED = 4096  # plan times looked at one by one in a pass, where jitter reorders them
 _LOOK_BACK_MS = 128_000  # where the newest hundred are looked for first: those of every second
@@ -35,6 +38,8 @@ def plan_fire(timing: Timing, due: Due, *, now_ms: int) -> FirePlan:
     `due.due_ms` is not later than `now_ms`.
     """
     is_done = timing.max_runs is not None and due.planned_count >= timing.max_runs
+    if due.repeats_since_ms is not None and due.plan_ms <= due.decided_until_ms and not is_done:
+        return _plan_repeated(timing, due, now_ms)
     if due.plan_ms <= due.decided_until_ms or is_done:
         return _pass_over(timing, due)
     if due.paused_until_ms is not None and due.plan_ms < due.paused_until_ms:
@@ -117,6 +122,39 @@ def _end_pause(timing: Timing, due: Due, held_until_ms: int) -> FirePlan:
     )
 
 
+def _plan_repeated(timing: Timing, due: Due, now_ms: int) -> FirePlan:
+    """Decide plan times that come a second time, as the clock was set back.
+
+    Their fires have a key of their own. If the clock is past the repeated span in one step, it was
+    put right: these times were decided before.
+    """
+    until_ms, elapsed = due.decided_until_ms, timing.times.elapsed
+    is_put_right = now_ms > until_ms and now_ms - due.due_ms > ON_TIME_MS
+    if elapsed is None or is_put_right:
+        return _pass_over(timing, due)
+    repeated = replace(timing, times=RepeatedTimes(timing.times, elapsed, until_ms=until_ms))
+    again = due._replace(decided_until_ms=due.plan_ms - 1, repeats_since_ms=None)
+    plan = plan_fire(repeated, again, now_ms=now_ms)
+    key = f"{AGAIN}{due.repeats_since_ms}"
+    fires = tuple(
+        fire._replace(fire_key=key) if fire.plan_ms <= until_ms else fire for fire in plan.fires
+    )
+    # Times up to the end of the span have their rows already.
+    missed = [
+        one if one.from_ms > until_ms else _after(timing, until_ms, one) for one in plan.missed
+    ]
+    return plan._replace(
+        due=due, fires=fires, missed=tuple(one for one in missed if one is not None)
+    )
+
+
+def _after(timing: Timing, after_ms: int, missed: Missed) -> Missed | None:
+    """What lies after an instant of a range; None if that is nothing."""
+    return missed_until(
+        timing, decided_until_ms=after_ms, until_ms=missed.to_ms, reason=missed.reason
+    )
+
+
 def _latest_due_ms(timing: Timing, due: Due, now_ms: int) -> int:
     """The latest plan time whose due time has come; the first one has, by its row."""
     certain = last_planned(timing, due.plan_ms, now_ms - timing.jitter_ms)
@@ -152,7 +190,9 @@ def _catch_up(timing: Timing, due: Due, *, latest_ms: int, now_ms: int) -> tuple
     not_before_ms = now_ms - grace_ms
     if timing.catch_up is CatchUp.ALL:
         return _fire_all(timing, due, latest_ms, cause=Cause.CATCH_UP, not_before_ms=not_before_ms)
-    fire = _fire(timing, due, latest_ms, cause=Cause.CATCH_UP)
+    # An engine that is only slow is not catching up: the latest time is on time, or nearly.
+    cause = Cause.CATCH_UP if now_ms - due.due_ms > ON_TIME_MS else Cause.SCHEDULE
+    fire = _fire(timing, due, latest_ms, cause=cause)
     if timing.catch_up is CatchUp.ONCE and fire.due_ms >= not_before_ms:
         return (fire,)
     return ()
@@ -214,10 +254,31 @@ def _missed(timing: Timing, due: Due, fires: tuple[Fire, ...], latest_ms: int) -
     last_missed_ms = fires[0].plan_ms - 1 if fires else latest_ms
     if fires and fires[0].plan_ms <= due.plan_ms:
         return
-    others = count_planned(timing, due.plan_ms, last_missed_ms)
-    to_ms = last_planned(timing, due.plan_ms, last_missed_ms) if others else due.plan_ms
-    assert to_ms is not None
-    yield Missed(from_ms=due.plan_ms, to_ms=to_ms, count=1 + others, reason=Reason.MISFIRE)
+    first_ms: int | None = due.plan_ms
+    if timing.catch_up is not CatchUp.ALL:
+        # At its due time an engine would have run the latest of these, and left out the others.
+        on_time_ms = _latest_due_ms(timing, due, due.due_ms)
+        if on_time_ms > due.plan_ms:
+            passed_ms = min(on_time_ms - 1, last_missed_ms)
+            reason = Reason.RESCHEDULED if _is_moved(timing, due) else Reason.JITTER
+            yield _range(timing, due.plan_ms, passed_ms, reason)
+            following = timing.times.next_with_source(passed_ms)
+            first_ms = None if following is None else following[0]
+    if first_ms is not None and first_ms <= last_missed_ms:
+        yield _range(timing, first_ms, last_missed_ms, Reason.MISFIRE)
+
+
+def _range(timing: Timing, first_ms: int, until_ms: int, reason: Reason) -> Missed:
+    """The plan times from one of them up to an instant."""
+    others = count_planned(timing, first_ms, until_ms)
+    last_ms = last_planned(timing, first_ms, until_ms) if others else first_ms
+    assert last_ms is not None
+    return Missed(from_ms=first_ms, to_ms=last_ms, count=1 + others, reason=reason)
+
+
+def _is_moved(timing: Timing, due: Due) -> bool:
+    """Whether `reschedule` gave the first fire another time than its plan time and jitter do."""
+    return not due.plan_ms <= due.due_ms <= due.plan_ms + timing.jitter_ms
 
 
 def _fire(timing: Timing, due: Due, plan_ms: int, *, cause: Cause) -> Fire:

@@ -6,10 +6,13 @@ way decides it. What is still to come is computed anew, and never for the past.
 
 from __future__ import annotations
 
+from edgecron.model import MINUTE_MS, Reason
 from edgecron.planning import (
+    Missed,
     NextFire,
     Timing,
     fresh_fire,
+    missed_until,
     next_after_pause,
     next_fire,
     resolve_due_ms,
@@ -25,6 +28,7 @@ class KeptTimes:
     `is_idle`: it is paused without end or broken, and has no next time. `trusted_until_ms` is
     what `decided_until_ms` was when it was last moved by a clock that can be trusted; None where
     that is what it is. Up to `pruned_until_ms` rows that said what was decided are gone.
+    Since `repeats_since_ms` a clock that was set back repeats times that are decided.
     """
 
     schedule_id: int
@@ -37,6 +41,8 @@ class KeptTimes:
     paused_until_ms: int | None
     planned_count: int
     pruned_until_ms: int | None = None
+    repeats_since_ms: int | None = None
+    last_fired_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,6 +53,7 @@ class Retimed:
     next: NextFire | None
     decided_until_ms: int
     trusted_until_ms: int | None = None
+    repeats_since_ms: int | None = None
 
     @property
     def has_moved(self) -> bool:
@@ -91,6 +98,79 @@ def plan_repair(
         next=_next(timing, kept, decided_until_ms=decided_ms, now_ms=now_ms),
         decided_until_ms=decided_ms,
     )
+
+
+_PASS_MS = 1_000  # longer than an engine takes from writing ends to looking at the clock
+
+
+def plan_repeat(
+    timing: Timing | None, kept: KeptTimes, *, now_ms: int, back_ms: int | None
+) -> Retimed | None:
+    """Have a schedule that follows elapsed time go on, though the clock was set back a little.
+
+    Its times up to what is decided come again; fixed times do not, nor what a person has moved.
+    `back_ms` is by how much the clock was set, None if nobody saw it. None: its times stand.
+    """
+    if kept.is_idle or timing is None or kept.next is None or kept.paused_until_ms is not None:
+        return None
+    if _is_after_end(timing, kept):
+        assert timing.after_end_ms is not None
+        due_ms = now_ms + timing.after_end_ms
+        if abs(due_ms - kept.next.due_ms) < _PASS_MS:
+            return None  # Its run ended in this very pass: the time is by the clock as it is now.
+        if back_ms is not None:
+            due_ms = min(due_ms, max(now_ms, kept.next.due_ms - back_ms))
+        # Its plan time is only an identity.
+        return _repeated(kept, kept.next._replace(due_ms=due_ms), now_ms=now_ms)
+    elapsed = timing.times.elapsed
+    if elapsed is None or kept.next.due_ms != resolve_due_ms(timing, kept.next.plan_ms):
+        return None
+    after_ms = max(now_ms, (timing.from_ms or 0) - 1)
+    if back_ms is not None:
+        # Not right after the last fire: a step back of a second runs nothing a second time.
+        last_ms = kept.decided_until_ms if kept.last_fired_ms is None else kept.last_fired_ms
+        spacing_ms = max(0, kept.next.plan_ms - kept.decided_until_ms)
+        after_ms = max(after_ms, last_ms - back_ms + min(spacing_ms // 2, MINUTE_MS) - 1)
+    found = elapsed.next_with_source(after_ms)
+    if found is None or found[0] > min(kept.decided_until_ms, timing.until_ms or found[0]):
+        return None
+    plan_ms, source = found
+    following = NextFire(plan_ms=plan_ms, due_ms=resolve_due_ms(timing, plan_ms), source=source)
+    return _repeated(kept, following, now_ms=now_ms)
+
+
+def _repeated(kept: KeptTimes, following: NextFire, *, now_ms: int) -> Retimed:
+    return Retimed(
+        kept=kept,
+        next=following,
+        decided_until_ms=kept.decided_until_ms,
+        trusted_until_ms=kept.trusted_until_ms,
+        repeats_since_ms=now_ms,
+    )
+
+
+def plan_timeless(timing: Timing, kept: KeptTimes, *, now_ms: int) -> tuple[Retimed, Missed | None]:
+    """The next time of a schedule that has lost it, from now on, and what it missed meanwhile.
+
+    A next time of None: the schedule is done.
+    """
+    count = kept.planned_count
+    if kept.paused_until_ms is not None:
+        decided_ms = kept.decided_until_ms  # What a pause holds is counted at its end.
+        following = next_after_pause(
+            timing, kept.paused_until_ms, decided_until_ms=decided_ms, planned_count=count
+        )
+        return Retimed(kept=kept, next=following, decided_until_ms=decided_ms), None
+    decided_ms = max(now_ms, kept.decided_until_ms)
+    missed = missed_until(
+        timing,
+        decided_until_ms=kept.decided_until_ms,
+        until_ms=now_ms,
+        reason=Reason.EDITED,
+        planned_count=count,
+    )
+    following = fresh_fire(timing, decided_ms, planned_count=count)
+    return Retimed(kept=kept, next=following, decided_until_ms=decided_ms), missed
 
 
 def plan_rebase(timing: Timing, kept: KeptTimes, *, now_ms: int) -> Retimed:

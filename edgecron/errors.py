@@ -240,6 +240,18 @@ class Cancelled(EdgecronError):
     code = "cancelled"
 
 
+class RunFailed(EdgecronError):
+    """A run whose result was asked for did not succeed; `run` is what is known of it."""
+
+    code = "run_failed"
+
+
+class ResultLost(EdgecronError):
+    """A run succeeded, but what it returned could not be kept."""
+
+    code = "result_lost"
+
+
 class NotSupported(EdgecronError):
     """This platform lacks something that is needed."""
 

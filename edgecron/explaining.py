@@ -36,12 +36,14 @@ class Verdict(StrEnum):
 class Words:
     """What a schedule said at a time: a revision, when it was written, and what it means.
 
-    `timing` None where its triggers can't be read any more.
+    `timing` None where its triggers can't be read any more, or with `is_removed`: retention has
+    removed what it said then.
     """
 
     revision: int
     written_at: datetime
     timing: Timing | None
+    is_removed: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,10 +99,12 @@ def explain(
         runs = [run for run in runs if not _is_only_covered(run, at_ms)]
     if runs:
         verdict = Verdict.RECORDED
-    elif timing is None:
+    elif timing is None and not words.is_removed:
         verdict = Verdict.BROKEN
     elif last_of(at_ms) < to_ms(schedule.created_at):
         verdict = Verdict.NOT_MADE
+    elif timing is None:
+        verdict = Verdict.FORGOTTEN
     elif plan_ms is None:
         verdict = Verdict.NO_TIME
     else:

@@ -14,7 +14,14 @@ from edgecron.errors import InvalidInput
 from edgecron.queues import is_taken, offer_of
 from edgecron.reporting import Progress
 from edgecron.timetext import MAX_DURATION_MS
-from edgecron.validity import check_aware, check_name, check_range, check_storable, check_text
+from edgecron.validity import (
+    check_aware,
+    check_name,
+    check_range,
+    check_storable,
+    check_text,
+    is_plain,
+)
 from edgecron.values import dataclass, field
 
 MINUTE_MS = 60_000
@@ -23,6 +30,8 @@ ON_TIME_MS = 60_000  # a single fire that is no later than this after its due ti
 MAX_CATCH_UP = 100  # fires of one misfire that catch_up=all runs at most
 COMMAND_QUEUE = "command"
 REPLACED_MARK = "replaced"  # among the flags of a run that is ended for a newer one
+MISSED_MARK = "missed:"  # begins the flag of a run that catches up: why its time was missed
+COVERS_MARK = "covers:"  # begins the flag of a run that covers missed times: count, start
 GLOBAL_SCOPE = ("global", "")
 _MOST_S = MAX_DURATION_MS // 1000
 _MOST = 1_000_000  # of anything that is counted: far beyond use, and far within 64 bits
@@ -63,6 +72,8 @@ class Reason(StrEnum):
     MISFIRE = "misfire"  # skipped: nothing could run it at its time, and catch_up gave it up
     PAUSED = "paused"  # skipped: its time passed while the schedule was paused
     EDITED = "edited"  # skipped: its time had passed when the triggers were changed
+    RESCHEDULED = "rescheduled"  # skipped: `reschedule` moved the run before it past its time
+    JITTER = "jitter"  # skipped: jitter delayed the run before it past its time
     CONDITION = "condition"  # skipped: what it needed did not come true before its deadline
     REQUEST = "request"  # cancelled: a person or a program asked for it
     REPLACED = "replaced"  # cancelled: a newer fire of its schedule took its place
@@ -71,6 +82,17 @@ class Reason(StrEnum):
     LOST = "lost"  # interrupted: engine and supervisor died, and its end is not on record
     RESTORED = "restored"  # cancelled, interrupted: it was active in the backup that was restored
     REBOOT = "reboot"  # interrupted: the machine started anew while it ran
+
+
+class MissedBy(StrEnum):
+    """Why nothing ran a time that was missed: `error_code` of a row of reason `misfire`, and a
+    flag `missed:...` of a run that catches up."""
+
+    ASLEEP = "asleep"  # the machine was suspended
+    OFF = "off"  # no engine ran: the machine was off, or the engine was killed or never started
+    STOPPED = "stopped"  # somebody had stopped the engine
+    STALLED = "stalled"  # an engine ran, and did not get to it: it was stopped, or too slow
+    CLOCK = "clock"  # the clock could not be trusted, or was set past the time
 
 
 class Cause(StrEnum):
@@ -180,6 +202,18 @@ class Job:
             raise InvalidInput("the command is missing", hint="write it after --, or use --shell")
         if self.kind is not JobKind.COMMAND and len(self.argv) != 1:
             raise InvalidInput(f"a {self.kind} job is one text, got {len(self.argv)}")
+        env = self.env
+        texts = [*self.argv, *env, *env.values()]
+        texts += [text for text in (self.payload, self.stdin, self.cwd, self.user) if text]
+        if self.env_file:
+            texts.append(self.env_file)
+        if not is_plain(texts):  # One look at all of them spares most jobs the one at each.
+            self._check_texts()
+        for key in self.env:
+            if not key or "=" in key:
+                raise InvalidInput(f"environment variable name {key!r} is not usable")
+
+    def _check_texts(self) -> None:
         for what, text in (
             *(("argument", argument) for argument in self.argv),
             ("folder", self.cwd or ""),
@@ -191,9 +225,6 @@ class Job:
             ("stdin", (self.stdin or "").replace("\0", "")),  # a pipe may carry NUL
         ):
             check_storable(what, text)
-        for key in self.env:
-            if not key or "=" in key:
-                raise InvalidInput(f"environment variable name {key!r} is not usable")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -238,6 +269,20 @@ class ScheduleSpec:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Imported:
+    """A schedule that an import of a crontab made, and what its line said then, as an imprint.
+
+    Of one that an older version imported, `source` and `imprint` are None, and `spec` is what the
+    line said. The schedule may be removed by now.
+    """
+
+    schedule_id: int
+    source: str | None
+    imprint: str | None
+    spec: ScheduleSpec | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Schedule:
     """A schedule as it is kept: the specification and what is known of its past and future."""
 
@@ -264,6 +309,9 @@ class Schedule:
     updated_at: datetime
     pruned_until: datetime | None  # rows of plan times up to it were removed by retention
     vanished_at: datetime | None  # since then no engine of its program offers it: nobody runs it
+    is_done: bool = False  # it has no next time, and none is to come
+    is_active: bool = False  # it has no next time, and a run of it is queued or running
+    gone_upstreams: tuple[str, ...] = ()  # it comes after these, which are not there any more
 
     @property
     def name(self) -> str:
@@ -316,6 +364,7 @@ class Execution:
     missed_from_at: datetime | None
     missed_to_at: datetime | None
     missed_count: int | None
+    fence: int | None = None  # of its last claim
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

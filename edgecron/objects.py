@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from edgecron.upcoming import UpcomingFire
 
 
+MASK = "***"  # stands for a value that only its owner is to see
+
+
 def instant(value: datetime | None) -> str | None:
     """RFC 3339 with Z, or None."""
     return None if value is None else format_instant(value)
@@ -31,7 +34,7 @@ def schedule_object(schedule: Schedule) -> dict[str, Any]:
         "kind": spec.job.kind.value,
         "job": list(spec.job.argv) if is_command else spec.job.argv[0],
         "triggers": list(spec.triggers),
-        "timezone": spec.timezone,
+        "timezone": spec.timezone or "UTC",
         "enabled": schedule.enabled,
         "paused_until": instant(schedule.paused_until),
         "next_plan_at": instant(schedule.next_plan_at),
@@ -88,6 +91,28 @@ def schedule_details(schedule: Schedule, upcoming: Sequence[UpcomingFire]) -> di
         "last_error": schedule.last_error,
         "upcoming": [fire_object(fire) for fire in upcoming],
     }
+
+
+def mask_values(value: Any) -> Any:
+    """Hide the values of environment, payload and stdin in an object, wherever they stand.
+
+    What a job has left (its result, its state) stays as it is.
+    """
+    if isinstance(value, Mapping):
+        return {key: _masked(key, one) for key, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [mask_values(one) for one in value]
+    return value
+
+
+def _masked(key: str, value: Any) -> Any:
+    if key in ("result", "state"):
+        return value
+    if key == "env" and isinstance(value, Mapping):
+        return dict.fromkeys(value, MASK)
+    if key in ("payload", "stdin"):
+        return None if value is None else MASK
+    return mask_values(value)
 
 
 def fire_object(fire: UpcomingFire) -> dict[str, Any]:

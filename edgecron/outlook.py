@@ -60,12 +60,14 @@ class Outlook:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Foreseen:
     """What would come of a specification: its triggers in words, by their texts, and its first
-    times to start with the trigger that gives each. `changes` say what clock changes do to them.
+    times to start with the trigger that gives each. `changes` say what clock changes do to them;
+    `jitter_warning` is what a jitter longer than the interval does.
     """
 
     words: Mapping[str, str]
     fires: tuple[tuple[datetime, str], ...]
     changes: tuple[str, ...]
+    jitter_warning: str | None = None
 
 
 def judge_active(

@@ -36,16 +36,26 @@ class Weakness(NamedTuple):
 
 
 def find_weakness(
-    path: Path, *, owners: Collection[int] = ROOT_ALONE, must_exist: bool = False
+    path: Path,
+    *,
+    owners: Collection[int] = ROOT_ALONE,
+    must_exist: bool = False,
+    may_be_shared: bool = False,
+    may_have_links: bool = False,
 ) -> Weakness | None:
     """What lets others than `owners` change a file or folder, or what its name leads to.
 
     The first from the root of the file system on; None where nothing does. What is missing, or
     can't be looked at, is one with `must_exist` alone: else the folders that are there count.
+    With `may_be_shared` its own folder, or it, may be a sticky one, in which others have files,
+    too. With `may_have_links` it may have several names, which is no harm to who only reads it.
     """
     left = 0
     for found, status, left in _steps(path):
-        weakness = judge(found, status, owners=owners, may_be_shared=left > 1)
+        is_deep = may_be_shared or left > 1
+        weakness = _judge_rights(found, status, owners=owners, may_be_shared=is_deep)
+        if weakness is None and not may_have_links:
+            weakness = _judge_links(found, status)
         if weakness is not None:
             return weakness
     if left and must_exist:
@@ -60,6 +70,13 @@ def judge(
 
     `may_be_shared`: it may be everybody's where it is sticky.
     """
+    rights = _judge_rights(path, status, owners=owners, may_be_shared=may_be_shared)
+    return rights or _judge_links(path, status)
+
+
+def _judge_rights(
+    path: Path, status: os.stat_result, *, owners: Collection[int], may_be_shared: bool
+) -> Weakness | None:
     mode = status.st_mode
     if status.st_uid not in owners:
         whose = "root" if set(owners) == {ROOT_UID} else "you or root"
@@ -70,14 +87,18 @@ def judge(
         )
     if stat.S_ISLNK(mode):
         return None  # Its own mode means nothing, and where it leads to is looked at.
-    is_shared = may_be_shared and mode & stat.S_ISVTX
+    is_shared = may_be_shared and stat.S_ISDIR(mode) and mode & stat.S_ISVTX
     if mode & _OTHERS_WRITE and not is_shared:
         return Weakness(
             path=path,
             why=f"has mode {stat.S_IMODE(mode):04o}, so that others may change it",
             mend=f"chmod go-w {_quoted(path)}",
         )
-    if stat.S_ISREG(mode) and status.st_nlink > 1:
+    return None
+
+
+def _judge_links(path: Path, status: os.stat_result) -> Weakness | None:
+    if stat.S_ISREG(status.st_mode) and status.st_nlink > 1:
         return Weakness(
             path=path,
             why=f"has {status.st_nlink} names (hard links)",

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import os
+import select
 import shlex
 import shutil
 import signal
 import subprocess
+import sys
+import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from types import MappingProxyType
@@ -24,6 +27,8 @@ _VERSION_S = 5.0  # less says it within milliseconds
 # less(1) has it. HOME is not in it, where keys lie; LESSSECURE_ALLOW would give back what is taken.
 _HARMLESS = ("TERM", "COLUMNS", "LINES", "LANG", "LC_ALL", "LC_CTYPE")
 _READ_ONLY = {"LESSSECURE": "1", "LESSHISTFILE": "-"}
+_LOOK_S = 0.2  # between two looks whether the terminal is still there
+_GRACE_S = 1.0  # for a pager to end by itself when its terminal has gone
 
 
 def pager_command(
@@ -104,26 +109,70 @@ def _is_less(path: str, environ: Mapping[str, str]) -> bool:
 
 
 def page(command: list[str], text: str, *, defaults: Mapping[str, str] = _NOTHING) -> None:
-    """Show a text that is clean, until the person leaves. Raises EdgecronError.
+    """Show a text that is clean, until the person leaves or the terminal goes away.
 
-    `defaults` are variables that the pager finds where they were not set.
+    `defaults` are variables that the pager finds if they were not set. Raises EdgecronError.
     """
     environ: Mapping[str, str] = os.environ
     if _is_for_somebody_else(environ):
         environ = _harmless(environ)
     environ = {**defaults, **environ}
     try:
-        with _signals_are_the_pagers():
-            subprocess.run(command, input=text.encode(), env=environ, check=False)
+        with _signals_are_the_pagers() as heard:
+            _run_pager(command, text, environ=environ, heard=heard)
     except OSError as error:
         raise EdgecronError(f"{command[0]} can't be started: {os_words(error)}") from error
 
 
-@contextmanager
-def _signals_are_the_pagers() -> Iterator[None]:
-    """Ctrl-C is for the pager, which has the terminal; what is to end us is told when it has left.
+def _run_pager(
+    command: list[str], text: str, *, environ: Mapping[str, str], heard: list[int]
+) -> None:
+    terminal = _find_terminal()
+    pager = subprocess.Popen(command, stdin=subprocess.PIPE, env=environ)
+    feeder = threading.Thread(
+        target=pager.communicate, args=(text.encode(),), name="pager", daemon=True
+    )
+    feeder.start()
+    while feeder.is_alive():
+        feeder.join(_LOOK_S)
+        # If this process leads the session, only this process hears the hangup. `more` would
+        # then read a dead terminal for ever, and use a processor for that.
+        if signal.SIGHUP in heard or (terminal is not None and _has_hung_up(terminal)):
+            _end_pager(pager)
+            feeder.join(_GRACE_S)
+            pager.kill()
+            break
+    feeder.join()
 
-    Not ignored, or the pager would inherit that.
+
+def _find_terminal() -> int | None:
+    """The descriptor of the terminal that the pager writes to; None if there is none."""
+    try:
+        fd = sys.__stdout__.fileno() if sys.__stdout__ is not None else -1
+    except (OSError, ValueError):
+        return None
+    return fd if fd >= 0 and os.isatty(fd) else None
+
+
+def _has_hung_up(terminal: int) -> bool:
+    poller = select.poll()
+    poller.register(terminal, 0)  # POLLHUP is always reported.
+    return any(events & select.POLLHUP for _, events in poller.poll(0))
+
+
+def _end_pager(pager: subprocess.Popen[bytes]) -> None:
+    """Hang up, as a shell does with its jobs: a pager can be a script that has started another."""
+    if os.getpgrp() == os.getpid():
+        os.killpg(os.getpgrp(), signal.SIGHUP)
+    else:
+        pager.send_signal(signal.SIGHUP)
+
+
+@contextmanager
+def _signals_are_the_pagers() -> Iterator[list[int]]:
+    """Keep signals until the pager has left: Ctrl-C is for the pager, which has the terminal.
+
+    Yields the signals that came. Not ignored, or the pager would inherit that.
     """
     heard: list[int] = []
     before = {
@@ -133,11 +182,11 @@ def _signals_are_the_pagers() -> Iterator[None]:
     # Else the event loop would hear of each of them.
     wakeup_fd = signal.set_wakeup_fd(-1)
     try:
-        yield
+        yield heard
     finally:
         signal.set_wakeup_fd(wakeup_fd, warn_on_full_buffer=False)
         for number, handler in before.items():
             signal.signal(number, handler)
-        for told in heard:
+        for told in dict.fromkeys(heard):
             if told != signal.SIGINT:
                 signal.raise_signal(told)

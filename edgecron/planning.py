@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Protocol
 
-from edgecron.model import CatchUp, Cause, Reason
+from edgecron.model import CatchUp, Cause, MissedBy, Reason
 from edgecron.timetext import format_duration_ms
 from edgecron.values import NamedTuple, dataclass
 
@@ -25,6 +25,51 @@ class PlanTimes(Protocol):
 
     def last_ms(self, after_ms: int, until_ms: int) -> int | None:
         """The latest plan time in (after, until], or None."""
+
+    @property
+    def elapsed(self) -> PlanTimes | None:
+        """The plan times that follow elapsed time: intervals and wildcard cron; None: no such."""
+
+
+class RepeatedTimes:
+    """The plan times of a schedule while a clock that was set back repeats a span.
+
+    Up to the end of the span only those that follow elapsed time: the others are decided.
+    """
+
+    def __init__(self, every: PlanTimes, elapsed: PlanTimes, *, until_ms: int) -> None:
+        self._every = every
+        self._repeated = elapsed
+        self._until_ms = until_ms
+
+    @property
+    def elapsed(self) -> PlanTimes | None:
+        return self._repeated
+
+    def next_with_source(self, after_ms: int) -> tuple[int, str] | None:
+        if after_ms < self._until_ms:
+            found = self._repeated.next_with_source(after_ms)
+            if found is not None and found[0] <= self._until_ms:
+                return found
+        return self._every.next_with_source(max(after_ms, self._until_ms))
+
+    def count_ms(self, after_ms: int, until_ms: int) -> int:
+        end_ms = self._until_ms
+        count = 0
+        if after_ms < end_ms:
+            count = self._repeated.count_ms(after_ms, min(until_ms, end_ms))
+        if until_ms > end_ms:
+            count += self._every.count_ms(max(after_ms, end_ms), until_ms)
+        return count
+
+    def last_ms(self, after_ms: int, until_ms: int) -> int | None:
+        end_ms = self._until_ms
+        last_ms = None
+        if until_ms > end_ms:
+            last_ms = self._every.last_ms(max(after_ms, end_ms), until_ms)
+        if last_ms is None and after_ms < end_ms:
+            last_ms = self._repeated.last_ms(after_ms, min(until_ms, end_ms))
+        return last_ms
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,7 +89,10 @@ class Timing:
 
 
 class Due(NamedTuple):
-    """The columns of a schedule whose next fire may start: the identity of that fire."""
+    """The columns of a schedule whose next fire may start: the identity of that fire.
+
+    `repeats_since_ms`: since then a clock that was set back repeats plan times that are decided.
+    """
 
     schedule_id: int
     revision: int
@@ -54,6 +102,7 @@ class Due(NamedTuple):
     paused_until_ms: int | None
     planned_count: int
     source: str | None
+    repeats_since_ms: int | None = None
 
 
 class NextFire(NamedTuple):
@@ -77,16 +126,22 @@ class Fire(NamedTuple):
     fire_key: str = ""
     in_sequence: bool = False
     payload: str | None = None
+    missed_by: MissedBy | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Missed:
-    """Plan times from `from_ms` to `to_ms`, both included, that will not run, and why."""
+    """Plan times from `from_ms` to `to_ms`, both included, that will not run, and why.
+
+    `missed_by` and `error_msg` say what kept an engine from them, if that is known.
+    """
 
     from_ms: int
     to_ms: int
     count: int
     reason: Reason
+    missed_by: MissedBy | None = None
+    error_msg: str | None = None
 
 
 class FirePlan(NamedTuple):

@@ -5,12 +5,16 @@ Both come from jobs. They are checked at birth: what can't be written would hold
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from edgecron.safetext import clean
 from edgecron.validity import check_json, check_range, check_text
 from edgecron.values import NamedTuple, dataclass
 
 MOST_STATE_KEYS = 1000  # of a schedule
 MOST_STATE_BYTES = 64 * 1024  # of a value
+MOST_ALL_STATE_BYTES = 1024 * 1024  # of all keys and values of a schedule
+STATE_REFUSED = "state_refused"  # the flag of a run whose changes would have made it larger
 _MOST_LETTERS = 200  # of what a progress says
 
 
@@ -71,3 +75,19 @@ def check_state_key(key: str) -> None:
 def check_state_value(key: str, value: str) -> None:
     """Raise InvalidInput for a value that is no JSON, or longer than 64 KiB."""
     check_json(value, what=f"the state {key!r}", most_bytes=MOST_STATE_BYTES)
+
+
+def fits_state(before: Mapping[str, str], after: Mapping[str, str]) -> bool:
+    """Whether a state is within its limits, or at least no larger than it was."""
+    return _fits(len(before), len(after), MOST_STATE_KEYS) and _fits(
+        state_bytes(before), state_bytes(after), MOST_ALL_STATE_BYTES
+    )
+
+
+def state_bytes(state: Mapping[str, str]) -> int:
+    """The size of a state."""
+    return sum(len(key.encode()) + len(value.encode()) for key, value in state.items())
+
+
+def _fits(before: int, after: int, most: int) -> bool:
+    return after <= most or after <= before

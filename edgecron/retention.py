@@ -33,6 +33,7 @@ class Reason(StrEnum):
     AGE = "age"
     BYTES = "bytes"
     COUNT = "count"
+    UNUSED = "unused"  # no run refers to it
 
 
 class Kind(StrEnum):
@@ -41,7 +42,7 @@ class Kind(StrEnum):
     OUTPUT = "output"  # what a run printed; that it printed, and how much, stays on record
     RUN = "run"  # its row, and its output with it
     SCHEDULE = "schedule"  # one that a person removed, once it has no runs left
-    REVISION = "revision"  # what a schedule said before it was changed
+    REVISION = "revision"  # a snapshot of what a schedule said before it was changed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -167,6 +168,17 @@ class Removed:
     reason: Reason
     count: int
     size_bytes: int
+
+
+class Forgotten(NamedTuple):
+    """How many former definitions of a schedule were removed, and how many active runs still need.
+
+    `is_log_empty` is False if the database's log still holds them.
+    """
+
+    removed: int
+    kept: int
+    is_log_empty: bool
 
 
 class Kept(NamedTuple):

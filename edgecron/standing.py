@@ -28,12 +28,15 @@ class Idle(StrEnum):
     UPSTREAM = "upstream"  # it waits for the end of another schedule's run
     BOOT = "boot"  # it waits for the machine's next boot
     DONE = "done"  # its triggers have no more times
+    NO_NEXT = "no_next"  # its next time is missing, and an engine computes it
 
 
 class Standing(NamedTuple):
     """A schedule in a list. The fields are those of a Schedule and its specification.
 
-    `last_status` is the value of a Status.
+    `last_status` is the value of a Status. Of a schedule without a next time, `is_done` says that
+    no time is to come, and `is_active` that a run of it is queued or running.
+    `gone_upstreams` are schedules that it comes after, and that are not there any more.
     """
 
     name: str
@@ -49,6 +52,9 @@ class Standing(NamedTuple):
     max_runs: int | None
     until_at: datetime | None
     vanished_at: datetime | None
+    is_done: bool = False
+    is_active: bool = False
+    gone_upstreams: tuple[str, ...] = ()
 
 
 def standing_of(schedule: Schedule) -> Standing:
@@ -68,6 +74,9 @@ def standing_of(schedule: Schedule) -> Standing:
         max_runs=spec.max_runs,
         until_at=spec.until_at,
         vanished_at=schedule.vanished_at,
+        is_done=schedule.is_done,
+        is_active=schedule.is_active,
+        gone_upstreams=schedule.gone_upstreams,
     )
 
 
@@ -85,13 +94,21 @@ def find_idle(standing: Standing, *, now: datetime) -> Idle | None:
         return Idle.MAX_RUNS
     if standing.until_at is not None and standing.until_at <= now:
         return Idle.ENDED
-    if any(text.endswith(" after end") for text in standing.triggers):
+    has_after_end = any(text.endswith(" after end") for text in standing.triggers)
+    if has_after_end and standing.is_active:
         return Idle.OWN_END
+    if not standing.is_done and (has_after_end or _has_times(standing)):
+        return Idle.NO_NEXT
     if upstreams(standing):
         return Idle.UPSTREAM
     if "on boot" in standing.triggers:
         return Idle.BOOT
     return Idle.DONE if standing.until_at is None else Idle.ENDED
+
+
+def _has_times(standing: Standing) -> bool:
+    """Whether a trigger of a schedule is more than an event."""
+    return any(text != "on boot" and not text.startswith("after ") for text in standing.triggers)
 
 
 def upstreams(standing: Standing) -> list[str]:
@@ -105,14 +122,28 @@ def idle_words(standing: Standing, *, now: datetime) -> str | None:
     idle = find_idle(standing, now=now)
     if idle is None:
         return None
+    done = "its last run is active" if standing.is_active else "done"
+    is_past = standing.until_at is not None and standing.until_at <= now
     return {
         Idle.VANISHED: "nobody runs it",
         Idle.BROKEN: f"broken: {standing.trigger_error}",
         Idle.PAUSED: "paused",
-        Idle.MAX_RUNS: f"done: has had its {standing.max_runs} planned runs",
-        Idle.ENDED: "done: its --until has passed",
+        Idle.MAX_RUNS: f"{done}: has had its {standing.max_runs} planned runs",
+        Idle.ENDED: f"{done}: "
+        + ("its --until has passed" if is_past else "no more times before its --until"),
         Idle.OWN_END: "after its run has ended",
-        Idle.UPSTREAM: f"after {' or '.join(upstreams(standing))}",
+        Idle.UPSTREAM: _upstream_words(standing),
         Idle.BOOT: "at boot",
-        Idle.DONE: "done: no more times",
+        Idle.DONE: f"{done}: no more times",
+        Idle.NO_NEXT: "its next time is missing; an engine computes it",
     }[idle]
+
+
+def _upstream_words(standing: Standing) -> str:
+    """`after load`, and which of several are gone: `never: load is gone`."""
+    names, gone = upstreams(standing), standing.gone_upstreams
+    if not gone:
+        return f"after {' or '.join(names)}"
+    lost = f"{' and '.join(gone)} {'is' if len(gone) == 1 else 'are'} gone"
+    left = [name for name in names if name not in gone]
+    return f"after {' or '.join(left)}; {lost}" if left else f"never: {lost}"

@@ -8,9 +8,19 @@ from datetime import UTC, datetime, timedelta
 from edgecron.errors import InvalidDuration, UnreadableTime
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MILLISECOND = timedelta(milliseconds=1)
 
-_UNIT_MS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
-_PART = re.compile(r"(\d{1,12})(ms|s|m|h|d|w)", re.ASCII)
+_DAY_MS = 86_400_000
+_UNIT_MS = {
+    "ms": 1,
+    "s": 1000,
+    "m": 60_000,
+    "h": 3_600_000,
+    "d": _DAY_MS,
+    "w": 7 * _DAY_MS,
+    "mo": 30 * _DAY_MS,
+}
+_PART = re.compile(r"(\d{1,12})(ms|mo|s|m|h|d|w)", re.ASCII | re.IGNORECASE)
 _MILLISECOND = timedelta(milliseconds=1)
 # 100 years: beyond it a datetime sum could overflow, and no schedule means it.
 MAX_DURATION_MS = 100 * 366 * 86_400_000
@@ -23,12 +33,13 @@ def to_ms(instant: datetime) -> int:
 
 def from_ms(instant_ms: int) -> datetime:
     """The aware UTC datetime of milliseconds since 1970."""
-    return EPOCH + timedelta(milliseconds=instant_ms)
+    return EPOCH + _MILLISECOND * instant_ms
 
 
 def parse_duration_ms(text: str) -> int:
     """Milliseconds of `90s`, `15m`, `6h`, `2d`, `1h30m`, `250ms`: at least 1, at most 100 years.
 
+    A month (`mo`) is 30 days. `M` could be a minute or a month, so edgecron refuses it.
     Raises InvalidDuration, naming the text and what was expected.
     """
     compact = text.strip()
@@ -38,7 +49,19 @@ def parse_duration_ms(text: str) -> int:
             f"duration {_short(text)} is not understood",
             hint="write a number and a unit, such as 90s, 15m, 6h, 2d or 1h30m",
         )
-    total_ms = sum(int(number) * _UNIT_MS[unit] for number, unit in parts)
+    units = [unit.lower() for _, unit in parts]
+    for number, unit in parts:
+        if unit == "M":
+            raise InvalidDuration(
+                f"duration {_short(text)} is ambiguous: {number}mo or {number}m?",
+                hint=f"write {number}m for minutes, or {number}mo for months of 30 days",
+            )
+        if units.count(unit.lower()) > 1:
+            raise InvalidDuration(
+                f"duration {_short(text)} names the unit {unit.lower()} twice",
+                hint="write each unit once, such as 1h30m",
+            )
+    total_ms = sum(int(number) * _UNIT_MS[unit.lower()] for number, unit in parts)
     if total_ms == 0:
         raise InvalidDuration(f"duration {_short(text)} is zero, expected more than nothing")
     if total_ms > MAX_DURATION_MS:
@@ -61,12 +84,9 @@ def format_duration_ms(duration_ms: int) -> str:
 
 def format_instant(instant: datetime) -> str:
     """RFC 3339 in UTC with `Z`; fractions only where there are any, in milliseconds."""
-    utc = instant.astimezone(UTC)
-    text = utc.strftime("%Y-%m-%dT%H:%M:%S")
-    if len(text) < 20 and utc.year < 1000:
-        text = f"{utc.year:04d}" + text[text.index("-") :]
-    millisecond = utc.microsecond // 1000
-    return f"{text}.{millisecond:03d}Z" if millisecond else f"{text}Z"
+    utc = instant if instant.tzinfo is UTC else instant.astimezone(UTC)
+    timespec = "milliseconds" if utc.microsecond >= 1000 else "seconds"
+    return utc.isoformat(timespec=timespec)[:-6] + "Z"  # The offset has six letters: +00:00.
 
 
 def format_ms(instant_ms: int | None) -> str | None:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import datetime
 from functools import lru_cache
+from itertools import pairwise
 
 from edgecron.errors import SENSELESS, InvalidInput, InvalidTrigger
-from edgecron.model import ScheduleSpec
+from edgecron.model import CatchUp, ScheduleSpec
 from edgecron.planning import Timing
-from edgecron.timetext import to_ms
+from edgecron.timetext import format_duration_ms, to_ms
 from edgecron.triggers import (
     AfterEndTrigger,
     AfterTrigger,
@@ -25,6 +26,7 @@ from edgecron.values import dataclass, replace
 
 _MOST_TRIGGERS = 64
 _MOST_INTERVALS = 12
+_MOST_LOOKED_AT = 64  # times to come, whose distances are compared with the jitter
 _MOST_INTERVALS_BESIDE_CRON = 4
 
 
@@ -45,11 +47,17 @@ class CompiledSpec:
 
 
 def compile_spec(
-    spec: ScheduleSpec, *, seed: bytes, made_at: datetime, now: datetime | None = None
+    spec: ScheduleSpec,
+    *,
+    seed: bytes,
+    made_at: datetime,
+    now: datetime | None = None,
+    known: Collection[str] = (),
 ) -> CompiledSpec:
-    """Parse and expand what a person wrote; `made_at` anchors a bare `every`.
+    """Parse and expand what a person wrote; `from_at`, else `made_at`, anchors a bare `every`.
 
-    With `now`, an `at` that is not later is refused, as no fire would ever come of it.
+    With `now`, an `at` that is not later is refused, as no fire would ever come of it; unless it
+    is one of the `known` texts.
     Raises InvalidTrigger or UnknownTimezone.
     """
     if not spec.triggers:
@@ -65,8 +73,9 @@ def compile_spec(
     from edgecron.triggers import parse_trigger  # no engine reads texts
 
     check_zone(spec.timezone)
+    anchor = spec.from_at or made_at
     triggers = [
-        parse_trigger(text, spec.timezone, spec.name, anchor=made_at, seed=seed)
+        parse_trigger(text, spec.timezone, spec.name, anchor=anchor, seed=seed)
         for text in spec.triggers
     ]
     texts = tuple(trigger.text for trigger in triggers)
@@ -75,7 +84,8 @@ def compile_spec(
     _check_grids(spec.name, triggers)
     if now is not None:
         for trigger in triggers:
-            _check_future(trigger, now)
+            if trigger.text not in known:
+                _check_future(trigger, now)
     canonical = replace(spec, triggers=texts)
     return CompiledSpec(
         spec=canonical,
@@ -167,18 +177,36 @@ def _after_end_ms(triggers: Sequence[Trigger]) -> int | None:
 
 def trigger_words(spec: ScheduleSpec) -> tuple[object, ...]:
     """What a change of which makes a schedule's triggers be read anew."""
-    return (spec.triggers, spec.timezone)
+    return (spec.triggers, spec.timezone, spec.from_at)
 
 
 def timing_words(spec: ScheduleSpec) -> tuple[object, ...]:
     """What a change of which makes a schedule compute its times anew."""
     return (
         *trigger_words(spec),
-        spec.from_at,
         spec.until_at,
         spec.max_runs,
         spec.policies.jitter_s,
     )
+
+
+def jitter_warning(timing: Timing, *, after_ms: int) -> str | None:
+    """What becomes of times that jitter passes, if it is longer than an interval to come."""
+    plan_ms: list[int] = []
+    found = timing.times.next_with_source(max(after_ms, (timing.from_ms or 0) - 1))
+    while found is not None and len(plan_ms) < _MOST_LOOKED_AT:
+        plan_ms.append(found[0])
+        found = timing.times.next_with_source(found[0])
+    gap_ms = min((late - early for early, late in pairwise(plan_ms)), default=None)
+    if gap_ms is None or timing.jitter_ms <= gap_ms:
+        return None
+    words = (
+        f"jitter {format_duration_ms(timing.jitter_ms)} is longer than the interval"
+        f" {format_duration_ms(gap_ms)}"
+    )
+    if timing.catch_up is CatchUp.ALL:
+        return f"{words}: several runs become due together, and run one after the other"
+    return f"{words}: of runs that become due together only the last runs; the rest are skipped"
 
 
 def _check_grids(name: str, triggers: Sequence[Trigger]) -> None:

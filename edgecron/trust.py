@@ -28,12 +28,17 @@ _DAY_MS = 24 * HOUR_MS
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClockState:
-    """How a clock stands: what it says, what has surely passed, and whether it is believed."""
+    """How a clock stands: what it says, what has surely passed, and whether it is believed.
+
+    It was set last at `set_at_ms`, as the new time has it, by `set_by_ms`: less than 0 is back.
+    """
 
     now_ms: int
     mark_ms: int
     is_synchronised: bool | None
     is_trusted: bool
+    set_at_ms: int | None = None
+    set_by_ms: int | None = None
 
 
 def resolve_mark_ms(stored_ms: int | None) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
@@ -59,12 +60,20 @@ def check_storable(what: str, text: str) -> None:
         raise InvalidInput(f"{what} {text[:60]!a} is not valid UTF-8") from None
 
 
+def is_plain(texts: Sequence[str]) -> bool:
+    """Whether texts are short and ASCII without NUL, so that `check_storable` passes each."""
+    together = "".join(texts)
+    return together.isascii() and len(together) <= _MOST_TEXT and "\0" not in together
+
+
 def check_text(text: str, *, what: str, most: int, lines: bool = False) -> None:
     """Raise InvalidInput unless it is 1 to `most` printable characters, or `lines` of them."""
     allowed = "\n\t" if lines else ""
     if not 1 <= len(text) <= most:
         raise InvalidInput(f"{what} is {len(text)} characters long, expected 1 to {most}")
-    if not all(letter.isprintable() or letter in allowed for letter in text):
+    if not text.isprintable() and not all(
+        letter.isprintable() or letter in allowed for letter in text
+    ):
         raise InvalidInput(f"{what} {text[:60]!a} holds control characters")
 
 
@@ -80,7 +89,7 @@ def check_json(text: str, *, what: str, most_bytes: int = _MOST_TEXT) -> None:
         value = json.loads(text, parse_constant=_refuse_constant, parse_float=_read_float)
     except (ValueError, RecursionError) as error:
         raise InvalidInput(f"{what} is not JSON: {error}") from None
-    if _has_too_many_levels(value):
+    if has_too_many_levels(value):
         raise InvalidInput(f"{what} is not JSON for all: it is more than {_MOST_DEEP} levels deep")
 
 
@@ -122,10 +131,11 @@ def is_too_deep(text: str) -> bool:
     # A level has a bracket: next to nothing has to be read for this.
     if text.count("[") + text.count("{") <= _MOST_DEEP:
         return False
-    return _has_too_many_levels(json.loads(text))
+    return has_too_many_levels(json.loads(text))
 
 
-def _has_too_many_levels(value: object) -> bool:
+def has_too_many_levels(value: object) -> bool:
+    """Whether a JSON value is nested deeper than each of its readers reads."""
     level = [value]
     for _ in range(_MOST_DEEP + 1):
         inner: list[object] = []

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 import edgecron
+from support.tools import need_packages, need_tools
 
 # Clocks that nobody keeps are judged by it, and those of tests say a day that stays the same: to
 # them this tree was released before that, however late its next release is. Here, before anything
@@ -40,6 +41,14 @@ def pytest_configure() -> None:
     ):
         if signal.getsignal(number) is signal.SIG_IGN:
             signal.signal(number, default)
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Skip a test whose tool is missing, before any of its fixtures."""
+    for mark in item.iter_markers("needs"):
+        need_tools(*mark.args)
+    for mark in item.iter_markers("needs_package"):
+        need_packages(*mark.args)
 
 
 @pytest.hookimpl(optionalhook=True)  # of xdist

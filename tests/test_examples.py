@@ -11,6 +11,7 @@ import pytest
 from edgecron.cli.grammar import read_grammar
 from edgecron.cli.topics import TOPICS, read_topic
 from support.examples import Example, code_of, python_of
+from support.tools import need_tools
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -32,7 +33,15 @@ def example(tmp_path: Path) -> Iterator[Example]:
 
 @pytest.mark.parametrize("name", [name for name in TEXTS if code_of(TEXTS[name])])
 def test_what_a_text_shows_is_what_is_done(name: str, example: Example) -> None:
-    for block in code_of(TEXTS[name]):
+    blocks = code_of(TEXTS[name])
+    need_tools(
+        *(
+            tool
+            for tool in ("curl", "sqlite3", "uptime")
+            if any(tool in line for block in blocks for line in block.lines)
+        )
+    )
+    for block in blocks:
         example.do(block)
 
     if example.wrong:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+import json
+from collections.abc import Collection, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from edgecron.api.compiling import Compiling
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from edgecron.documents.comparing import Step
     from edgecron.documents.document import Document
     from edgecron.model import Schedule
+    from edgecron.store.pendingapply import PendingApply
     from edgecron.timing import CompiledSpec
 
 
@@ -47,7 +49,7 @@ class Applying(Compiling):
         if problems:
             raise refuse(problems, document.text)
         self._check_together(prepared)
-        return steps
+        return tuple(self._with_notes(prepared))
 
     def check(self, step: Step) -> CompiledSpec | None:
         """Check a step as `apply` would, writing nothing.
@@ -70,8 +72,15 @@ class Applying(Compiling):
 
         Raises Conflict where somebody changed one of them since, and what a single change raises.
         """
+        from edgecron.api.slicing import WHOLE
         from edgecron.documents.comparing import Action
 
+        self.finish_apply()
+        steps = [step for step in steps if step.action not in (Action.KEEP, Action.LEAVE)]
+        if len(steps) > WHOLE and not any(
+            step.wanted is not None and step.wanted.is_declared for step in steps
+        ):
+            return self._apply_in_slices(steps, origin)
         for _ in range(TRIES):
             prepared = [self._prepare(step) for step in steps]
             self._check_together(prepared)
@@ -84,6 +93,75 @@ class Applying(Compiling):
                 ]
             steps = [self._reread(step) for step in steps]
         raise Conflict("these schedules are being changed by others", hint="try again")
+
+    def _apply_in_slices(self, steps: Sequence[Step], origin: str) -> list[Schedule]:
+        from edgecron.api.slicing import apply_lock, steps_to_json
+        from edgecron.store.pendingapply import PendingApply
+
+        with apply_lock(self.path) as is_ours:
+            # Everything that can be refused is refused before anything is written.
+            prepared = [self._prepare(self._reread(step)) for step in steps]
+            self._check_together(prepared)
+            self._need_free_names(steps)
+            pending = PendingApply(origin, self._clock.now_ms(), steps_to_json(steps))
+            if not is_ours or not self.store.decide_apply(pending):
+                raise Conflict("another apply of many schedules is at work", hint="try again")
+            self._carry_out(prepared, pending)
+        names = [step.wanted.spec.name for step in steps if step.wanted is not None]
+        return [self.store.get_schedule(name) for name in names]
+
+    def finish_apply(self) -> int:
+        """Carry out what is left of an apply whose process is gone; how many steps it had."""
+        from edgecron.api.slicing import apply_lock, step_of
+
+        if self.store.find_pending_apply() is None:
+            return 0
+        with apply_lock(self.path) as is_ours:
+            pending = self.store.find_pending_apply()  # Its process may have finished meanwhile.
+            if not is_ours or pending is None:
+                return 0
+            stored = json.loads(pending.steps)
+            steps = [step_of(one, self.store.find_schedule) for one in stored]
+            self._carry_out([self._prepare(step) for step in steps], pending)
+            return len(steps)
+
+    def _carry_out(self, prepared: Sequence[Prepared], pending: PendingApply) -> None:
+        """Write a decided apply, slice by slice: the engines get the lock in between."""
+        from edgecron.api.slicing import FIRST_STEPS, next_size, step_of
+
+        stored = {one["name"]: one for one in json.loads(pending.steps)}
+        at, size, tries = 0, FIRST_STEPS, 0
+        while at < len(prepared):
+            part = prepared[at : at + size]
+            began_ms = self._clock.monotonic_ms()
+            if self._write_slice(part, pending.origin):
+                self._ring()
+                at, tries = at + size, 0
+                size = next_size(size, took_ms=self._clock.monotonic_ms() - began_ms)
+                continue
+            tries += 1
+            if tries > TRIES:
+                raise Conflict("these schedules are being changed by others", hint="try again")
+            again = [step_of(stored[one.step.name], self.store.find_schedule) for one in part]
+            prepared = [*prepared[:at], *map(self._prepare, again), *prepared[at + size :]]
+        self.store.finish_apply()
+        self._ring()
+
+    def _write_slice(self, part: Sequence[Prepared], origin: str) -> bool:
+        from edgecron.errors import AlreadyExists
+
+        try:
+            return self._write(part, origin)
+        except AlreadyExists:  # Made by somebody since the apply was decided.
+            return False
+
+    def _need_free_names(self, steps: Sequence[Step]) -> None:
+        """Raise AlreadyExists if a schedule to be made has come into being meanwhile."""
+        from edgecron.errors import AlreadyExists
+
+        for step in steps:
+            if step.schedule is None and self.store.find_schedule(step.name) is not None:
+                raise AlreadyExists(f"schedule {step.name!r} exists already")
 
     def _reread(self, step: Step) -> Step:
         """The step on the schedule as it is now. Raises Conflict where a person changed that."""
@@ -116,7 +194,8 @@ class Applying(Compiling):
         now_ms = self._clock.now_ms()
         schedule, wanted = step.schedule, step.wanted
         if step.action is Action.CREATE and wanted is not None:
-            compiled = self.compile(wanted.spec, is_past_ok=wanted.is_declared)
+            is_past_ok = wanted.is_declared or wanted.is_portable
+            compiled = self.compile(wanted.spec, is_past_ok=is_past_ok)
             following = fresh_fire(compiled.timing, now_ms)
             return Prepared(
                 step=step,
@@ -130,7 +209,11 @@ class Applying(Compiling):
         if step.action is not Action.CHANGE or schedule is None or wanted is None:
             return Prepared(step=step)
         compiled, retiming = self._prepare_edit(
-            schedule, wanted.spec, now_ms=now_ms, is_declared=wanted.is_declared
+            schedule,
+            wanted.spec,
+            now_ms=now_ms,
+            is_declared=wanted.is_declared,
+            is_past_ok=wanted.is_portable,
         )
         is_same = spec_table(wanted.spec) == spec_table(schedule.spec)
         prepared = Prepared(
@@ -147,18 +230,20 @@ class Applying(Compiling):
         return replace(prepared, enabled=True, retiming=None, resumption=resumption)
 
     def _check_together(self, prepared: Collection[Prepared]) -> None:
-        """Check what schedules come after and need, as all of it will be. Raises InvalidInput."""
+        """Check what schedules come after and need, as all of it will be. Raises InvalidInput.
+
+        A portable document can name schedules that are not there: `_with_notes` reports these.
+        """
         from edgecron.conditions import check_needed, check_needs
         from edgecron.documents.keys import TRIGGERS
         from edgecron.upstreams import check_upstreams
 
-        gone = {
-            one.step.schedule.name
-            for one in prepared
-            if one.step.schedule is not None and _leaves_name(one.step)
-        }
+        gone = _gone_names(prepared)
         written = [(one.step, one.compiled) for one in prepared if one.compiled is not None]
-        names = set(self.store.find_names()) - gone | {one.spec.name for _, one in written}
+        names = self._names_after(prepared)
+        for step, one in written:
+            if step.wanted is not None and step.wanted.is_portable:
+                names |= _named_by(one)
         upstreams = {
             one.spec.name: [name for name, _ in one.upstreams]
             for step, one in written
@@ -181,6 +266,41 @@ class Applying(Compiling):
                     f"schedule {name!r} is named by others: {', '.join(sorted(dependents))}",
                     hint="change their triggers and needs first",
                 )
+
+    def _names_after(self, prepared: Collection[Prepared]) -> set[str]:
+        written = {one.compiled.spec.name for one in prepared if one.compiled is not None}
+        return set(self.store.find_names()) - _gone_names(prepared) | written
+
+    def _with_notes(self, prepared: Collection[Prepared]) -> Iterator[Step]:
+        """The steps, with a note where a written schedule can't run as its words say."""
+        from edgecron.values import replace
+
+        names = self._names_after(prepared)
+        for one in prepared:
+            notes = [] if one.compiled is None else self._find_notes(one.compiled, names)
+            yield replace(one.step, note="; ".join(notes)) if notes else one.step
+
+    def _find_notes(self, compiled: CompiledSpec, names: Collection[str]) -> list[str]:
+        from edgecron.conditions import check_needed
+        from edgecron.planning import fresh_fire
+        from edgecron.upstreams import check_upstreams
+
+        spec = compiled.spec
+        notes = []
+        try:
+            check_upstreams(
+                {spec.name: [name for name, _ in compiled.upstreams]}, known=(), names=names
+            )
+        except InvalidInput as error:
+            notes.append(f"{error.message} ({error.hint})" if error.hint else error.message)
+        try:
+            check_needed({spec.name: spec.policies.needs}, names=names)
+        except InvalidInput as error:
+            notes.append(f"{error.message} ({error.hint})" if error.hint else error.message)
+        has_events = compiled.on_boot or compiled.upstreams or compiled.timing.after_end_ms
+        if not has_events and fresh_fire(compiled.timing, self._clock.now_ms()) is None:
+            notes.append("its times have passed: it does not run any more")
+        return notes
 
     def _write(self, prepared: Sequence[Prepared], origin: str) -> bool:
         """Write it all; False, and nothing of it, where one schedule is not as it was read."""
@@ -235,6 +355,22 @@ class Applying(Compiling):
 
 class _NotAsRead(Exception):
     """Ends a transaction in which a schedule was not as it was read."""
+
+
+def _gone_names(prepared: Collection[Prepared]) -> set[str]:
+    return {
+        one.step.schedule.name
+        for one in prepared
+        if one.step.schedule is not None and _leaves_name(one.step)
+    }
+
+
+def _named_by(compiled: CompiledSpec) -> set[str]:
+    """The schedules that a schedule comes after or needs."""
+    from edgecron.conditions import parse_needs
+
+    needed = {one.schedule for one in parse_needs(compiled.spec.policies.needs)}
+    return {name for name, _ in compiled.upstreams} | {name for name in needed if name}
 
 
 def _is_new(step: Step, *keys: str) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from contextlib import suppress
 from datetime import datetime
 from typing import TYPE_CHECKING
@@ -19,12 +20,17 @@ class Compiling(Opened):
     """What would become of a schedule, and of those that name it."""
 
     def compile(
-        self, spec: ScheduleSpec, *, is_past_ok: bool = False, made_at: datetime | None = None
+        self,
+        spec: ScheduleSpec,
+        *,
+        is_past_ok: bool = False,
+        made_at: datetime | None = None,
+        known: Collection[str] = (),
     ) -> CompiledSpec:
         """Check a specification as `add` would, writing nothing.
 
-        With `is_past_ok` a time of `at` may have passed. `made_at` anchors a bare `every`; None is
-        now.
+        With `is_past_ok` a time of `at` may have passed, as may those of the `known` texts.
+        `made_at` anchors a bare `every` that has no `from_at`; None is now.
         """
         from edgecron.timing import compile_spec
 
@@ -34,6 +40,7 @@ class Compiling(Opened):
             seed=self.store.seed,
             made_at=made_at or now,
             now=None if is_past_ok else now,
+            known=known,
         )
 
     def compile_change(self, schedule: Schedule, spec: ScheduleSpec) -> CompiledSpec:
@@ -42,7 +49,13 @@ class Compiling(Opened):
         return compiled
 
     def _prepare_edit(
-        self, schedule: Schedule, spec: ScheduleSpec, *, now_ms: int, is_declared: bool = False
+        self,
+        schedule: Schedule,
+        spec: ScheduleSpec,
+        *,
+        now_ms: int,
+        is_declared: bool = False,
+        is_past_ok: bool = False,
     ) -> tuple[CompiledSpec, Retiming | None]:
         """A changed specification compiled, with its new times; None where they do not move.
 
@@ -59,7 +72,12 @@ class Compiling(Opened):
             compiled = keep_triggers(self.store, schedule, spec)
         else:
             made_at = schedule.created_at if is_declared else None
-            compiled = self.compile(spec, is_past_ok=is_declared, made_at=made_at)
+            compiled = self.compile(
+                spec,
+                is_past_ok=is_declared or is_past_ok,
+                made_at=made_at,
+                known=schedule.spec.triggers,
+            )
         if not is_mended and timing_words(spec) == timing_words(schedule.spec):
             return compiled, None
         if is_declared:

@@ -24,6 +24,7 @@ class Declaring(Applying):
         What says the same already is left as it is, and fires for no time of the past. Raises
         AlreadyExists where a name is that of another kind of schedule, and InvalidInput.
         """
+        self.finish_apply()
         for _ in range(TRIES):
             steps = self._plan_declared(wanted, queue=queue)
             if not steps:

@@ -67,9 +67,16 @@ class Explaining(Reading):
         from edgecron.timing import load_timing
 
         found = find_revision(self.store.database, schedule.id, at_ms=at_ms)
-        if found is None or found.revision == schedule.revision:
+        if found is None or found.is_newest:
             revision, written_at = schedule.revision, schedule.updated_at
             spec, compiled = schedule.spec, self.store.compiled_of(schedule)
+        elif found.is_removed:
+            return Words(
+                revision=found.revision,
+                written_at=from_ms(found.at_ms),
+                timing=None,
+                is_removed=True,
+            )
         else:
             revision, written_at = found.revision, from_ms(found.at_ms)
             spec, compiled = schedule.spec, str(found.columns.get("compiled"))

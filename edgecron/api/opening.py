@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
@@ -75,6 +77,22 @@ class Opened:
                 busy_wait_s=self._busy_wait_s,
             )
         return self._open_store
+
+    @contextmanager
+    def waiting_at_most(self, seconds: float) -> Iterator[None]:
+        """Wait less long for another's lock, within."""
+        before, self._busy_wait_s = self._busy_wait_s, min(seconds, self._busy_wait_s)
+        opened = self._open_store
+        try:
+            if opened is None:
+                yield
+            else:
+                with opened.database.waiting_at_most(self._busy_wait_s):
+                    yield
+        finally:
+            self._busy_wait_s = before
+            if opened is None and self._open_store is not None:
+                self._open_store.database.wait_at_most(before)
 
     @property
     def place(self) -> str:

@@ -73,7 +73,7 @@ class LookingAhead(Writing):
         is; writes nothing. Raises what `add` and `edit` raise."""
         from edgecron.outlook import Foreseen
         from edgecron.planning import next_fires
-        from edgecron.timing import load_triggers
+        from edgecron.timing import jitter_warning, load_triggers
         from edgecron.triggers import describe
 
         now = self.now()
@@ -87,6 +87,7 @@ class LookingAhead(Writing):
             words={trigger.text: describe(trigger) for trigger in triggers},
             fires=fires,
             changes=tuple(_changes_of(triggers, now=now, until=last_at)),
+            jitter_warning=jitter_warning(compiled.timing, after_ms=to_ms(now)),
         )
 
     def _held(self, schedule: Schedule, now: datetime) -> Missed | None:

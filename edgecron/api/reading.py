@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from datetime import datetime
 from typing import TYPE_CHECKING
@@ -14,11 +14,12 @@ from edgecron.timetext import from_ms
 
 if TYPE_CHECKING:
     from edgecron.attempt import Output, OutputChunk
+    from edgecron.browsing import Choice
     from edgecron.engine.peers import EngineState
     from edgecron.engine.twins import Twin
     from edgecron.filtering import Filter
     from edgecron.following import Follower, LaterRuns, LaterTold
-    from edgecron.model import Execution, Schedule, ScheduleSpec, Status
+    from edgecron.model import Cause, Execution, Imported, Schedule, ScheduleSpec, Status
     from edgecron.planning import Timing
     from edgecron.standing import Standing
     from edgecron.triggers import Trigger
@@ -31,9 +32,13 @@ _MOST_NAMED = 500  # schedules whose fires are looked at one by one
 class Reading(Opened):
     """What is, what was and what is to come. Nothing here changes a schedule or starts a run."""
 
-    def schedules(self, *, after: str | None = None, limit: int | None = None) -> list[Schedule]:
-        """Every schedule, by name; or a page of them, those whose names come after one."""
-        return self.store.find_schedules(after=after, limit=limit)
+    def schedules(
+        self, *, after: str | None = None, limit: int | None = None, choice: Choice | None = None
+    ) -> list[Schedule]:
+        """Every schedule, by name, or those of a choice; or a page, of names after one."""
+        return self.store.find_schedules(
+            choice, now_ms=self._clock.now_ms(), after=after, limit=limit
+        )
 
     def count_schedules(self) -> tuple[int, int, int]:
         """How many schedules there are, how many of them are broken, and how many nobody runs."""
@@ -47,9 +52,13 @@ class Reading(Opened):
         """How many keys that has."""
         return self.store.count_state(self.store.get_schedule(name).id)
 
-    def standings(self) -> list[Standing]:
-        """How every schedule stands, by name: what a list shows, at a fraction of the cost."""
-        return self.store.find_standings()
+    def standings(
+        self, *, after: str | None = None, limit: int | None = None, choice: Choice | None = None
+    ) -> list[Standing]:
+        """How schedules stand: what a list shows of `schedules`, at a fraction of the cost."""
+        return self.store.find_standings(
+            choice, now_ms=self._clock.now_ms(), after=after, limit=limit
+        )
 
     def schedule(self, name: str) -> Schedule:
         """The schedule of this name. Raises NotFound, with a suggestion."""
@@ -130,16 +139,27 @@ class Reading(Opened):
         name: str | None = None,
         *,
         statuses: tuple[Status, ...] = (),
+        causes: tuple[Cause, ...] = (),
         before_id: int | None = None,
         limit: int = 20,
+        with_former: bool = False,
     ) -> list[Execution]:
         """Past and present runs, newest first; pages go on before the last id.
 
-        Where no schedule has this name, those of the newest that had it. Raises NotFound.
+        Where no schedule has this name, those of the newest that had it; `with_former` those of
+        all that ever had it. Raises NotFound.
         """
         schedule_id = None if name is None else self._past_id(name)
+        former_ids = (
+            [] if name is None or not with_former else [id_ for id_, _ in self.removals(name)]
+        )
         return self.store.find_executions(
-            schedule_id=schedule_id, statuses=statuses, before_id=before_id, limit=limit
+            schedule_id=schedule_id,
+            former_ids=[one for one in former_ids if one != schedule_id],
+            statuses=statuses,
+            causes=causes,
+            before_id=before_id,
+            limit=limit,
         )
 
     def waiting_runs(self, *, limit: int = 20) -> list[Execution]:
@@ -191,6 +211,31 @@ class Reading(Opened):
         removed = self.store.find_removed(name)
         return None if removed is None else from_ms(removed[1])
 
+    def imported(self) -> list[Imported]:
+        """The schedules that imports of crontabs made, those removed since as well."""
+        from edgecron.model import Imported
+
+        found = [
+            Imported(schedule_id=schedule_id, source=source, imprint=imprint)
+            for schedule_id, source, imprint in self.store.find_imported()
+        ]
+        found += [
+            Imported(schedule_id=schedule_id, source=None, imprint=None, spec=spec)
+            for schedule_id, spec in self.store.find_imported_before()
+        ]
+        return found
+
+    def note_imported(self, entries: Sequence[Imported]) -> None:
+        """Remember from which crontab lines schedules came, and what these say now."""
+        self.store.note_imported(
+            [(one.schedule_id, one.source or "", one.imprint or "{}") for one in entries]
+        )
+
+    def removals(self, name: str) -> list[tuple[int, datetime]]:
+        """(id, when) of every schedule of this name that was removed, the newest first."""
+        found = self.store.find_removals(name)
+        return [(schedule_id, from_ms(removed_ms)) for schedule_id, removed_ms in found]
+
     def _past_id(self, name: str) -> int:
         if self.store.find_schedule(name) is None:
             removed = self.store.find_removed(name)
@@ -240,13 +285,16 @@ class Reading(Opened):
         from edgecron.trust import ClockState, is_trusted, resolve_mark_ms
 
         now_ms = self._clock.now_ms()
-        mark_ms = resolve_mark_ms(self.store.find_clock_marks().trusted_high_ms)
+        marks = self.store.find_clock_marks()
+        mark_ms = resolve_mark_ms(marks.trusted_high_ms)
         is_synchronised = self._clock.is_synchronised()
         return ClockState(
             now_ms=now_ms,
             mark_ms=mark_ms,
             is_synchronised=is_synchronised,
             is_trusted=is_trusted(now_ms, mark_ms=mark_ms, is_synchronised=is_synchronised),
+            set_at_ms=marks.set_at_ms,
+            set_by_ms=marks.set_by_ms,
         )
 
     def local_zone(self) -> str | None:

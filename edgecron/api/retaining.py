@@ -10,7 +10,7 @@ from edgecron.api.reading import Reading
 from edgecron.errors import Conflict
 
 if TYPE_CHECKING:
-    from edgecron.retention import Pruned, Removed, Retention
+    from edgecron.retention import Forgotten, Pruned, Removed, Retention
 
 _PAUSE_S = 0.003  # between transactions: longer than who waits for the lock naps
 
@@ -63,6 +63,22 @@ class Retaining(Reading):
             before=before,
             after=Kept(*self.store.find_size()),
             has_ages=is_trusted,
+        )
+
+    def forget(self, name: str, *, dry_run: bool = False) -> Forgotten:
+        """Remove the former definitions of a schedule for good, also those of removed schedules of
+        its name; of these the last one, too.
+
+        Raises NotFound.
+        """
+        from edgecron.retention import Forgotten
+
+        ids = self.store.find_all_named(name) or [self._past_id(name)]
+        found = [self.store.forget(one, is_trial=dry_run) for one in ids]
+        return Forgotten(
+            removed=sum(one.removed for one in found),
+            kept=sum(one.kept for one in found),
+            is_log_empty=found[-1].is_log_empty,
         )
 
     def compact(self) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from edgecron.api.compiling import Compiling
 from edgecron.api.opening import TRIES
 from edgecron.api.reading import Reading
-from edgecron.errors import Conflict, InvalidInput
+from edgecron.errors import Conflict, InvalidInput, NotFound
 from edgecron.timetext import format_instant, to_ms
 from edgecron.validity import check_aware, check_name, check_range
 
@@ -147,6 +147,41 @@ class Writing(Compiling, Reading):
                 now_ms=now_ms,
             ),
         )
+
+    def undo_removal(self, name: str | None = None) -> list[Schedule]:
+        """Restore what was removed last: of this name, or at all. All of it or nothing.
+
+        Their times go on from now; those that passed meanwhile are skipped rows. Raises NotFound,
+        Conflict if a definition was forgotten, and AlreadyExists if a name is taken by now.
+        """
+        now_ms, boot_id = self._clock.now_ms(), self._clock.boot_id()
+        found = self.store.find_last_removed(name)
+        if not found:
+            what = "nothing was removed" if name is None else f"no schedule {name!r} was removed"
+            raise NotFound(what, hint="see: edgecron list")
+        with self.store.together():
+            for schedule, state in found:
+                self._restore(schedule, state, boot_id=boot_id, now_ms=now_ms)
+        self._ring()
+        return [self.store.get_schedule(schedule.name) for schedule, _ in found]
+
+    def _restore(self, schedule: Schedule, state: str | None, *, boot_id: str, now_ms: int) -> None:
+        from edgecron.model import Reason
+        from edgecron.retiming import retime, timing_of_stored
+        from edgecron.values import replace
+
+        if state == "forgotten":
+            raise Conflict(
+                f"schedule {schedule.name!r} can't be restored: its definition was forgotten",
+                hint="make it again with: edgecron add",
+            )
+        before = replace(schedule, enabled=state == "enabled")
+        timing = timing_of_stored(self.store, before)
+        retiming = retime(self.store, before, timing, now_ms=now_ms, reason=Reason.REMOVED)
+        if not self.store.restore_removed(
+            before, retiming=retiming, boot_id=boot_id, now_ms=now_ms
+        ):
+            raise Conflict(f"schedule {schedule.name!r} was restored by others meanwhile")
 
     def remove_unreadable(self, name: str) -> bool:
         """Remove a schedule of which `remove` says that it is Unreadable; whether it was there."""

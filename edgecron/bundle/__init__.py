@@ -15,6 +15,7 @@ from edgecron.values import NamedTuple
 
 _VARIABLE = "_EDGECRON_BUNDLE"  # from the launcher: LOCK_FD:FILE_FD:PATH
 _LOADER = "_PYI_"  # what the loader of PyInstaller is told by
+SHARED = "program"  # the folder of all versions, in each place that the launcher unpacks to
 
 
 class Start(NamedTuple):
@@ -35,6 +36,11 @@ class Bundle(NamedTuple):
     folder: str
     lock_fd: int
     file_fd: int
+
+    @property
+    def is_installed(self) -> bool:
+        """Whether a system package has installed the folder; else the launcher unpacked it."""
+        return os.path.basename(os.path.dirname(self.folder)) != SHARED
 
     @property
     def has_file(self) -> bool:

@@ -9,11 +9,10 @@ import shutil
 import subprocess
 from collections.abc import Iterator
 
-from edgecron.bundle import Bundle
+from edgecron.bundle import SHARED, Bundle
 from edgecron.errors import EdgecronError
 from edgecron.values import NamedTuple
 
-_SHARED = "program"  # the folder of all versions, in a place
 _LIBRARIES = "_internal"  # in each version's
 _LOCK = ".lock"  # in a place: held by who unpacks or removes there
 
@@ -30,7 +29,12 @@ class Folder(NamedTuple):
 
 
 def find_folders(bundle: Bundle) -> list[Folder]:
-    """All there are of this user, in every place that the launcher would look at."""
+    """All there are of this user, in every place that the launcher would look at.
+
+    Of an installed package it is the package's folder alone.
+    """
+    if bundle.is_installed:
+        return [_folder(bundle.folder, bundle=bundle)]
     found = []
     for shared in _shared_folders(bundle):
         for name in _names(shared):
@@ -111,7 +115,7 @@ def _shared_folders(bundle: Bundle) -> list[str]:
         )
     except (OSError, subprocess.CalledProcessError) as error:
         raise EdgecronError(f"the program's own file can't be run: {error}") from error
-    places = [os.path.join(place, _SHARED) for place in said.stdout.splitlines()]
+    places = [os.path.join(place, SHARED) for place in said.stdout.splitlines()]
     return list(dict.fromkeys([os.path.dirname(bundle.folder), *map(os.path.realpath, places)]))
 
 

@@ -76,11 +76,14 @@ def _checks(
 ) -> tuple[Callable[[], list[Finding]], ...]:
     """The checks that read the database."""
     states = cache(client.engines)
+    most = None if is_deep else contents.MOST_READ
+    schedules = cache(lambda: client.store.find_each_schedule(most=most))
     return (
-        lambda: contents.check_integrity(client, is_deep=is_deep),
-        lambda: contents.check_schedules(client, command=command),
+        lambda: contents.check_integrity(client, is_deep=is_deep, command=command),
+        lambda: contents.check_schedules(client, *schedules(), command=command),
+        lambda: contents.check_outcomes(client, command=command),
         lambda: clocks.check_clock(client, command=command),
-        lambda: engines.check_engines(client, states(), command=command),
+        lambda: engines.check_engines(client, states(), schedules()[0], command=command),
         lambda: engines.check_runs(client, states(), command=command),
         lambda: engines.check_supervisors(client),
         lambda: others.check_others(client, states()),

@@ -2,30 +2,64 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from shlex import quote
 
 from edgecron.api import Client
+from edgecron.api.slicing import apply_lock
 from edgecron.checkup.finding import Finding, problem, warning, well
-from edgecron.errors import DatabaseUnusable
+from edgecron.documents.comparing import APPLY
+from edgecron.errors import DatabaseUnusable, InvalidInput, Unreadable
+from edgecron.model import Schedule
+from edgecron.paths import state_dir
+from edgecron.planning import fresh_fire
+from edgecron.standing import Idle, find_idle, standing_of
+from edgecron.store.damage import is_repairable, orphan_words
+from edgecron.store.standings import Ailing
+from edgecron.timetext import to_ms
 
 _LOCK_WAIT_S = 2.0  # engines that write in turns leave it to each other sooner
 _MIB = 1 << 20
+_MOST_AILING = 5  # schedules named one by one
+_SMALL_BYTES = 4 * _MIB  # of a database that is read whole in the time that starting takes
+_MOMENT_MS = 40
+MOST_READ = 1000  # schedules, of which each is read
 LONG_LOG_BYTES = 64 * _MIB  # an engine moves its log into the database long before
 
 
-def check_integrity(client: Client, *, is_deep: bool) -> list[Finding]:
-    """Read the whole file; `is_deep`: and hold each index against its table.
+def check_integrity(
+    client: Client, *, is_deep: bool, command: Callable[[str], str]
+) -> list[Finding]:
+    """Read the file for damage: of a large one as much as fits a moment, the vital tables first.
 
-    Raises NotFound or DatabaseUnusable where it can't be opened.
+    `is_deep`: all of it, and each index against its table. Raises NotFound or DatabaseUnusable
+    where it can't be opened.
     """
-    store = client.store
+    store, clock = client.store, client.clock
+    unread: tuple[str, ...] = ()
     try:
-        damage = store.find_damage(is_deep=is_deep)
+        if is_deep or sum(client.database_sizes()) <= _SMALL_BYTES:
+            damage = store.find_damage(is_deep=is_deep)
+        else:
+            until_ms = clock.monotonic_ms() + _MOMENT_MS
+            damage, unread = store.find_damage_within(lambda: clock.monotonic_ms() > until_ms)
+        orphans = {orphan_words(one): one for one in store.find_orphans()} if damage else {}
     except DatabaseUnusable as error:
         # A page that can't be read at all; what else there is may be well.
         return [problem("integrity", error.message, hint=error.hint)]
-    hint = "stop every engine, move the database away with its -wal, and restore a backup"
-    found = [problem("integrity", words, hint=hint) for words in damage]
+    restore = "stop every engine, move the database away with its -wal, and restore a backup"
+    repair = f"remove or complete these rows, nothing else is lost: {command('doctor --repair')}"
+    found = [
+        problem(
+            "integrity",
+            words,
+            hint=repair if words in orphans and is_repairable(orphans[words]) else restore,
+        )
+        for words in damage
+    ]
+    if unread and not found:
+        words = f"no damage found in a moment; not read to the end: {', '.join(unread)}"
+        return [well("integrity", f"{words}; read all: {command('doctor --deep')}")]
     return found or [well("integrity", "no damage found")]
 
 
@@ -55,10 +89,19 @@ def check_access(client: Client) -> list[Finding]:
     return found or [well("database", str(path))]
 
 
-def check_schedules(client: Client, *, command: Callable[[str], str]) -> list[Finding]:
-    """The schedules that can't be read, or do not fire because their triggers can't be."""
-    schedules, unreadable = client.store.find_each_schedule()
-    broken = [
+def check_schedules(
+    client: Client,
+    schedules: Sequence[Schedule],
+    unreadable: Sequence[tuple[int, Unreadable]],
+    *,
+    command: Callable[[str], str],
+) -> list[Finding]:
+    """The schedules that can't be read, or do not fire because their triggers can't be.
+
+    Given are all schedules, or those that need a look.
+    """
+    broken = _check_pending_apply(client, command=command)
+    broken += [
         problem(
             "schedules",
             f"{schedule.name} is broken, and does not fire: {schedule.trigger_error}",
@@ -74,4 +117,99 @@ def check_schedules(client: Client, *, command: Callable[[str], str]) -> list[Fi
         problem("schedules", f"number {number}: {error.message}", hint=error.hint)
         for number, error in unreadable
     ]
-    return broken or [well("schedules", f"{len(schedules)}, all readable")]
+    broken += [
+        found
+        for schedule in schedules
+        if (found := _judge_idle(client, schedule, command=command)) is not None
+    ]
+    if broken:
+        return broken
+    count, *_ = client.count_schedules()
+    if count > len(schedules):
+        words = f"{count}; the {len(schedules)} that need a look are readable"
+        return [well("schedules", f"{words}; read all: {command('doctor --deep')}")]
+    return [well("schedules", f"{count}, all readable")]
+
+
+def check_outcomes(client: Client, *, command: Callable[[str], str]) -> list[Finding]:
+    """The schedules that fail every time or have never run."""
+    ailing, count = client.store.find_ailing(now_ms=to_ms(client.now()), limit=_MOST_AILING)
+    found = [_judge_ailing(one, command=command) for one in ailing]
+    if count > len(ailing):
+        more = f"{count - len(ailing)} more schedules fail every time or have never run"
+        found.append(warning("schedules", more, hint=f"see: {command('list --failed')}"))
+    return found
+
+
+def _judge_ailing(one: Ailing, *, command: Callable[[str], str]) -> Finding:
+    if one.failed_count:
+        runs = "its only run" if one.failed_count == 1 else f"all of its {one.failed_count} runs"
+        why = f": {one.last_error}" if one.last_error else ""
+        words = f"{one.name} fails every time, {runs} so far{why}"
+        return warning("schedules", words, hint=f"see: {command(f'logs {one.name}')}")
+    skipped = f"{one.skipped_count} skipped" if one.skipped_count else "its time has passed"
+    words = f"{one.name} has never run: {skipped}"
+    return warning("schedules", words, hint=f"see: {command(f'why {one.name}')}")
+
+
+def _check_pending_apply(client: Client, *, command: Callable[[str], str]) -> list[Finding]:
+    """An apply that was killed before it was carried out to its end."""
+    pending = client.store.find_pending_apply()
+    if pending is None:
+        return []
+    with apply_lock(client.path) as is_free:
+        if not is_free:
+            return []  # It is at work.
+    return [
+        warning(
+            "schedules",
+            f"an apply was interrupted, and some of its schedules are not written yet:"
+            f" {pending.origin.removeprefix(APPLY)}",
+            hint=f"a daemon finishes it when it starts, and so does {command('apply FILE')}",
+        )
+    ]
+
+
+def _judge_idle(
+    client: Client, schedule: Schedule, *, command: Callable[[str], str]
+) -> Finding | None:
+    """A schedule that should have a next time and has none, or that nothing can start any more."""
+    idle = find_idle(standing_of(schedule), now=client.now())
+    if idle is Idle.NO_NEXT and _has_times_to_come(client, schedule):
+        return warning(
+            "schedules",
+            f"{schedule.name} is enabled, and its next time is missing (next_run_at is NULL):"
+            " an engine computes it within a minute",
+            hint=(
+                f"if no engine is running, start one: {command('daemon')}; to wake engines after"
+                f" an edit by SQL: {_wake_line(client)}"
+            ),
+        )
+    if not schedule.gone_upstreams or not schedule.enabled:
+        return None
+    gone = " and ".join(schedule.gone_upstreams)
+    are = "is" if len(schedule.gone_upstreams) == 1 else "are"
+    return warning(
+        "schedules",
+        f"{schedule.name} comes after {gone}, which {are} gone"
+        + (": nothing starts it" if idle is Idle.UPSTREAM else ""),
+        hint=(
+            f"let it come after another one: {command(f'edit {schedule.name}')} --after NAME;"
+            f" or remove it: {command(f'rm {schedule.name}')}"
+        ),
+    )
+
+
+def _wake_line(client: Client) -> str:
+    """One line of shell that wakes every engine of the database, for who edits it by SQL."""
+    bells = f"{quote(str(state_dir(client.path)))}/engine-*.fifo"
+    return f'for f in {bells}; do [ -p "$f" ] && printf . 1<>"$f"; done'
+
+
+def _has_times_to_come(client: Client, schedule: Schedule) -> bool:
+    """Whether a time is to come of a schedule, by what it says."""
+    try:
+        timing = client.timing(schedule)
+    except InvalidInput:
+        return False  # An engine marks it as broken.
+    return fresh_fire(timing, to_ms(client.now()), planned_count=schedule.planned_count) is not None

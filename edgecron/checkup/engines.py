@@ -26,23 +26,30 @@ _ANSWER_S = 2.0  # one that is alive answers within milliseconds
 
 
 def check_engines(
-    client: Client, states: Sequence[EngineState], *, command: Command
+    client: Client,
+    states: Sequence[EngineState],
+    schedules: Sequence[Schedule],
+    *,
+    command: Command,
 ) -> list[Finding]:
-    """How each engine does, and whether there is one for what is to be run."""
+    """How each engine does, and whether there is one for what is to be run.
+
+    `schedules` are all, or those that need a look.
+    """
     found = [_judge(state, states, command=command) for state in states]
     alive = [state.info for state in states if state.is_alive]
-    waiting: Counter[str] = Counter()
+    waiting = client.store.count_waiting()
     absent: dict[tuple[str, bool], list[Schedule]] = {}  # by queue, and whether it has vanished
-    for schedule in client.store.find_each_schedule()[0]:
+    for schedule in schedules:
         queue = schedule.spec.queue
         if schedule.vanished_at is not None:
             absent.setdefault((queue, True), []).append(schedule)
-        elif schedule.next_run_at is not None or (
+            continue
+        is_waiting = schedule.next_run_at is not None or (
             schedule.enabled and "on boot" in schedule.spec.triggers
-        ):
-            waiting[queue] += 1
-            if not any(info.takes(queue, schedule.offer) for info in alive):
-                absent.setdefault((queue, False), []).append(schedule)
+        )
+        if is_waiting and not any(info.takes(queue, schedule.offer) for info in alive):
+            absent.setdefault((queue, False), []).append(schedule)
     for queue, count in sorted(waiting.items()):
         if not any(queue in info.queues for info in alive):
             absent.pop((queue, False), None)  # which says the same

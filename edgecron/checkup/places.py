@@ -51,12 +51,15 @@ def check_files(database: Path, state_dir: Path) -> list[Finding]:
         )
     for path, mode in wanted.items():
         try:
-            found = stat.S_IMODE(path.lstat().st_mode)
+            mode_now = path.lstat().st_mode
         except (FileNotFoundError, NotADirectoryError):
             continue
         except OSError as error:
             wide.append(problem("files", f"{path} can't be looked at: {error.strerror}"))
             continue
+        if path != state_dir and not stat.S_ISREG(mode_now):
+            continue  # A device or a link is not ours to change; `database` reports it.
+        found = stat.S_IMODE(mode_now)
         if found & 0o077:
             wide.append(
                 problem(

@@ -71,7 +71,10 @@ def run(cli: Session, args: Namespace) -> int:
 
         cli.put_json([schedule_object(schedule)])
     else:
-        when = next_sentence(schedule, zone=cli.zone(), now=client.now())
+        is_trusted = client.clock_state().is_trusted
+        when = next_sentence(
+            schedule, zone=cli.zone(), now=client.now(), is_clock_trusted=is_trusted
+        )
         # As they are kept: the database's seed has its part in H.
         words = describe_all(client.triggers(schedule))
         cli.put(f"added {schedule.name}: {words}; {when}")
@@ -81,6 +84,7 @@ def run(cli: Session, args: Namespace) -> int:
         cli.flush()
         cli.say(f"see it: {see}\nrun it now: {fire}\nremove it: {cli.command(f'rm {name}')}")
     warn_of(cli, args, triggers, spec.job)
+    warn_of_jitter(cli, schedule)
     warn_of_zone(cli, schedule)
     cli.warn_without_engine(client)
     return 0
@@ -111,6 +115,20 @@ def warn_of(cli: Session, args: Namespace, triggers: list[Trigger], job: Job) ->
     missing = find_missing_command(job) if args.argv is not None else None
     if missing is not None:
         cli.warn(missing)
+
+
+def warn_of_jitter(cli: Session, schedule: Schedule) -> None:
+    """Warn if the jitter of a schedule is longer than its interval."""
+    if not schedule.spec.policies.jitter_s:
+        return
+    from edgecron.timetext import to_ms
+    from edgecron.timing import jitter_warning, timing_of
+
+    client = cli.client()
+    timing = timing_of(schedule.spec, client.triggers(schedule), seed=b"")
+    warning = jitter_warning(timing, after_ms=to_ms(client.now()))
+    if warning is not None:
+        cli.warn(f"schedule {schedule.name}: {warning}")
 
 
 def warn_of_zone(cli: Session, schedule: Schedule) -> None:

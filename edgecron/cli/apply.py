@@ -9,7 +9,9 @@ A file has a table for each schedule, [schedules.NAME], whose keys are the optio
 underscores, as `export` writes them: cron, command, timeout, retry_delay; `edit NAME` shows all.
 What a table does not name has its default, the same on every machine: defaults of `add` that the
 configuration sets have no part in it. A pause is left as it is where the file does not say enabled;
-a next time does not move unless times change.
+a next time does not move unless times change. A relative time (at = "tomorrow 09:00") counts from
+each apply. A schedule whose time has passed arrives as finished; one that comes after a schedule
+that does not exist is made too, and the plan says so.
 
 --prune removes only what an apply of the same file, by its path, has made or changed last; what
 came from elsewhere is left alone, and shown. --dry-run writes nothing, and exits with 0.
@@ -73,6 +75,7 @@ def run(cli: Session, args: Namespace) -> int:
         if not cli.is_json:
             cli.say("done")
             _warn_of_secrets(cli, document)
+            _warn_of_jitter(cli, client, steps)
         cli.warn_without_engine(client)
     return 0
 
@@ -80,7 +83,7 @@ def run(cli: Session, args: Namespace) -> int:
 @contextmanager
 def _planner(cli: Session, *, is_dry: bool) -> Iterator[Face]:
     """The database to plan with: for a dry run where there is none, one that is thrown away."""
-    if not is_dry or cli.find_client() is not None:
+    if not is_dry or cli.has_database():
         yield cli.client()
         return
     from tempfile import TemporaryDirectory
@@ -101,9 +104,10 @@ def _put(cli: Session, steps: Collection[Step], *, is_pruned: bool) -> None:
 
 
 def _read(content: bytes) -> Document:
+    from edgecron.clock import SystemClock, now
     from edgecron.documents.reading import read_document
 
-    return read_document(content)
+    return read_document(content, now=now(SystemClock()), is_portable=True)
 
 
 def _need_consent(cli: Session, removed: list[Step]) -> None:
@@ -121,6 +125,16 @@ def _need_consent(cli: Session, removed: list[Step]) -> None:
         if len(removed) <= 5
         else "if that is meant, remove them with: edgecron rm",
     )
+
+
+def _warn_of_jitter(cli: Session, client: Face, steps: Collection[Step]) -> None:
+    from edgecron.cli.add import warn_of_jitter
+    from edgecron.documents.comparing import Action
+
+    for step in steps:
+        is_new = step.action in (Action.CREATE, Action.CHANGE)
+        if is_new and step.wanted is not None and step.wanted.spec.policies.jitter_s:
+            warn_of_jitter(cli, client.schedule(step.name))
 
 
 def _warn_of_secrets(cli: Session, document: Document) -> None:

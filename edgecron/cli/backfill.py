@@ -2,6 +2,7 @@
 
     edgecron backfill report 2026-11-01 2026-11-08 --dry-run    what it would do
     edgecron backfill report 2026-11-01 2026-11-08
+    edgecron backfill report yesterday now
     edgecron backfill report "2026-11-01 06:00" "2026-11-01 12:00" --yes
 
 Every time of its triggers in the range, both ends included, that has no success and is not queued
@@ -29,8 +30,8 @@ _SHOWN = 10  # of the first, and of the last
 
 def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("name", metavar="NAME")
-    parser.add_argument("from_at", metavar="FROM", help="RFC 3339, or local without an offset")
-    parser.add_argument("to_at", metavar="TO", help="likewise; itself included")
+    parser.add_argument("from_at", metavar="FROM", help="RFC 3339, local, 'yesterday', '2d ago'")
+    parser.add_argument("to_at", metavar="TO", help="the last time, itself included")
     parser.add_argument("--dry-run", action="store_true", help="say what it would do, and no more")
     parser.add_argument(
         "--priority", metavar="low|normal|high|N", help="of its runs (below what is on time)"
@@ -45,7 +46,7 @@ def run(cli: Session, args: Namespace) -> int:
     priority = None if args.priority is None else read_priority(args.priority, "--priority")
     now = client.now()
     first, last = (
-        read_time(text, what=what, timezone="local", now=now, is_past_ok=True)
+        read_time(text, what=what, timezone="local", now=now, is_past=True)
         for text, what in ((args.from_at, "FROM"), (args.to_at, "TO"))
     )
     plan = client.plan_backfill(args.name, first, last)

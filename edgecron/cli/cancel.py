@@ -2,6 +2,7 @@
 
     edgecron cancel 41
     edgecron cancel 41 42
+    edgecron cancel backup       every active run of this schedule
 
 A command gets TERM, and KILL after its grace (10 s, or --kill-grace), with all of its session, and
 all that it has started where edgecron has a cgroup. It works with no engine alive, too: the end is
@@ -19,12 +20,15 @@ if TYPE_CHECKING:
     from edgecron.errors import EdgecronError
     from edgecron.model import Execution
 
-USAGE = "RUN... [--json]"
+USAGE = "RUN|NAME... [--json]"
 _MOST_ID = 2**63 - 1
+_PAGE = 500
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("runs", nargs="+", metavar="RUN", help="a run's number: see history")
+    parser.add_argument(
+        "runs", nargs="+", metavar="RUN|NAME", help="a run's number (see history), or a schedule"
+    )
 
 
 def run(cli: Session, args: Namespace) -> int:
@@ -32,7 +36,7 @@ def run(cli: Session, args: Namespace) -> int:
     from edgecron.words.acts import cancelled_words
 
     client = cli.client(must_exist=True)
-    numbers = [_number(cli, word) for word in args.runs]
+    numbers = list(dict.fromkeys(one for word in args.runs for one in _numbers(cli, word)))
     for number in numbers:
         client.execution(number)
     cancelled: list[Execution] = []
@@ -42,7 +46,7 @@ def run(cli: Session, args: Namespace) -> int:
             cancelled.append(client.cancel(number))
         except (Conflict, SupervisorUnavailable) as error:
             refused.append(error)  # The others are still to be ended.
-    if cli.is_json and cancelled:
+    if cli.is_json and (cancelled or not refused):
         from edgecron.objects import execution_object
 
         cli.put_json(execution_object(execution) for execution in cancelled)
@@ -57,21 +61,20 @@ def run(cli: Session, args: Namespace) -> int:
     raise last
 
 
-def _number(cli: Session, word: str) -> int:
-    """The number of a run. Raises UsageError, which names the runs of a schedule given instead."""
+def _numbers(cli: Session, word: str) -> list[int]:
+    """The run of a number, or those of a schedule that are active or wait. Raises NotFound."""
     from edgecron.cli.options import read_count
-    from edgecron.errors import NotFound, UsageError
-    from edgecron.model import Status
+    from edgecron.model import ACTIVE
 
-    try:
-        return read_count(word, what="RUN", most=_MOST_ID)
-    except UsageError as error:
-        try:
-            active = cli.client().history(word, statuses=(Status.RUNNING, Status.QUEUED))
-        except NotFound:
-            raise error from None
-    ids = " ".join(str(run.id) for run in active)
-    raise UsageError(
-        f"RUN is {word!r}, a schedule, expected the number of a run",
-        hint=cli.command(f"cancel {ids}") if active else "nothing of it runs or waits",
-    )
+    if word.isascii() and word.isdigit():  # No name is digits alone.
+        return [read_count(word, what="RUN", most=_MOST_ID)]
+    client = cli.client()
+    client.schedule(word)
+    found: list[int] = []
+    while page := client.history(
+        word, statuses=tuple(ACTIVE), before_id=found[-1] if found else None, limit=_PAGE
+    ):
+        found += [run.id for run in page]
+    if not found:
+        cli.say(f"{word}: no run is active or waits")
+    return found

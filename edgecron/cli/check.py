@@ -4,9 +4,10 @@
     edgecron check "30 2 * * *" --tz Europe/Berlin -n 10
     edgecron check every 15m from 2026-11-20T08:00:00Z
     edgecron check "H 3 * * *" --name backup
+    edgecron check at tomorrow 09:00
     edgecron check @daily --from "2027-03-27 00:00"
 
-It reads trigger texts: a cron text, `every 15m`, `at TIME`, `on boot`.
+It reads trigger texts: a cron text, `every 15m`, `at TIME`, `in 20m`, `on boot`.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("text", nargs="+", metavar="TEXT", help="several words are joined")
     parser.add_argument("--tz", metavar="ZONE|local", help="the zone it is read in (local)")
     parser.add_argument("-n", dest="limit", default="5", metavar="N", help="how many times (5)")
-    parser.add_argument("--from", dest="from_at", metavar="TIME", help="times after this (now)")
+    parser.add_argument("--from", dest="from_at", metavar="TIME", help="times from then on (now)")
     parser.add_argument("--name", metavar="NAME", help="the schedule's name, for H")
 
 
@@ -60,7 +61,7 @@ def run(cli: Session, args: Namespace) -> int:
     start = at
     if args.from_at is not None:
         start = read_time(args.from_at, what="--from", timezone=timezone, now=at, is_past_ok=True)
-    reading = _read(args, timezone=timezone, start=start, limit=limit)
+    reading = _read(args, timezone=timezone, start=start, limit=limit, now=at)
     if cli.is_json:
         from edgecron.timetext import format_instant
 
@@ -81,20 +82,27 @@ def run(cli: Session, args: Namespace) -> int:
     return 0
 
 
-def _read(args: Namespace, *, timezone: str, start: datetime, limit: int) -> _Reading:
+def _read(
+    args: Namespace, *, timezone: str, start: datetime, limit: int, now: datetime
+) -> _Reading:
+    from datetime import timedelta
+
     from edgecron.timetext import to_ms
     from edgecron.triggers import TriggerKind, clock_change_notes, describe, parse_trigger
     from edgecron.validity import check_name
 
     if args.name is not None:
         check_name(args.name, what="schedule name")
-    trigger = parse_trigger(" ".join(args.text), timezone, args.name or _STAND_IN)
+    name = args.name or _STAND_IN
+    # `--from` anchors a bare interval, as it does in `add`.
+    anchor = None if args.from_at is None else start
+    trigger = parse_trigger(" ".join(args.text), timezone, name, anchor=anchor, now=now)
     times: list[datetime] = []
-    after = start
+    after = start if args.from_at is None else start - timedelta(milliseconds=1)
     while len(times) < limit and (found := trigger.next_after(after)) is not None:
         times.append(found)
         after = found
-    notes = _kind_notes(trigger, name=args.name)
+    notes = _kind_notes(trigger, name=args.name, is_anchored=anchor is not None)
     if limit and not times and trigger.kind is TriggerKind.AT:
         notes.append("that is in the past: it never fires")
     changes = clock_change_notes(trigger, to_ms(start), to_ms(start) + _NOTES_AHEAD_MS)
@@ -110,7 +118,7 @@ def _read(args: Namespace, *, timezone: str, start: datetime, limit: int) -> _Re
     )
 
 
-def _kind_notes(trigger: Trigger, *, name: str | None) -> list[str]:
+def _kind_notes(trigger: Trigger, *, name: str | None, is_anchored: bool) -> list[str]:
     """What a kind of trigger does beyond its times."""
     from edgecron.triggers import EveryTrigger, TriggerKind
 
@@ -118,7 +126,7 @@ def _kind_notes(trigger: Trigger, *, name: str | None) -> list[str]:
         return ["its times are those of the machine's boots"]
     if trigger.kind in (TriggerKind.AFTER, TriggerKind.AFTER_END):
         return ["it has no times of its own: it follows the ends of runs"]
-    if isinstance(trigger, EveryTrigger) and not trigger.is_bounded:
+    if isinstance(trigger, EveryTrigger) and not (trigger.is_bounded or is_anchored):
         return ["a schedule counts from when it is made; these times count from 1970"]
     if trigger.kind is TriggerKind.CRON and _has_hash(trigger.text):
         whose = f"the name {name!r}" if name else f"the stand-in name {_STAND_IN!r} (see --name)"

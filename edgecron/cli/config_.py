@@ -215,18 +215,18 @@ def _init(cli: Session, args: Namespace) -> None:
 def _write_new(path: Path, text: str, *, is_system: bool) -> None:
     """Write a file that was not there. Raises AlreadyExists where it was."""
     from edgecron.errors import AlreadyExists
+    from edgecron.paths import make_folders
+    from edgecron.safefiles import write_new
 
-    path.parent.mkdir(mode=0o755 if is_system else 0o700, parents=True, exist_ok=True)
-    mode = 0o644 if is_system else 0o600  # Everybody reads the system's.
+    # Everybody reads the system's.
+    make_folders(path.parent, mode=0o755 if is_system else 0o700)
     try:
-        fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
+        write_new(path, text.encode(), mode=0o644 if is_system else 0o600)
     except FileExistsError:
         raise AlreadyExists(
             f"file {path} is there already, and is left as it is",
             hint="name another one: config init FILE",
         ) from None
-    with open(fd, "w", encoding="utf-8") as file:
-        file.write(text)
 
 
 def _refuse_argument(args: Namespace) -> None:

@@ -3,14 +3,21 @@
     edgecron daemon
     edgecron daemon --log-format json >> edgecron.log
     edgecron daemon --on-shutdown wait --shutdown-timeout 10m
+    edgecron daemon --schedules /etc/edgecron/schedules.toml
     edgecron daemon --http
     edgecron daemon --http 0.0.0.0:8745 --token-file ~/.edgecron-token
 
-INT (Ctrl-C), TERM or HUP ends it after the step that is going on, and --on-shutdown says what
-becomes of the commands that run: they go on and the next engine adopts them (leave), they are
-waited for (wait), or they are ended (stop). A second signal ends it at once. On a terminal a
-second Ctrl-C ends what runs, and a third one ends it at once. Several engines may share a
-database: each due time is run once.
+With --schedules it applies these files at its start, as `apply` does, and again on each HUP; the
+log shows the plan. If a file has errors, the daemon shows all of them and does not start. On HUP it
+logs them and keeps what is running. Relative times (at = "in 20m") are refused there. The files of
+[daemon] schedules in the configuration are used if the option is not given. HUP still ends the
+daemon if its terminal has closed.
+
+INT (Ctrl-C), TERM or, without --schedules, HUP ends it after the current step. --on-shutdown says
+what happens to running commands: they continue and the next engine adopts them (leave), the daemon
+waits for them (wait), or ends them (stop). A second signal ends it immediately. On a terminal a
+second Ctrl-C ends what runs, and a third one ends the daemon immediately. Several engines may share
+a database: each due time is run once.
 
 While the clock can't be trusted (a board without a battery starts in 1970), nothing is run that
 was planned. After --clock-wait (10m) what counts elapsed time goes on: `every`, an interval after
@@ -36,6 +43,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import threading
 from argparse import ArgumentParser, Namespace
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
@@ -49,6 +57,7 @@ if TYPE_CHECKING:
     from types import FrameType
     from typing import TypedDict
 
+    from edgecron.cli.schedulefiles import ScheduleFiles
     from edgecron.cli.transitions import Line
     from edgecron.engine.events import Event, Report
     from edgecron.engine.host import EngineHost
@@ -67,7 +76,7 @@ LIVES_LONG = True
 USAGE = (
     "[--max-running N] [--burst N] [--on-shutdown leave|wait|stop]"
     " [--shutdown-timeout DURATION] [--clock-wait DURATION|none|forever] [--log-format text|json]"
-    " [--until-eof] [--http [HOST:PORT|unix:PATH]] [--token-file FILE]"
+    " [--until-eof] [--schedules FILE] [--http [HOST:PORT|unix:PATH]] [--token-file FILE]"
 )
 _STOPS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 _HTTP_PLACE = "127.0.0.1:8745"
@@ -101,6 +110,12 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--log-format", metavar="text|json", help="lines of the log (text)")
     parser.add_argument("--until-eof", action="store_true", help="end where stdin ends, too")
     parser.add_argument(
+        "--schedules",
+        action="append",
+        metavar="FILE",
+        help="apply schedules as TOML at the start and on HUP; may be repeated",
+    )
+    parser.add_argument(
         "--http",
         nargs="?",
         const=_HTTP_PLACE,
@@ -122,6 +137,7 @@ def run(cli: Session, args: Namespace) -> int:
     line = as_json if is_json else text_line(cli)
     database = cli.database_path()
     http = _serving_http(cli, args)
+    files = _schedule_files(cli, args)
     is_terminal = sys.stdin.isatty() and sys.stderr.isatty()
     is_new = not os.path.lexists(database)
 
@@ -145,13 +161,20 @@ def run(cli: Session, args: Namespace) -> int:
     )
     tell = _teller(cli, host.loop)
     try:
+        _finish_apply(cli)
+        if files is not None:
+            files.apply(report)
         if not is_json:
             _say_start(cli, database, is_new=is_new)
-        stop_on_signals(host.loop, is_terminal=is_terminal, on_shutdown=on_shutdown)
         # The supervisor runs by now: nothing of what is opened from here on lives on in it.
         is_asked = args.until_eof
-        with host.loop.woken_by_signals(), _ending_with_stdin(host.loop, is_asked=is_asked), http:
-            host.loop.run()
+        with nullcontext() if files is None else files.applying_on_hup(report) as on_hup:
+            stop_on_signals(
+                host.loop, is_terminal=is_terminal, on_shutdown=on_shutdown, on_hup=on_hup
+            )
+            stdin = _ending_with_stdin(host.loop, is_asked=is_asked)
+            with host.loop.woken_by_signals(), stdin, http:
+                host.loop.run()
     finally:
         host.close()
         _let_go_of_log()
@@ -188,6 +211,16 @@ def _serving_http(cli: Session, args: Namespace) -> AbstractContextManager[None]
     return serving(cli, place=args.http, token_file=cli.token_file)
 
 
+def _schedule_files(cli: Session, args: Namespace) -> ScheduleFiles | None:
+    """The schedule files to apply. Raises InvalidDocument with everything that is wrong."""
+    paths = tuple(args.schedules or cli.setting("daemon.schedules"))
+    if not paths:
+        return None
+    from edgecron.cli.schedulefiles import ScheduleFiles
+
+    return ScheduleFiles(cli, paths)
+
+
 def _let_go_of_log() -> None:
     """Forget the last lines of a log that can't be written: what was due was done all the same."""
     from edgecron.cli.streams import drop
@@ -204,6 +237,16 @@ def _retention(cli: Session) -> Retention:
     from edgecron.retention import Retention
 
     return Retention(**retention_values(cli.config()))
+
+
+def _finish_apply(cli: Session) -> None:
+    """Carry out what is left of an apply that was killed."""
+    from edgecron.api import Client
+
+    with Client(cli.database_path()) as client:
+        count = client.finish_apply()
+    if count:
+        cli.say_of_us(f"finished an apply of {count} schedules that was interrupted")
 
 
 def run_limits(cli: Session) -> RunLimits:
@@ -272,19 +315,31 @@ def text_line(cli: Session) -> Line:
     return readable(zone=cli.zone(), is_colored=cli.use_color(sys.stdout))
 
 
-def stop_on_signals(loop: Loop, *, is_terminal: bool, on_shutdown: OnShutdown) -> None:
+def stop_on_signals(
+    loop: Loop,
+    *,
+    is_terminal: bool,
+    on_shutdown: OnShutdown,
+    on_hup: Callable[[], None] | None = None,
+) -> None:
     """Let a signal stop a loop, and a second one end the process at once.
 
-    Signals that were ignored stay so.
+    With `on_hup` HUP calls that instead, unless the terminal has gone. Signals that were ignored
+    stay so.
     On a terminal a second Ctrl-C ends what runs first, unless it is being ended already.
     """
     from edgecron.model import OnShutdown
 
+    had_terminal = sys.stdin.isatty()
     may_stop_runs = is_terminal and on_shutdown is not OnShutdown.STOP
     seen = 0
 
     def stop(number: int, frame: FrameType | None) -> None:
         nonlocal seen
+        has_hung_up = had_terminal and not sys.stdin.isatty()
+        if number == signal.SIGHUP and on_hup is not None and not has_hung_up:
+            on_hup()
+            return
         if number == signal.SIGHUP and seen:
             return  # A terminal that closes may say so twice, kernel and shell.
         seen += 1
@@ -301,7 +356,8 @@ def stop_on_signals(loop: Loop, *, is_terminal: bool, on_shutdown: OnShutdown) -
 
     for each in _STOPS:
         # What is ignored was meant to be, as by nohup.
-        if signal.getsignal(each) is not signal.SIG_IGN:
+        is_asked = each == signal.SIGHUP and on_hup is not None
+        if is_asked or signal.getsignal(each) is not signal.SIG_IGN:
             signal.signal(each, stop)
 
 
@@ -376,9 +432,12 @@ def _say_start_in_words(
 def _teller(cli: Session, loop: Loop) -> Callable[[str], None]:
     """Prints lines as long as somebody takes them."""
 
+    turn = threading.Lock()  # HUP has plans reported by another thread.
+
     def tell(text: str) -> None:
         try:
-            print(text, flush=True)
+            with turn:
+                print(text, flush=True)
         except BrokenPipeError:
             # Whoever read us has gone, and so do we, in good order.
             cli.say("edgecron: nobody reads the log any more: stopping")

@@ -3,11 +3,22 @@
     edgecron doctor
     edgecron doctor --json | jq -r '.[] | select(.status != "ok") | .message'
     edgecron doctor --deep
+    edgecron doctor --repair
     edgecron doctor --take-over 4711
     edgecron doctor --trust-clock
 
-Looking changes nothing. --deep holds each index against its table too, which takes several times as
-long. The exit code is 1 where there is a problem, 3 where there is no
+Looking changes nothing. If a database is over 4 MiB or has more than 1,000 schedules, doctor reads
+what fits a moment and names the rest. --deep reads everything, and holds each index against its
+table.
+
+--repair removes rows whose schedule or run is missing, and makes groups that schedules name.
+Nothing could reach those rows. Runs of a missing schedule stay.
+
+Engines see an edit by SQL within seconds. To wake them at once:
+
+    for f in DATABASE.state/engine-*.fifo; do [ -p "$f" ] && printf . 1<>"$f"; done
+
+The exit code is 1 where there is a problem, 3 where there is no
 database, 5 where it can't be used.
 
 --take-over ends a stalled engine by the number of its process, with KILL: another engine then
@@ -32,13 +43,16 @@ if TYPE_CHECKING:
     from edgecron.checkup.takeover import TakenOver
     from edgecron.engine.peers import EngineState
 
-USAGE = "[--deep | --take-over PID [--yes] | --trust-clock] [--json]"
+USAGE = "[--deep | --repair | --take-over PID [--yes] | --trust-clock] [--json]"
 _MOST_PID = 2**31 - 1
 
 
 def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
-        "--deep", action="store_true", help="hold each index against its table, too"
+        "--deep", action="store_true", help="read everything, and hold each index against its table"
+    )
+    parser.add_argument(
+        "--repair", action="store_true", help="remove rows whose schedule or run is missing"
     )
     parser.add_argument("--take-over", metavar="PID", help="end this stalled engine")
     parser.add_argument(
@@ -54,6 +68,10 @@ def run(cli: Session, args: Namespace) -> int:
         raise UsageError("--take-over and --trust-clock are two things to do; give one")
     if args.deep and (args.take_over is not None or args.trust_clock):
         raise UsageError("--deep looks closer, and does nothing; give it alone")
+    if args.repair and (args.deep or args.trust_clock or args.take_over is not None):
+        raise UsageError("--repair changes the database; give it alone")
+    if args.repair:
+        return _repair(cli)
     if args.take_over is not None:
         return _take_over(cli, read_count(args.take_over, what="PID", most=_MOST_PID), args)
     if args.yes:
@@ -64,9 +82,17 @@ def run(cli: Session, args: Namespace) -> int:
 
 
 def _check(cli: Session, *, is_deep: bool) -> int:
-    from edgecron.checkup import CheckStatus, check_all
+    from edgecron.checkup import CheckStatus, Checkup, check_all
+    from edgecron.checkup.finding import problem
+    from edgecron.errors import DatabaseUnusable, NotFound
 
-    checkup = check_all(cli.local_client(must_exist=True), command=cli.command, is_deep=is_deep)
+    try:
+        client = cli.local_client(must_exist=True)
+    except (NotFound, DatabaseUnusable) as error:
+        found = problem("database", error.message, hint=error.hint)
+        checkup = Checkup(findings=(found,), error=error)
+    else:
+        checkup = check_all(client, command=cli.command, is_deep=is_deep)
     if cli.is_json:
         cli.put_json(_finding_object(finding) for finding in checkup.findings)
     else:
@@ -147,6 +173,23 @@ def _take_over(cli: Session, pid: int, args: Namespace) -> int:
         cli.put_json([_taken_object(state, done)])
     else:
         _put_taken(cli, done)
+    return 0
+
+
+def _repair(cli: Session) -> int:
+    """Mend the rows that refer to what is missing, where no history is lost by it."""
+    from edgecron.words.phrases import count_words
+
+    repaired = cli.local_client(must_exist=True).store.repair_orphans()
+    if cli.is_json:
+        cli.put_json(
+            {"table": one.table, "parent": one.parent, "rows": one.row_count} for one in repaired
+        )
+        return 0
+    for one in repaired:
+        cli.put(f"{one.table}: repaired {count_words(one.row_count, 'row')} without {one.parent}")
+    if not repaired:
+        cli.put("nothing to repair")
     return 0
 
 

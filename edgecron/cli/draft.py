@@ -128,7 +128,7 @@ class Draft:
 
     def _write(self, text: str | bytes) -> None:
         content = text.encode() if isinstance(text, str) else text
-        fd = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        fd = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
         with open(fd, "wb") as file:
             file.write(content)
 

@@ -4,6 +4,7 @@
     edgecron edit backup --cron "30 3 * * *"    new times, instead of all it had
     edgecron edit backup --timeout 2h --grace 6h
     edgecron edit backup --timeout none           clear an option
+    edgecron edit backup --name nightly           rename it; its runs go with it
     edgecron edit backup -- /opt/backup.sh --fast
 
 A change of times computes from now and never fires for the past; other changes leave the next
@@ -19,7 +20,7 @@ from argparse import ArgumentParser, Namespace
 from typing import TYPE_CHECKING
 
 from edgecron.cli import wanted, wantedjob
-from edgecron.cli.add import warn_of, warn_of_zone
+from edgecron.cli.add import warn_of, warn_of_jitter, warn_of_zone
 from edgecron.cli.session import Session
 from edgecron.documents.values import NONE
 from edgecron.values import replace
@@ -34,12 +35,13 @@ USAGE = "NAME [options] [-- COMMAND...]"
 
 def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("name", metavar="NAME", help="the schedule to change")
+    parser.add_argument("--name", dest="new_name", metavar="NEW", help="rename the schedule")
     wanted.add_arguments(parser)
 
 
 def run(cli: Session, args: Namespace) -> int:
     from edgecron.cli.plans import put_changed
-    from edgecron.documents.comparing import find_changes
+    from edgecron.documents.comparing import FieldChange, find_changes
     from edgecron.documents.keys import schedule_table
 
     client = cli.client(must_exist=True)
@@ -52,6 +54,8 @@ def run(cli: Session, args: Namespace) -> int:
     def change(spec: ScheduleSpec) -> ScheduleSpec:
         nonlocal triggers
         now = client.now()
+        if args.new_name is not None:
+            spec = replace(spec, name=args.new_name)
         timezone = _timezone(args, spec)
         triggers = wanted.read_triggers(args, name=spec.name, timezone=timezone, now=now)
         changed = replace(
@@ -70,8 +74,13 @@ def run(cli: Session, args: Namespace) -> int:
     if limit is not None:
         client.limit_group(*limit)
         schedule = client.schedule(schedule.name)
-    put_changed(cli, schedule, find_changes(before, schedule_table(schedule)))
+    changes = find_changes(before, schedule_table(schedule))
+    if schedule.name != args.name:
+        changes = (FieldChange(key="name", old=args.name, new=schedule.name), *changes)
+    put_changed(cli, schedule, changes)
     warn_of(cli, args, triggers, schedule.spec.job)
+    if triggers or args.jitter is not None:
+        warn_of_jitter(cli, schedule)
     if triggers or args.tz is not None:
         warn_of_zone(cli, schedule)
     return 0
@@ -82,4 +91,4 @@ def _timezone(args: Namespace, spec: ScheduleSpec) -> str | None:
 
     if args.tz is None:
         return spec.timezone
-    return check_zone(None if args.tz == NONE else args.tz)
+    return check_zone("local" if args.tz == NONE else args.tz)

@@ -135,7 +135,7 @@ def _put_unchanged(cli: Session, name: str) -> int:
 
 
 def _put_changed(cli: Session, schedule: Schedule, changes: tuple[FieldChange, ...]) -> None:
-    from edgecron.cli.add import warn_of
+    from edgecron.cli.add import warn_of, warn_of_jitter
     from edgecron.cli.plans import put_changed
     from edgecron.documents.keys import TRIGGERS
     from edgecron.model import JobKind
@@ -154,3 +154,5 @@ def _put_changed(cli: Session, schedule: Schedule, changes: tuple[FieldChange, .
     )
     triggers = cli.client().triggers(schedule) if keys & set(TRIGGERS) else []
     warn_of(cli, told, triggers, job)
+    if keys & {"jitter", *TRIGGERS}:
+        warn_of_jitter(cli, schedule)

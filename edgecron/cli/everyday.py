@@ -16,6 +16,7 @@ edgecron cancel 41              end run 41
 edgecron edit backup --cron "30 3 * * *"
 edgecron pause backup           hold it; resume lets it go on
 edgecron rm backup              remove it; its history stays
+edgecron undo backup            restore it
 edgecron check "30 2 * * 1-5"   a cron text in plain words
 crontab -l | edgecron import crontab -"""
 EXIT_CODES = {

@@ -1,36 +1,45 @@
-"""What has run, and what did not and why, newest first.
+"""List past runs, newest first: what ran, and what did not run and why.
 
 edgecron history
 edgecron history backup -n 50
 edgecron history --status failed --status interrupted
+edgecron history --cause retry --cause backfill
 edgecron history --before 1200        the next page, after run 1200
+
+PLAN is the plan time of runs that started late, were retried or backfilled. `show RUN` has all that
+is known of one run.
 """
 
 from __future__ import annotations
 
 import sys
 from argparse import ArgumentParser, Namespace
-from typing import TYPE_CHECKING
+from enum import StrEnum
+from typing import TYPE_CHECKING, TypeVar
 
 from edgecron.cli.session import Session
 
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from edgecron.model import Execution, Status
+    from edgecron.model import Execution
     from edgecron.remote import Face
 
-USAGE = "[NAME] [--status STATUS] [-n N] [--before RUN] [--json]"
+USAGE = "[NAME] [--status STATUS] [--cause CAUSE] [-n N] [--before RUN] [--json]"
 _MOST = 10_000
+_Choice = TypeVar("_Choice", bound=StrEnum)
 _MOST_ID = 2**63 - 1
 
 
 def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("name", nargs="?", metavar="NAME")
-    from edgecron.model import Status
+    from edgecron.model import Cause, Status
 
     parser.add_argument(
         "--status", action="append", metavar="STATUS", help=f"of these only: {', '.join(Status)}"
+    )
+    parser.add_argument(
+        "--cause", action="append", metavar="CAUSE", help=f"of these only: {', '.join(Cause)}"
     )
     parser.add_argument("-n", dest="limit", default="20", metavar="N", help="how many (20)")
     parser.add_argument("--before", metavar="RUN", help="runs older than this one")
@@ -38,9 +47,11 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def run(cli: Session, args: Namespace) -> int:
     from edgecron.cli.options import read_count
+    from edgecron.model import Cause, Status
 
     limit = read_count(args.limit, what="-n", most=_MOST)
-    statuses = _read_statuses(args.status)
+    statuses = _read_choices(Status, args.status, what="--status")
+    causes = _read_choices(Cause, args.cause, what="--cause")
     before_id = (
         None if args.before is None else read_count(args.before, what="--before", most=_MOST_ID)
     )
@@ -50,7 +61,14 @@ def run(cli: Session, args: Namespace) -> int:
         client = cli.find_client()
     executions: list[Execution] = []
     if client is not None:
-        executions = client.history(args.name, statuses=statuses, before_id=before_id, limit=limit)
+        executions = client.history(
+            args.name,
+            statuses=statuses,
+            causes=causes,
+            before_id=before_id,
+            limit=limit,
+            with_former=True,
+        )
         if args.name is not None:
             say_removed(cli, client, args.name)
     if cli.is_json:
@@ -58,13 +76,14 @@ def run(cli: Session, args: Namespace) -> int:
 
         cli.put_json(execution_object(execution) for execution in executions)
     elif client is not None and executions:
-        put_executions(cli, client, executions)
+        _put_by_schedule(cli, client, executions, name=args.name)
         if len(executions) == limit:
             cli.say(f"older ones: --before {executions[-1].id}")
-        elif args.name is not None and not statuses:
+        elif args.name is not None and not statuses and not causes:
             _say_pruned(cli, client, args.name)
     elif client is not None and (args.name is not None or client.count_schedules()[0]):
-        cli.say("no runs yet" if not statuses and before_id is None else "no such runs")
+        is_any = not statuses and not causes and before_id is None
+        cli.say("no runs yet" if is_any else "no such runs")
     else:
         from edgecron.cli.list_ import say_empty
 
@@ -80,6 +99,28 @@ def say_removed(cli: Session, client: Face, name: str) -> None:
     if removed_at is not None and not cli.is_json:
         when = near_time(removed_at, zone=cli.zone(), now=client.now())
         cli.say(f"schedule {name} was removed at {when}; this is what it left")
+
+
+def _put_by_schedule(
+    cli: Session, client: Face, executions: list[Execution], *, name: str | None
+) -> None:
+    """Runs as a table; those of a removed schedule of this name in a table of their own."""
+    from itertools import groupby
+
+    from edgecron.words.times import near_time
+
+    removals = [] if name is None else client.removals(name)
+    if removals and name is not None and client.removed_at(name) is not None:
+        del removals[0]  # `say_removed` reports it.
+    earlier = dict(removals)
+    if not earlier:
+        put_executions(cli, client, executions)
+        return
+    for schedule_id, runs in groupby(executions, key=lambda run: run.schedule_id):
+        if schedule_id in earlier:
+            when = near_time(earlier[schedule_id], zone=cli.zone(), now=client.now())
+            cli.put(f"an earlier schedule {name}, removed at {when}:")
+        put_executions(cli, client, list(runs))
 
 
 def _say_pruned(cli: Session, client: Face, name: str) -> None:
@@ -98,30 +139,42 @@ def put_executions(cli: Session, client: Face, executions: list[Execution]) -> N
     """Runs as a table on stdout."""
     from edgecron.cli.screen import STATUS_STYLES, table
     from edgecron.words.phrases import note_words, status_words
+    from edgecron.words.runs import is_planned_earlier
     from edgecron.words.times import near_time, short_duration
 
     now, zone = client.now(), cli.zone()
+    plans = [
+        near_time(run.plan_at, zone=zone, now=now) if is_planned_earlier(run) else ""
+        for run in executions
+    ]
+    has_plans = any(plans)
     rows, styles = [], []
-    for execution in executions:
+    for execution, plan in zip(executions, plans, strict=True):
         rows.append(
             (
                 str(execution.id),
                 execution.schedule,
                 status_words(execution),
                 near_time(_shown_time(execution), zone=zone, now=now),
+                *([plan] if has_plans else []),
                 short_duration(execution.duration_ms),
                 note_words(execution, zone=zone, now=now),
             )
         )
         styles.append(
-            ("dim", "bold", STATUS_STYLES[execution.status.value], None, None, "dim"),
+            (
+                *("dim", "bold", STATUS_STYLES[execution.status.value], None),
+                *(["dim"] if has_plans else []),
+                *(None, "dim"),
+            ),
         )
+    note = 5 + has_plans
     for line in table(
-        ("RUN", "SCHEDULE", "STATUS", "TIME", "TOOK", ""),
+        ("RUN", "SCHEDULE", "STATUS", "TIME", *(["PLAN"] if has_plans else []), "TOOK", "NOTE"),
         rows,
         is_colored=cli.use_color(sys.stdout),
         styles=styles,
-        flexible=((5, 30), (1, 24), (5, 20), (1, 10), (5, 12)),
+        flexible=((note, 30), (1, 24), (note, 20), (1, 10), (note, 12)),
         title=1,
     ):
         cli.put(line)
@@ -135,13 +188,14 @@ def _shown_time(execution: Execution) -> datetime:
     return execution.started_at or (execution.due_at if is_queued else execution.plan_at)
 
 
-def _read_statuses(given: list[str] | None) -> tuple[Status, ...]:
+def _read_choices(
+    kind: type[_Choice], given: list[str] | None, *, what: str
+) -> tuple[_Choice, ...]:
     from edgecron.cli.options import UsageError
-    from edgecron.model import Status
 
-    statuses = []
+    choices = []
     for text in given or ():
-        if text not in list(Status):
-            raise UsageError(f"--status is {text!r}, expected one of {', '.join(Status)}")
-        statuses.append(Status(text))
-    return tuple(statuses)
+        if text not in list(kind):
+            raise UsageError(f"{what} is {text!r}, expected one of {', '.join(kind)}")
+        choices.append(kind(text))
+    return tuple(choices)

@@ -3,11 +3,15 @@
     crontab -l | edgecron import crontab -
     edgecron import crontab my.crontab --comment-out
     sudo edgecron import crontab /etc/cron.d/backup
+    sudo edgecron import anacrontab /etc/anacrontab
 
 Lines of /etc have a user column, as have those of any file with --system; those of --user-format
-have none. Policies of new schedules are those of `config show defaults`. A second import adds
-nothing. cron still runs the lines until they are commented out,
-which is offered.
+have none. Policies of new schedules are those of `config show defaults`.
+
+Each line is imported once. A second import shows what has changed since, in the crontab and in
+edgecron, and asks; --take crontab changes the schedules as their lines now say, --take edgecron
+leaves them. A schedule that was removed stays removed unless --again is given. cron still runs the
+lines until they are commented out, which is offered.
 """
 
 from __future__ import annotations
@@ -15,42 +19,62 @@ from __future__ import annotations
 import os
 import sys
 from argparse import ArgumentParser, Namespace
+from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 from edgecron.cli.files import STDIN, read_file
 from edgecron.cli.options import UsageError
 from edgecron.cli.session import Session
 from edgecron.errors import InvalidCrontab, InvalidInput
+from edgecron.values import NamedTuple
 
 if TYPE_CHECKING:
-    from edgecron.crontab import Comparison, Crontab, Entry
+    from edgecron.crontab import Crontab, Entry
+    from edgecron.crontab.values import Match
+    from edgecron.documents.comparing import Step
     from edgecron.model import Policies, Schedule, ScheduleSpec
+    from edgecron.remote import Face
 
-USAGE = "crontab FILE|- [--system|--user-format] [--comment-out] [--json]"
+USAGE = (
+    "crontab|anacrontab FILE|- [--system|--user-format] [--take crontab|edgecron] [--again]"
+    " [--comment-out] [--json]"
+)
+_FORMATS = ("crontab", "anacrontab")
+_SIDES = ("crontab", "edgecron")
 _MOST_BYTES = 16 * 1024 * 1024
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("format", metavar="crontab", help="what is imported")
+    parser.add_argument("format", metavar="crontab|anacrontab", help="what is imported")
     parser.add_argument("file", nargs="?", metavar="FILE|-", help="the file; - is stdin")
     which = parser.add_mutually_exclusive_group()
     which.add_argument("--system", action="store_true", help="lines have a user column")
     which.add_argument("--user-format", action="store_true", help="lines have no user column")
+    parser.add_argument(
+        "--take",
+        metavar="crontab|edgecron",
+        help="which side holds where a line has changed since its import",
+    )
+    parser.add_argument(
+        "--again", action="store_true", help="import lines whose schedules were removed, too"
+    )
     parser.add_argument(
         "--comment-out", action="store_true", help="make comments of the imported lines in FILE"
     )
 
 
 def run(cli: Session, args: Namespace) -> int:
-    if args.file is None and args.format != "crontab":
+    if args.file is None and args.format not in _FORMATS:
         from shlex import quote
 
         words = cli.command(f"import crontab {quote(args.format)}")
         raise UsageError("what is imported is missing, expected crontab FILE", hint=words)
-    if args.format != "crontab":
-        raise UsageError(f"{args.format!r} can't be imported, expected crontab")
+    if args.format not in _FORMATS:
+        raise UsageError(f"{args.format!r} can't be imported, expected crontab or anacrontab")
     if args.file is None:
         raise UsageError("the crontab is missing, expected FILE, or - for stdin")
+    if args.take not in (None, *_SIDES):
+        raise UsageError(f"--take is {args.take!r}, expected crontab or edgecron")
     if args.comment_out:
         _refuse_comment_out(args.file)
     content = _read(args.file)
@@ -59,16 +83,17 @@ def run(cli: Session, args: Namespace) -> int:
         _refuse(cli, crontab)
     for warning in crontab.warnings:
         cli.warn(str(warning))
-    comparison, added = _import(cli, crontab)
+    done = _import(cli, args, crontab)
     if cli.is_json:
         from edgecron.objects import schedule_object
 
-        cli.put_json(schedule_object(schedule) for schedule in added)
+        cli.put_json(schedule_object(schedule) for schedule in (*done.added, *done.changed))
     else:
-        _put(cli, added, comparison)
-    if crontab.entries:
-        _part_from_cron(cli, args, content, crontab.entries)
-    if added:
+        _put(cli, done)
+    entries = tuple(one for one in crontab.entries if one.line not in done.left_out)
+    if entries:
+        _part_from_cron(cli, args, content, entries)
+    if done.added:
         cli.warn_without_engine(cli.client())
     return 0
 
@@ -112,11 +137,15 @@ def _read(file: str) -> bytes:
 def _parse(args: Namespace, content: bytes) -> Crontab:
     from edgecron.crontab import find_spool_owner, is_system_path, read_crontab
 
+    is_anacron = args.format == "anacrontab" or os.path.basename(args.file) == "anacrontab"
     owner = None if args.file == STDIN else find_spool_owner(args.file)
+    if is_anacron:
+        # No line names a user: those of the system's file are root's.
+        owner = "root" if is_system_path(args.file) else None
     system = None
     if args.user_format or owner is not None:
         system = args.system
-    elif args.system or is_system_path(args.file):
+    elif args.system or (is_system_path(args.file) and not is_anacron):
         system = True
     return read_crontab(
         content,
@@ -125,20 +154,137 @@ def _parse(args: Namespace, content: bytes) -> Crontab:
         is_root=os.geteuid() == 0,
         user_exists=_user_exists,
         owner=owner,
+        is_anacron=is_anacron,
     )
 
 
-def _import(cli: Session, crontab: Crontab) -> tuple[Comparison, list[Schedule]]:
+class _Done(NamedTuple):
+    """What an import did: schedules added and changed, names known, lines left out."""
+
+    added: list[Schedule]
+    changed: list[Schedule]
+    known: list[str]
+    left_out: list[int]
+
+
+def _import(cli: Session, args: Namespace, crontab: Crontab) -> _Done:
     from edgecron.config.defaults import default_policies, option_defaults
     from edgecron.crontab import find_new
+    from edgecron.crontab.identity import imprint_of, match_entries
+    from edgecron.model import Imported
 
-    client = cli.client()
+    client, source = cli.client(), _source_of(args.file)
+    schedules = {schedule.id: schedule for schedule in client.schedules()}
+    specs = {schedule_id: schedule.spec for schedule_id, schedule in schedules.items()}
+    matches, rest = match_entries(crontab.entries, client.imported(), specs, source=source)
+    removed = [match for match in matches if match.is_removed]
+    if args.again:
+        rest += [match.entry for match in removed]
+        removed = []
+    there = [match for match in matches if not match.is_removed]
+    wanted = _choose_changes(cli, args, there, schedules)
+    matched = {match.schedule_id for match in there}
     policies = default_policies(option_defaults(cli.config()))
-    comparison = find_new(crontab.entries, [schedule.spec for schedule in client.schedules()])
-    if not comparison.new:
-        return comparison, []
-    specs = [_with_policies(entry.spec, policies) for entry in comparison.new]
-    return comparison, client.add_all(specs, origin="crontab")
+    comparison = find_new(
+        rest,
+        [spec for schedule_id, spec in specs.items() if schedule_id not in matched],
+        taken=[specs[schedule_id].name for schedule_id in matched],
+    )
+    changed = _change(client, wanted, schedules)
+    added = []
+    if comparison.new:
+        new = [_with_policies(entry.spec, policies) for entry in comparison.new]
+        added = client.add_all(new, origin="crontab")
+    ids = {schedule.name: schedule.id for schedule in (*schedules.values(), *added)}
+    notes = [(match.schedule_id, match.entry) for match in there]
+    notes += [(ids[entry.spec.name], entry) for entry in (*comparison.known, *comparison.new)]
+    client.note_imported(
+        [
+            Imported(schedule_id=schedule_id, source=source, imprint=imprint_of(entry.spec))
+            for schedule_id, entry in notes
+        ]
+    )
+    _say_left(cli, there, removed, schedules)
+    known = [specs[match.schedule_id].name for match in there if match not in wanted]
+    return _Done(
+        added=added,
+        changed=changed,
+        known=known + [entry.spec.name for entry in comparison.known],
+        left_out=[match.entry.line for match in removed],
+    )
+
+
+def _source_of(file: str) -> str:
+    """Whose crontab it is, or which file: the same for a spooled crontab and `crontab -l`."""
+    from edgecron.crontab import find_spool_owner
+
+    owner = _own_name() if file == STDIN else find_spool_owner(file)
+    return os.path.realpath(file) if owner is None else f"crontab of {owner}"
+
+
+def _choose_changes(
+    cli: Session, args: Namespace, matches: list[Match], schedules: dict[int, Schedule]
+) -> list[Match]:
+    """Show what has changed in the crontab since the import; the lines that are to be taken over.
+
+    Raises UsageError if nobody says which side holds.
+    """
+    from edgecron.cli.plans import put_changes
+
+    changed = [one for one in matches if one.changed_in_crontab and not one.is_same_now]
+    is_asked = args.take is None and not cli.is_json
+    is_asked = is_asked and sys.stdin.isatty() and sys.stderr.isatty()
+    wanted = []
+    for match in changed:
+        schedule = schedules[match.schedule_id]
+        if not cli.is_json:
+            sides = f"in the crontab: {', '.join(match.changed_in_crontab)}"
+            if match.changed_in_edgecron:
+                sides += f"; in edgecron: {', '.join(match.changed_in_edgecron)}"
+            cli.put(f"line {match.entry.line}, {schedule.name}, has changed since its import")
+            cli.put(f"    {sides}")
+            put_changes(cli, _change_step(match, schedule).changes)
+        if args.take == "crontab" or (is_asked and cli.ask("change the schedule so? [y/N] ")):
+            wanted.append(match)
+    if changed and args.take is None and not is_asked:
+        count = len(changed)
+        lines = "a line has" if count == 1 else f"{count} lines have"
+        raise UsageError(
+            f"nothing is imported: {lines} changed since the import",
+            hint="--take crontab changes the schedules, --take edgecron leaves them",
+        )
+    return wanted
+
+
+def _change_step(match: Match, schedule: Schedule) -> Step:
+    from edgecron.crontab.identity import take_line
+    from edgecron.documents.comparing import compare_one
+    from edgecron.documents.document import Wanted
+
+    return compare_one(Wanted(spec=take_line(schedule.spec, match)), schedule)
+
+
+def _change(client: Face, wanted: list[Match], schedules: dict[int, Schedule]) -> list[Schedule]:
+    if not wanted:
+        return []
+    steps = [_change_step(match, schedules[match.schedule_id]) for match in wanted]
+    return client.apply(steps, origin="crontab")
+
+
+def _say_left(
+    cli: Session, matches: list[Match], removed: list[Match], schedules: dict[int, Schedule]
+) -> None:
+    """Say which schedules a person changed or removed since the import."""
+    edited = [
+        f"{schedules[one.schedule_id].name} ({', '.join(one.changed_in_edgecron)})"
+        for one in matches
+        if one.changed_in_edgecron and not one.changed_in_crontab
+    ]
+    if edited:
+        cli.say(f"changed in edgecron since the import, and left so: {', '.join(edited)}")
+    if removed:
+        names = ", ".join(f"{one.entry.spec.name} (line {one.entry.line})" for one in removed)
+        cli.say(f"removed since the import, and left out: {names}; import them with --again")
 
 
 def _with_policies(spec: ScheduleSpec, policies: Policies) -> ScheduleSpec:
@@ -153,11 +299,12 @@ def _with_policies(spec: ScheduleSpec, policies: Policies) -> ScheduleSpec:
     return replace(spec, policies=policies)
 
 
-def _put(cli: Session, added: list[Schedule], comparison: Comparison) -> None:
+def _put(cli: Session, done: _Done) -> None:
     from edgecron.cli.screen import table
     from edgecron.standing import standing_of
     from edgecron.words.phrases import count_words, job_words, next_words, trigger_words
 
+    added, known = done.added, done.known
     now, zone = cli.client().now(), cli.zone()
     if added:
         rows = [
@@ -177,14 +324,17 @@ def _put(cli: Session, added: list[Schedule], comparison: Comparison) -> None:
             flexible=(3, 1, 0),
         ):
             cli.put(line)
-    if comparison.known:
-        names = ", ".join(entry.spec.name for entry in comparison.known)
-        cli.say(f"there already: {names}")
+    if known:
+        cli.say(f"there already: {', '.join(known)}")
+    if done.changed:
+        cli.say(f"changed {count_words(len(done.changed), 'schedule')}")
     if added:
         cli.say(f"imported {count_words(len(added), 'schedule')}")
-    else:
+    elif not done.changed:
         cli.say(
-            "nothing new to import" if comparison.known else "nothing to import: it has no jobs"
+            "nothing new to import"
+            if known or done.left_out
+            else "nothing to import: it has no jobs"
         )
 
 
@@ -237,29 +387,16 @@ def _why_not_writable(file: str) -> str | None:
 
 def _comment_out(file: str, content: bytes, lines: list[int]) -> None:
     """Replace the file at once, keeping its mode and owner, if it is still as it was read."""
-    import tempfile
-
     from edgecron.crontab import comment_out
+    from edgecron.safefiles import write_whole
 
     path = os.path.realpath(file)
     with open(path, "rb") as crontab:
         if crontab.read(_MOST_BYTES + 1) != content:
             raise InvalidInput(f"file {file!r} was changed meanwhile, and is left as it is")
         seen = os.fstat(crontab.fileno())
-    # cron leaves out files with a dot in their name, so that it never runs this one.
-    fd, temporary = tempfile.mkstemp(prefix=".edgecron-", dir=os.path.dirname(path))
-    try:
-        with open(fd, "wb") as changed:
-            changed.write(comment_out(content, lines))
-            changed.flush()
-            if (seen.st_uid, seen.st_gid) != (os.geteuid(), os.getegid()):
-                os.fchown(fd, seen.st_uid, seen.st_gid)
-            os.fchmod(fd, seen.st_mode & 0o7777)
-            os.fsync(fd)
-        os.replace(temporary, path)
-    except BaseException:
-        os.unlink(temporary)
-        raise
+    # cron leaves out files with a dot in their name, so that it never runs the one that is made.
+    write_whole(Path(path), [comment_out(content, lines)], owner=seen.st_uid)
 
 
 def _own_name() -> str:

@@ -1,49 +1,159 @@
-"""All schedules: when they run, what comes next, and how the last run ended.
+"""List schedules: when they run, what comes next, and how the last run ended.
 
-edgecron list
-edgecron list --json | jq -r '.[] | select(.last_status=="failed").name'
+    edgecron list
+    edgecron list backup      name, group, description or job contains "backup"
+    edgecron list --group nightly --failed
+    edgecron list --groups    each group, its limit and its schedules
+    edgecron list --json | jq -r '.[] | select(.last_status=="failed").name'
+
+A terminal shows the first 50 schedules by name; `-n all` shows all of them. A pipe and --json get
+all of them, unless you give -n. If you give several words, a schedule must contain each.
 """
 
 from __future__ import annotations
 
 import sys
 from argparse import ArgumentParser, Namespace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from edgecron.cli.session import Session
 
 if TYPE_CHECKING:
     from datetime import datetime
 
+    from edgecron.browsing import Choice
     from edgecron.remote import Face
     from edgecron.standing import Standing
 
-USAGE = "[--json]"
+USAGE = (
+    "[WORD...] [--group GROUP] [--failed] [--paused] [--groups] [-n N|all] [--after NAME] [--json]"
+)
+PAGE = 50  # lines that a list shows on a terminal
 _EXAMPLE = 'add backup --cron "0 2 * * *" -- tar czf /backup/home.tgz /home/me'
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    """No options but the global ones."""
+    parser.add_argument("words", nargs="*", metavar="WORD", help="schedules that contain this")
+    parser.add_argument("--group", metavar="GROUP", help="schedules of this group")
+    parser.add_argument("--failed", action="store_true", help="schedules whose last run failed")
+    parser.add_argument("--paused", action="store_true", help="paused schedules")
+    parser.add_argument("--groups", action="store_true", help="the groups, not the schedules")
+    add_page_arguments(parser)
+
+
+def add_page_arguments(parser: ArgumentParser) -> None:
+    """The options of a list that is shown page by page."""
+    parser.add_argument(
+        "-n",
+        dest="limit",
+        metavar="N|all",
+        help=f"how many (default: {PAGE} on a terminal, else all)",
+    )
+    parser.add_argument("--after", metavar="NAME", help="continue after this name")
+
+
+def read_limit(cli: Session, text: str | None) -> int | None:
+    """How many lines to show; None is all. Raises UsageError."""
+    from edgecron.cli.options import read_count
+
+    if text is None:
+        return PAGE if sys.stdout.isatty() and not cli.is_json else None
+    return None if text == "all" else read_count(text, what="-n")
 
 
 def run(cli: Session, args: Namespace) -> int:
+    from edgecron.browsing import Choice
+
+    limit = read_limit(cli, args.limit)
+    choice = Choice(tuple(args.words), args.group, args.failed, args.paused)
+    if args.groups:
+        return _list_groups(cli, choice)
+    wanted = None if choice == Choice() else choice
+    asked_limit = None if limit is None else limit + 1  # One more tells whether there are more.
     client = cli.find_client()
     if cli.is_json:
         from edgecron.objects import schedule_object
 
-        schedules = [] if client is None else client.schedules()
+        schedules = []
+        if client is not None:
+            schedules = client.schedules(after=args.after, limit=limit, choice=wanted)
         cli.put_json(schedule_object(schedule) for schedule in schedules)
         return 0
-    standings = [] if client is None else client.standings()
+    standings = []
+    if client is not None:
+        standings = client.standings(after=args.after, limit=asked_limit, choice=wanted)
     if client is not None and standings:
-        _put_table(cli, client, standings)
-        if any(standing.trigger_error is not None for standing in standings):
+        shown = standings[:limit]
+        _put_table(cli, client, shown)
+        if len(standings) > len(shown):
+            say_more(cli, "list", after=shown[-1].name, choice=choice)
+        if any(standing.trigger_error is not None for standing in shown):
             cli.say(f"what is broken, and how to mend it: {cli.command('doctor')}")
-        if any(standing.vanished_at is not None for standing in standings):
+        if any(standing.gone_upstreams for standing in shown):
+            cli.say(f"what comes after a schedule that is gone: {cli.command('doctor')}")
+        if any(standing.vanished_at is not None for standing in shown):
             cli.say(f"what nobody runs, and what to do: {cli.command('doctor')}")
+    elif client is not None and (wanted or args.after) and client.standings(limit=1):
+        cli.say("no schedule matches")
     else:
         say_empty(cli)
     return 0
+
+
+def _list_groups(cli: Session, choice: Choice) -> int:
+    """Each group of the chosen schedules, by name."""
+    from edgecron.words.acts import is_held
+
+    client = cli.find_client()
+    schedules = [] if client is None else client.schedules(choice=choice)
+    groups: dict[str, dict[str, Any]] = {}
+    for schedule in schedules:
+        if client is None or schedule.spec.group is None:
+            continue
+        of = groups.setdefault(
+            schedule.spec.group,
+            {
+                "group": schedule.spec.group,
+                "max_running": schedule.group_max_running,
+                "schedules": 0,
+                "paused": 0,
+            },
+        )
+        of["schedules"] += 1
+        of["paused"] += is_held(schedule, client.now())
+    found = [groups[name] for name in sorted(groups)]
+    if cli.is_json:
+        cli.put_json(found)
+    elif found:
+        from edgecron.cli.screen import table
+
+        rows = [
+            (
+                str(of["group"]),
+                "-" if of["max_running"] is None else str(of["max_running"]),
+                str(of["schedules"]),
+                str(of["paused"]),
+            )
+            for of in found
+        ]
+        titles = ("GROUP", "MAX RUNNING", "SCHEDULES", "PAUSED")
+        cli.put("\n".join(table(titles, rows, is_colored=cli.use_color(sys.stdout))))
+    else:
+        cli.say(f"no schedule is in a group; to put one in: {cli.command('edit NAME --group G')}")
+    return 0
+
+
+def say_more(cli: Session, words: str, *, after: str, choice: Choice | None = None) -> None:
+    """Say how to see the rest of a list of which a page was shown."""
+    import shlex
+
+    asked = [*words.split()]
+    if choice is not None:
+        asked += choice.words
+        asked += ["--group", choice.group] if choice.group is not None else []
+        asked += ["--failed"] * choice.is_failed + ["--paused"] * choice.is_paused
+    command = shlex.join(asked)
+    cli.say(f"there are more: {cli.command(f'{command} --after {after}')}; or all: -n all")
 
 
 def say_empty(cli: Session) -> None:
@@ -58,6 +168,7 @@ def _put_table(cli: Session, client: Face, standings: list[Standing]) -> None:
     from edgecron.words.phrases import last_words, next_words, trigger_words
 
     now, zone = client.now(), cli.zone()
+    is_clock_trusted = client.clock_state().is_trusted
     rows, styles = [], []
     for standing in standings:
         state, style = _state(standing, now)
@@ -67,7 +178,7 @@ def _put_table(cli: Session, client: Face, standings: list[Standing]) -> None:
                 state,
                 standing.name,
                 trigger_words(standing),
-                next_words(standing, zone=zone, now=now),
+                next_words(standing, zone=zone, now=now, is_clock_trusted=is_clock_trusted),
                 last_words(standing, now=now),
                 str(standing.run_count),
             )
@@ -76,15 +187,15 @@ def _put_table(cli: Session, client: Face, standings: list[Standing]) -> None:
         styles.append(
             (style, "bold", "dim", next_style, STATUS_STYLES.get(last or "", "dim"), None)
         )
-    for line in table(
+    lines = table(
         ("", "NAME", "WHEN", "NEXT", "LAST", "RUNS"),
         rows,
         is_colored=cli.use_color(sys.stdout),
         styles=styles,
         flexible=((1, 24), (2, 12), (1, 16), (4, 8), (3, 20), (1, 12), 2, (1, 10), (3, 13)),
         title=1,
-    ):
-        cli.put(line)
+    )
+    cli.put("\n".join(lines))
 
 
 def _state(standing: Standing, now: datetime) -> tuple[str, str]:
@@ -99,6 +210,8 @@ def _state(standing: Standing, now: datetime) -> tuple[str, str]:
         return glyph("✗", "!"), "red"
     if not standing.enabled or (standing.paused_until is not None and standing.paused_until > now):
         return glyph("‖", "="), "yellow"
-    if idle in (Idle.MAX_RUNS, Idle.ENDED, Idle.DONE):
+    if idle is Idle.NO_NEXT or (idle is Idle.UPSTREAM and standing.gone_upstreams):
+        return "?", "yellow"
+    if idle in (Idle.MAX_RUNS, Idle.ENDED, Idle.DONE) and not standing.is_active:
         return glyph("·", "."), "dim"
     return glyph("●", "*"), "green"

@@ -68,7 +68,8 @@ _JOB_ENVIRONMENT = (
     "A job has an environment of its own: PATH, TZ, LANG and LC_* of the engine, HOME, USER and"
     " LOGNAME, its --env and --env-file, and EDGECRON_SCHEDULE, EDGECRON_RUN_ID, EDGECRON_PLAN_AT,"
     " EDGECRON_ATTEMPT, EDGECRON_CAUSE, EDGECRON_SCOPE_KIND, EDGECRON_SCOPE_ID,"
-    " EDGECRON_IDEMPOTENCY_KEY, EDGECRON_PAYLOAD, and EDGECRON_RESULT, the name of a file where it"
+    " EDGECRON_IDEMPOTENCY_KEY, EDGECRON_FENCE, EDGECRON_UPSTREAM_* after another schedule,"
+    " EDGECRON_PAYLOAD, and EDGECRON_RESULT, the name of a file where it"
     " may leave a small JSON result."
 )
 _SEE_ALSO = ("crontab(1)", "crontab(5)", "cron(8)", "sqlite3(1)", "systemd.timer(5)")

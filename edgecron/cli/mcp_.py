@@ -7,8 +7,8 @@
 An assistant starts this, and asks it: list, show, next, history, logs, why, status, stats, doctor
 and check are the verbs of that name. It can change nothing. With --allow-changes there are run,
 pause, resume, reschedule, cancel, add, edit and rm, too: whoever may use them can run any command
-as the user of the engine. Values of variables that are called like secrets are hidden; what jobs
-print is bounded, cleaned and marked as the data of strangers.
+as the user of the engine. Values of environment, payload and stdin are shown as *** unless you give
+--reveal. What jobs print is bounded, cleaned and marked as the data of strangers.
 
 Needs the SDK: pip install 'edgecron[mcp]'.
 """
@@ -21,13 +21,16 @@ from argparse import ArgumentParser, Namespace
 from edgecron.cli.session import Session
 from edgecron.errors import NotSupported, UsageError
 
-USAGE = "[--allow-changes]"
+USAGE = "[--allow-changes] [--reveal]"
 LIVES_LONG = True
 
 
 def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--allow-changes", action="store_true", help="offer what changes something, too"
+    )
+    parser.add_argument(
+        "--reveal", action="store_true", help="show values of environment, payload and stdin"
     )
 
 
@@ -47,5 +50,5 @@ def run(cli: Session, args: Namespace) -> int:
         ) from error
     if sys.stdin.isatty():
         cli.say("edgecron: an assistant starts this, and asks on stdin; Ctrl-D ends it")
-    serve(cli, may_change=args.allow_changes)
+    serve(cli, may_change=args.allow_changes, reveals=args.reveal)
     return 0

@@ -97,13 +97,13 @@ def news_lines(news: Sequence[News], *, zone: tzinfo, now: datetime) -> list[str
 
 
 def _line(news: News, *, zone: tzinfo, now: datetime) -> str:
-    from edgecron.words.phrases import status_words
+    from edgecron.words.phrases import failure_words, status_words
 
     run = news.run
     start = f"{run.schedule}, run {run.id},"
     time = near_time(news.at, zone=zone, now=now)
     if run.status is Status.RUNNING:
         return f"{start} started at {time}"
-    why = f" ({run.error_msg})" if run.error_msg else ""
+    why = f" ({failure_words(run)})" if run.error_msg else ""
     took = "" if run.duration_ms is None else f", {short_duration(run.duration_ms)}"
     return f"{start} ended at {time}: {status_words(run)}{why}{took}"

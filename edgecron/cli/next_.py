@@ -57,10 +57,11 @@ def _put_table(cli: Session, client: Face, fires: list[UpcomingFire]) -> None:
     from edgecron.words.times import distance, local_time
 
     now, zone = client.now(), cli.zone()
+    is_trusted = client.clock_state().is_trusted
     rows = [
         (
             local_time(fire.due_at, zone=zone),
-            distance(fire.due_at, now),
+            distance(fire.due_at, now) if is_trusted else "held",
             fire.schedule,
             fire.source or "",
             _note(fire, zone=zone, now=now),

@@ -78,6 +78,9 @@ class Parser(argparse.ArgumentParser):
     def parse_verb(self, argv: list[str]) -> argparse.Namespace:
         """Parse all of argv. An option that is not known gets a suggestion."""
         args, unknown = self.parse_known_args(argv)
+        if unknown and unknown[0][:1] != "-":
+            # A positional that can be left out ends at the first option: look behind options too.
+            args, unknown = self.parse_known_intermixed_args(argv)
         if unknown:
             self._refuse(unknown[0], argv)
         return args
@@ -90,6 +93,11 @@ class Parser(argparse.ArgumentParser):
                 f"argument {word!r} is not known", hint=hint or f"see: {self.prog} --help"
             )
         _refuse_option(word, known, prog=self.prog)
+
+
+def read_run(text: str) -> int:
+    """The number of a run. Raises UsageError."""
+    return read_count(text, what="RUN", most=2**63 - 1)
 
 
 def parse(session: Session, argv: list[str]) -> tuple[ModuleType, argparse.Namespace]:

@@ -2,6 +2,8 @@
 
     edgecron pause backup
     edgecron pause backup report --until "tomorrow 09:00"
+    edgecron pause --group nightly
+    edgecron pause --all
 
 What runs already goes on, and `edgecron run` still works.
 """
@@ -16,11 +18,11 @@ from edgecron.cli.session import Session
 if TYPE_CHECKING:
     from edgecron.model import Schedule
 
-USAGE = "NAME... [--until TIME] [--json]"
+USAGE = "NAME...|--group G|--all [--until TIME] [--json]"
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("names", nargs="+", metavar="NAME")
+    add_choice_arguments(parser)
     parser.add_argument("--until", metavar="TIME", help="resume by itself then")
 
 
@@ -29,11 +31,11 @@ def run(cli: Session, args: Namespace) -> int:
     from edgecron.words.acts import paused_words
 
     client = cli.client(must_exist=True)
-    need_all(cli, args.names)
+    names = chosen_names(cli, args)
     until = None
     if args.until is not None:
         until = read_time(args.until, what="--until", timezone="local", now=client.now())
-    paused = [client.pause(name, until=until) for name in args.names]
+    paused = [client.pause(name, until=until) for name in names]
     zone, now = cli.zone(), client.now()
     put_changed(
         cli,
@@ -42,10 +44,40 @@ def run(cli: Session, args: Namespace) -> int:
     return 0
 
 
-def need_all(cli: Session, names: list[str]) -> None:
-    """Raise NotFound for the first name that no schedule has, before any is changed."""
-    for name in names:
-        cli.client().schedule(name)
+def add_choice_arguments(parser: ArgumentParser) -> None:
+    """The arguments that choose schedules: names, a group or all."""
+    parser.add_argument("names", nargs="*", metavar="NAME")
+    parser.add_argument("--group", metavar="G", help="every schedule of this group")
+    parser.add_argument("--all", action="store_true", help="every schedule")
+
+
+def chosen_names(cli: Session, args: Namespace) -> list[str]:
+    """The names of the chosen schedules, each once.
+
+    Raises UsageError unless exactly one of names, group and all is given, and NotFound for a name
+    or a group that no schedule has.
+    """
+    from edgecron.browsing import Choice
+    from edgecron.errors import NotFound, UsageError
+
+    client = cli.client()
+    if (bool(args.names), args.group is not None, args.all).count(True) != 1:
+        raise UsageError(
+            "expected one of NAME, --group and --all",
+            hint=f"such as: {cli.command(f'{cli.verb} --group nightly')}",
+        )
+    if args.names:
+        for name in args.names:
+            client.schedule(name)
+        return list(dict.fromkeys(args.names))
+    found = client.standings(choice=Choice(group=args.group))
+    if args.group is not None and not found:
+        raise NotFound(
+            f"no schedule is in group {args.group!r}", hint=f"see: {cli.command('list --groups')}"
+        )
+    if not found:
+        cli.say("there is no schedule")
+    return [standing.name for standing in found]
 
 
 def put_changed(cli: Session, changed: list[tuple[Schedule, str]]) -> None:

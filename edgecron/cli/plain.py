@@ -194,7 +194,7 @@ class PlainDashboard:
 
     def _find_news(self) -> list[str]:
         if self._reader is None:
-            if self._cli.find_client() is None:
+            if not self._cli.has_database():
                 return []  # There is none yet, which was told at the beginning.
             from edgecron.cli.news import NewsReader
 

@@ -37,6 +37,8 @@ def put_plan(cli: Session, steps: Collection[Step], *, is_pruned: bool) -> None:
             spec = step.wanted.spec
             cli.put(f"    {', '.join(spec.triggers)}: {job_words(spec)}")
         put_changes(cli, step.changes)
+        if step.note is not None:
+            cli.put(f"    note: {step.note}")
     left = [step for step in steps if step.action is Action.LEAVE]
     told = [step for step in left if is_pruned or step.note == PRUNABLE]
     for step in told[:MOST_TOLD]:
@@ -54,10 +56,25 @@ def put_changes(cli: Session, changes: Iterable[FieldChange]) -> None:
         cli.put(f"    {change.key}: {old} -> {new}")
 
 
+_MOST_LETTERS = 200  # of a value, where a change is shown
+_MAY_BE_SECRET = ("env", "payload", "stdin")
+
+
 def put_changed(cli: Session, schedule: Schedule, changes: Iterable[FieldChange]) -> None:
     """A schedule that was changed, what of it, and its next run; and where that does not last."""
     from edgecron.words.engines import reverting_words
 
+    changes = list(changes)
+    kept = [
+        one.key
+        for one in changes
+        if one.key.split(".")[0] in _MAY_BE_SECRET and one.old is not None
+    ]
+    if kept:
+        cli.say(
+            f"edgecron: note: the database keeps the former {' and '.join(kept)} for the runs that"
+            f" began so; to remove that: {cli.command(f'prune --forget {schedule.name}')}"
+        )
     reverting = reverting_words(schedule)
     if reverting is not None:
         cli.say(f"edgecron: note: {reverting}")
@@ -68,7 +85,9 @@ def put_changed(cli: Session, schedule: Schedule, changes: Iterable[FieldChange]
         return
     from edgecron.words.phrases import next_sentence
 
-    when = next_sentence(schedule, zone=cli.zone(), now=cli.client().now())
+    client = cli.client()
+    is_trusted = client.clock_state().is_trusted
+    when = next_sentence(schedule, zone=cli.zone(), now=client.now(), is_clock_trusted=is_trusted)
     cli.put(f"changed {schedule.name}; {when}")
     put_changes(cli, changes)
 
@@ -82,7 +101,8 @@ def change_words(change: FieldChange) -> tuple[str, str]:
     for value in (change.old, change.new):
         shown = default_of(change.key) if value is None else value
         text = "none" if shown in (None, "none") else _bare(write_value(shown))
-        words.append(text.replace("\n", "\\n"))
+        text = text.replace("\n", "\\n")
+        words.append(text if len(text) <= _MOST_LETTERS else f"{text[:_MOST_LETTERS]}...")
     return words[0], words[1]
 
 

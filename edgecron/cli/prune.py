@@ -4,9 +4,11 @@
     edgecron prune
     edgecron prune --history-age 30d --output-age 7d
     edgecron prune noisy --history-count 1000        of one schedule alone
+    edgecron prune --forget backup                   its former definitions
 
 Output goes first, by age and then by bytes, the oldest first; then runs, by age, by count of each
-schedule, and by the size of the database. What is not said is as configured: `edgecron config
+schedule, and by the size of the database; then former definitions of schedules that no run refers
+to. What is not said is as configured: `edgecron config
 show retention`. `none` is no limit. Counts and last times of schedules stay, and so do, whatever
 the limits, the last run and the last success of each schedule and what has not ended. Engines go on
 meanwhile.
@@ -17,6 +19,11 @@ the clock right, and so may remove by age later; edgecron doctor --trust-clock v
 The file does not shrink: what is free in it is filled before it grows. --compact writes it anew
 without that. For a while this takes what is kept twice more, in the folder for temporary files
 and beside the database, and no engine may run.
+
+--forget NAME removes the former definitions of a schedule at once, with the variables, payloads and
+stdin in them, and overwrites where they lay. The present definition stays. If the schedule was
+removed, its last definition goes, too, and it can't be restored. What its runs printed and were
+given stays: prune NAME --output-age 1s --history-age 1s removes that. Backups keep what they hold.
 """
 
 from __future__ import annotations
@@ -33,7 +40,7 @@ if TYPE_CHECKING:
     from edgecron.retention import Pruned, Removed, Retention
 
 LIVES_LONG = True
-USAGE = "[NAME] [--dry-run] [limits] [--compact] [--json]"
+USAGE = "[--forget] [NAME] [--dry-run] [limits] [--compact] [--json]"
 _LIMITS = {
     "output_age": ("DURATION|none", "keep what runs printed for so long"),
     "output_bytes": ("SIZE|none", "keep so much of it in all, as stored"),
@@ -46,6 +53,9 @@ _MANY = 5_000  # removed rows, from which on progress is told
 
 def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("name", nargs="?", metavar="NAME")
+    parser.add_argument(
+        "--forget", action="store_true", help="remove the former definitions of NAME for good"
+    )
     parser.add_argument("--dry-run", action="store_true", help="say what would go, and no more")
     for name, (metavar, words) in _LIMITS.items():
         parser.add_argument(f"--{name.replace('_', '-')}", metavar=metavar, help=words)
@@ -65,6 +75,8 @@ def run(cli: Session, args: Namespace) -> int:
         )
     if args.dry_run and args.compact:
         raise UsageError("--compact writes, and --dry-run does not", hint="leave out one of them")
+    if args.forget:
+        return _forget(cli, args)
     client = cli.local_client(must_exist=True)
     retention = _retention(args, Retention(**retention_values(cli.config())))
     progress = _Progress(cli)
@@ -75,6 +87,45 @@ def run(cli: Session, args: Namespace) -> int:
     if args.compact:
         client.compact()
     _put(cli, pruned, retention, args)
+    return 0
+
+
+def _forget(cli: Session, args: Namespace) -> int:
+    from edgecron.cli.options import UsageError
+
+    given = [name for name in _LIMITS if getattr(args, name) is not None]
+    if given:
+        raise UsageError(
+            f"--forget takes no limits, and --{given[0].replace('_', '-')} is one",
+            hint="leave out one of them",
+        )
+    if args.name is None:
+        raise UsageError(
+            "--forget needs the name of a schedule", hint="edgecron prune --forget NAME"
+        )
+    client = cli.local_client(must_exist=True)
+    found = client.forget(args.name, dry_run=args.dry_run)
+    if args.compact:
+        client.compact()
+    if cli.is_json:
+        cli.put_json(
+            [{"schedule": args.name, "removed": found.removed, "kept": found.kept}],
+        )
+    else:
+        done = "would remove" if args.dry_run else "removed"
+        plural = "" if found.removed == 1 else "s"
+        what = f"{found.removed:,} former definition{plural} of {args.name}"
+        cli.put(f"{done} {what}" if found.removed else f"{args.name} has no former definitions")
+    if found.kept:
+        cli.warn(
+            f"active runs of {args.name} still need {found.kept} of its former definitions; repeat"
+            f" this when they have ended: {cli.command(f'prune --forget {args.name}')}"
+        )
+    if not found.is_log_empty:
+        cli.warn(
+            "the database's log still holds what was removed, because another process reads it;"
+            f" repeat this: {cli.command(f'prune --forget {args.name}')}"
+        )
     return 0
 
 
@@ -187,7 +238,7 @@ def _lines(pruned: Pruned, retention: Retention, *, is_of_one: bool) -> list[str
     nouns = {
         Kind.RUN: "run",
         Kind.SCHEDULE: "removed schedule",
-        Kind.REVISION: "old revision",
+        Kind.REVISION: "former definition",
     }
     rows = []
     for one in pruned.removed:
@@ -210,6 +261,8 @@ def _why(removed: Removed, retention: Retention, *, is_of_one: bool) -> str:
         return f"older than {seconds_words(age_s or 0)}"
     if removed.reason is Reason.COUNT:
         return f"more than {retention.history_count:,} of one schedule"
+    if removed.reason is Reason.UNUSED:
+        return "no run refers to it" if removed.count == 1 else "no run refers to them"
     if is_output:
         size = size_words(output_limit(retention) or 0)
         return f"output of {'it' if is_of_one else 'all runs'} over {size}"

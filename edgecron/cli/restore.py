@@ -3,6 +3,7 @@
     edgecron restore /mnt/usb/edgecron.db
     edgecron --db /var/lib/edgecron/edgecron.db restore edgecron.db --yes
     edgecron restore edgecron.db --skip-missed
+    sudo edgecron restore /home/ada/edgecron.db --take-over
 
 The backup is looked through for damage first. Every engine must be stopped, and what they run
 have ended. An older backup is brought up to date, one of a newer edgecron is refused.
@@ -11,6 +12,9 @@ Runs that were queued or going on when the backup was made are not started again
 of them since is not known: they are cancelled or interrupted, on record, and only --on-interrupt
 retry runs one again. Times that came since then are missed ones: each schedule's --catch-up decides
 (once runs the latest). --skip-missed leaves them all out, on record.
+
+If another user than you or root could have written the backup, its commands are shown and nothing
+is done: they would run as you. --take-over restores it all the same.
 
 The restored database is one of its own, with another seed: jitter moves, plan times do not. It
 asks before it replaces anything; --yes answers.
@@ -26,8 +30,9 @@ from edgecron.cli.session import Session
 
 if TYPE_CHECKING:
     from edgecron.copies import Restoration, Restored
+    from edgecron.store.copying import StoredCommand
 
-USAGE = "FILE [--skip-missed] [--yes] [--json]"
+USAGE = "FILE [--skip-missed] [--take-over] [--yes] [--json]"
 _MOST_NAMED = 5
 
 
@@ -36,18 +41,25 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--skip-missed", action="store_true", help="leave out what was missed since the backup"
     )
+    parser.add_argument(
+        "--take-over",
+        action="store_true",
+        help="run the commands of another user's backup as you",
+    )
     parser.add_argument("--yes", action="store_true", help="replace the database and do not ask")
 
 
 def run(cli: Session, args: Namespace) -> int:
     from edgecron.cli.copywords import progress_of
 
-    client = cli.local_client(must_exist=True)
+    client = cli.local_client()
     with client.restoring(args.file, on_progress=progress_of(cli, "read")) as restoration:
+        if restoration.opening is not None:
+            _need_agreement(cli, restoration, take_over=args.take_over)
         if restoration.has_present and not args.yes and not _agrees(cli, restoration):
             cli.say("nothing was done")
             return 1
-        done = restoration.carry_out(skip_missed=args.skip_missed)
+        done = restoration.carry_out(skip_missed=args.skip_missed, take_over=args.take_over)
     if cli.is_json:
         cli.put_json([_object(restoration, done)])
         return 0
@@ -55,6 +67,43 @@ def run(cli: Session, args: Namespace) -> int:
         cli.put(line)
     cli.say(f"start an engine: {cli.command('daemon')}")
     return 0
+
+
+def _need_agreement(cli: Session, restoration: Restoration, *, take_over: bool) -> None:
+    """Show what would run as us, and as whom else. Raises EdgecronError unless it may."""
+    from edgecron.copies.places import own_name
+    from edgecron.errors import EdgecronError
+    from edgecron.safetext import clean
+
+    lines = []
+    for one in restoration.commands:
+        who = f" (as {one.user})" if one.user else ""
+        more = f" with {', '.join(one.variables)}" if one.variables else ""
+        lines.append(clean(f"{one.schedule}{who}: {_words_of(one)}{more}"))
+    if not cli.is_json:
+        would = f"the commands of the backup {'will' if take_over else 'would'} run as {own_name()}"
+        cli.say(f"edgecron: {restoration.opening}: {would}:")
+        for line in lines:
+            cli.say(f"  {line}")
+    if not take_over:
+        shown = f" ({'; '.join(lines)})" if cli.is_json else ""
+        raise EdgecronError(
+            f"backup {restoration.source} could be another user's: {restoration.opening};"
+            f" its commands would run as {own_name()}{shown}",
+            hint="if they are to run so, repeat with --take-over",
+        )
+
+
+def _words_of(command: StoredCommand) -> str:
+    import json
+    from shlex import join
+
+    if command.kind != "command":
+        return f"{command.kind} {command.job}"
+    try:
+        return join(str(word) for word in json.loads(command.job))
+    except (ValueError, TypeError):
+        return command.job
 
 
 def _agrees(cli: Session, restoration: Restoration) -> bool:

@@ -2,6 +2,8 @@
 
     edgecron resume backup
     edgecron resume backup --now         and run it once, at once
+    edgecron resume --group nightly
+    edgecron resume --all
 
 The times that passed meanwhile are not caught up: they become one skipped row of the history.
 --now runs it also where it was not paused.
@@ -12,17 +14,17 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 from typing import TYPE_CHECKING
 
-from edgecron.cli.pause import need_all, put_changed
+from edgecron.cli.pause import add_choice_arguments, chosen_names, put_changed
 from edgecron.cli.session import Session
 
 if TYPE_CHECKING:
     from edgecron.model import Schedule
 
-USAGE = "NAME... [--now] [--json]"
+USAGE = "NAME...|--group G|--all [--now] [--json]"
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("names", nargs="+", metavar="NAME")
+    add_choice_arguments(parser)
     parser.add_argument("--now", action="store_true", help="and run it once, at once")
 
 
@@ -30,14 +32,17 @@ def run(cli: Session, args: Namespace) -> int:
     from edgecron.words.acts import is_held, resumed_words
 
     client = cli.client(must_exist=True)
-    need_all(cli, args.names)
     changed = []
-    for name in dict.fromkeys(args.names):
+    for name in chosen_names(cli, args):
         now = client.now()
         was_held = is_held(client.schedule(name), now)
+        if not args.names and not was_held:
+            continue  # Of a group or of all, those that are paused are meant.
         schedule = client.resume(name)
         words = resumed_words(schedule, was_held=was_held, zone=cli.zone(), now=now)
         changed.append((schedule, words))
+    if not changed:
+        cli.say("no schedule was paused")
     if not args.now:
         put_changed(cli, changed)
         return 0
@@ -59,4 +64,4 @@ def _fire(cli: Session, changed: list[tuple[Schedule, str]]) -> int:
     else:
         put_changed(cli, changed)
         put_fired(cli, [run for runs in fired for run in runs])
-    return max(tell_fired(cli, runs) for runs in fired)
+    return max((tell_fired(cli, runs) for runs in fired), default=0)

@@ -1,30 +1,34 @@
-"""Remove schedules. What is queued is cancelled, what runs finishes, the history stays.
+"""Remove schedules. Queued runs are cancelled, running ones finish, the history stays.
 
-edgecron rm backup
-edgecron rm backup report
+    edgecron rm backup
+    edgecron rm backup report
+    edgecron undo backup          restore it
+
+On a terminal it asks first if other schedules come after a removed one or need it; --yes answers.
 """
 
 from __future__ import annotations
 
+import sys
 from argparse import ArgumentParser, Namespace
-from typing import TYPE_CHECKING
 
 from edgecron.cli.session import Session
 from edgecron.errors import Unreadable
 
-if TYPE_CHECKING:
-    from edgecron.model import Schedule
-
-USAGE = "NAME... [--json]"
+USAGE = "NAME... [--yes] [--json]"
 
 
 def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("names", nargs="+", metavar="NAME")
+    parser.add_argument("--yes", action="store_true", help="do not ask")
 
 
 def run(cli: Session, args: Namespace) -> int:
     client = cli.client(must_exist=True)
     _need_all(cli, args.names)
+    if not args.yes and not _agrees(cli, args.names):
+        cli.say("nothing is removed")
+        return 1
     removed = []
     for name in dict.fromkeys(args.names):
         try:
@@ -46,13 +50,26 @@ def run(cli: Session, args: Namespace) -> int:
     from edgecron.words.engines import reverting_words
 
     for schedule in removed:
-        history = cli.command(f"history {schedule.name}")
-        cli.put(f"removed {schedule.name}; its history stays: {history}")
+        undo = cli.command(f"undo {schedule.name}")
+        cli.put(f"removed {schedule.name}; its history stays; restore it: {undo}")
         reverting = reverting_words(schedule)
         if reverting is not None:
             cli.say(f"edgecron: {reverting}")
-    _advise_of_return(cli, removed)
     return 0
+
+
+def _agrees(cli: Session, names: list[str]) -> bool:
+    """Ask a person at a terminal if other schedules name one of these."""
+    if cli.is_json or not (sys.stdin.isatty() and sys.stderr.isatty()):
+        return True
+    client = cli.client()
+    for name in dict.fromkeys(names):
+        left = [one for one in client.find_dependents(name) if one not in names]
+        if left:
+            cli.say(f"{', '.join(left)} would wait in vain: they come after {name} or need it")
+            if not cli.ask(f"remove {name}? [y/N] "):
+                return False
+    return True
 
 
 def _need_all(cli: Session, names: list[str]) -> None:
@@ -62,14 +79,3 @@ def _need_all(cli: Session, names: list[str]) -> None:
             cli.client().schedule(name)
         except Unreadable:
             continue  # It is there.
-
-
-def _advise_of_return(cli: Session, removed: list[Schedule]) -> None:
-    """Say how to have it again, in words that a shell takes as they are."""
-    if not cli.is_advised():
-        return
-    from edgecron.documents.writing import write_document
-
-    it = "it" if len(removed) == 1 else "them"
-    cli.flush()  # That it was removed comes first.
-    cli.say(f"to have {it} again:\n{cli.command('apply -')} <<'END'\n{write_document(removed)}END")

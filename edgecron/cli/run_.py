@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
 LIVES_LONG = True
 USAGE = "NAME [--payload JSON] [--wait [--result]] [--json]"
+_MOST_TOLD = 10  # runs of which `run` says why each was skipped
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -133,10 +134,14 @@ def tell_fired(cli: Session, executions: list[Execution]) -> int:
 def _tell_what_lacks(cli: Session, executions: list[Execution]) -> None:
     from edgecron.model import Status
 
-    for execution in executions:
+    skipped = [execution for execution in executions if execution.status is Status.SKIPPED]
+    # Of a thousand scopes the first few say why: to find out costs a look at the history each.
+    for execution in skipped[:_MOST_TOLD]:
         words = blocking_words(cli, execution)
-        if execution.status is Status.SKIPPED and words is not None:
+        if words is not None:
             cli.say(f"edgecron: run {execution.id} was skipped: {words}")
+    if len(skipped) > _MOST_TOLD:
+        cli.say(f"edgecron: {len(skipped) - _MOST_TOLD} more runs of other scopes were skipped")
     if any(execution.status is Status.QUEUED for execution in executions):
         schedule = cli.client().schedule(executions[0].schedule)
         cli.warn_without_engine(cli.client(), schedule)
@@ -168,7 +173,7 @@ def _show_end(cli: Session, execution: Execution, *, result: bool) -> int:
     from edgecron.cli.logs import put_result
     from edgecron.cli.options import OWN_ERROR
     from edgecron.model import Reason, Status
-    from edgecron.words.phrases import status_words
+    from edgecron.words.phrases import failure_words, status_words
 
     if result and not cli.is_json and (execution.result or execution.status is Status.SUCCESS):
         put_result(cli, execution)
@@ -176,7 +181,7 @@ def _show_end(cli: Session, execution: Execution, *, result: bool) -> int:
         _put_on_stderr(cli, execution)
     if execution.status is Status.SUCCESS:
         return execution.exit_code or 0
-    more = f" ({execution.error_msg})" if execution.error_msg else ""
+    more = f" ({failure_words(execution)})" if execution.error_msg else ""
     what = f"edgecron: run {execution.id} of {execution.schedule}"
     if execution.exit_code is None:
         if execution.status is Status.SKIPPED:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Sequence
 
 from edgecron.cli.width import terminal_columns
 from edgecron.safetext import clean
@@ -41,10 +41,11 @@ def clean_painted(text: str) -> str:
 
 def paint(text: str, style: str | None, *, is_on: bool) -> str:
     """Text cleaned, and coloured where that is wanted."""
-    text = clean(text)
-    if not is_on or style is None:
-        return text
-    return f"\x1b[{_STYLES[style]}m{text}\x1b[0m"
+    return _colored(clean(text), style if is_on else None)
+
+
+def _colored(cleaned: str, style: str | None) -> str:
+    return cleaned if style is None else f"\x1b[{_STYLES[style]}m{cleaned}\x1b[0m"
 
 
 def wrapped(text: str) -> str:
@@ -71,7 +72,7 @@ def table(
     row becomes a block of lines: its cells up to the column `title`, then one to a line.
     `styles` has a style or None for each cell. Cells are cleaned here.
     """
-    cleaned = [[clean(cell.translate(_BLANKS)) for cell in row] for row in rows]
+    cleaned = [[_clean_cell(cell) for cell in row] for row in rows]
     styles = styles or [[None] * len(headings)] * len(rows)
     room = width or room_on_screen()
     columns = [
@@ -91,9 +92,17 @@ def table(
         return [line for block in blocks for line in block]
     lines = [paint(_line(headings, columns), "bold", is_on=is_colored)]
     for number, cells in enumerate(cleaned):
-        fitted = [fit(cell, columns[at]) for at, cell in enumerate(cells)]
-        lines.append("  ".join(_painted(fitted, styles[number], is_colored=is_colored)).rstrip())
+        fitted: Iterable[str] = map(fit, cells, columns)
+        if is_colored:
+            fitted = map(_colored, fitted, styles[number])
+        lines.append("  ".join(fitted).rstrip())
     return lines
+
+
+def _clean_cell(text: str) -> str:
+    if text.isascii() and text.isprintable():
+        return text
+    return clean(text.translate(_BLANKS))
 
 
 def room_on_screen() -> int:
@@ -109,13 +118,6 @@ def _line_width(columns: Sequence[int]) -> int:
 
 def _line(cells: Sequence[str], columns: Sequence[int]) -> str:
     return "  ".join(fit(cell, columns[at]) for at, cell in enumerate(cells)).rstrip()
-
-
-def _painted(
-    cells: Sequence[str], styles: Sequence[str | None], *, is_colored: bool
-) -> Iterator[str]:
-    for cell, style in zip(cells, styles, strict=True):
-        yield paint(cell, style, is_on=is_colored)
 
 
 def _block(

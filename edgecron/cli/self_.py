@@ -10,6 +10,10 @@ then /var/tmp, /tmp, /dev/shm. EDGECRON_UNPACK_DIR names another one. Each versi
 its own. It is removed when a newer version is unpacked, unless a process still runs from it, as an
 engine does, or the file that it came in is still there.
 
+The first start after a boot compares all files with those that the binary brought, and replaces
+each that differs. `edgecron self` does so at any time, so `self remove` works with damaged files.
+The .deb installs the program to /usr/lib/edgecron instead, and unpacks nothing.
+
 Databases, configuration and logs stay in any case. An installation by pip, pipx or uv has no such
 folders, and is removed by what installed it.
 """
@@ -90,8 +94,9 @@ def _show(cli: Session, bundle: Bundle, args: Namespace) -> int:
     else:
         size = _size(program["bytes"])
         cli.put(clean(f"program   {program['path']}, {size}, version {program['version']}"))
+    how = "installed" if bundle.is_installed else "unpacked "
     for folder in folders:
-        cli.put(clean(f"unpacked  {folder.path}, {_size(folder.size_bytes)}, {_use(folder)}"))
+        cli.put(clean(f"{how} {folder.path}, {_size(folder.size_bytes)}, {_use(folder)}"))
     cli.put(clean(f"licences  {licences}, of all that is in it"))
     return 0
 
@@ -170,7 +175,7 @@ def _remove(cli: Session, bundle: Bundle, args: Namespace) -> int:
     from edgecron.errors import Conflict
     from edgecron.safetext import clean
 
-    if bundle.has_file:
+    if bundle.is_installed or bundle.has_file:
         _refuse_packaged(bundle)
         _refuse_of_others(bundle)
     folders = find_folders(bundle)
@@ -206,16 +211,19 @@ def _remove(cli: Session, bundle: Bundle, args: Namespace) -> int:
 
 def _refuse_packaged(bundle: Bundle) -> None:
     """Raises NotSupported where the file is a system package's, whose word it would break."""
-    try:
-        with open(_PACKAGE_LIST, encoding="utf-8") as files:
-            is_packaged = f"{bundle.file}\n" in files
-    except OSError:
-        return
+    is_packaged = bundle.is_installed
+    if not is_packaged:
+        try:
+            with open(_PACKAGE_LIST, encoding="utf-8") as files:
+                is_packaged = f"{bundle.file}\n" in files
+        except OSError:
+            return
     if is_packaged:
         from edgecron.errors import NotSupported
 
+        place = bundle.file or bundle.folder
         raise NotSupported(
-            f"{bundle.file} belongs to the package edgecron", hint="apt-get remove edgecron"
+            f"{place} belongs to the package edgecron", hint="apt-get remove edgecron"
         )
 
 

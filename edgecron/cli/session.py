@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from edgecron.remote import Face
 
 
+_MOST_INDENTED = 200  # objects that a person may read
+
+
 class Session:
     """One run of the command line. `is_json` holds from the first option read on.
 
@@ -102,9 +105,20 @@ class Session:
         return database_path(None if given is None else str(given.text))
 
     def client(self, *, must_exist: bool = False) -> Face:
-        """The database that --url, --db, a variable or a file names, else this user's own."""
+        """The database that --url, --db, a variable or a file names, else this user's own.
+
+        With `must_exist`, raises NotFound if there is no such file.
+        """
+        if must_exist and not self.has_database():
+            raise self._no_database()
         if self._client is None:
             self._client = self.opener()(must_exist)
+            if self.remote_url() is None:
+                from edgecron.store.turns import tell_long_waits
+
+                tell_long_waits(
+                    lambda path: self.say_of_us(f"waiting for another program's lock on {path}")
+                )
         return self._client
 
     def opener(self, *, busy_wait_s: float | None = None) -> Callable[[bool], Face]:
@@ -138,12 +152,40 @@ class Session:
         return client
 
     def find_client(self) -> Face | None:
-        """The same, or None where there is no such file: verbs that only read make none."""
+        """The same for commands that only read; None at the first use, before the first `add`.
+
+        Raises NotFound if the missing file was named: by --db, a variable or a file.
+        """
+        if not self.has_database() and self.config().find("database") is None:
+            return None
+        client = self.client(must_exist=True)
+        if self.remote_url() is None:
+            from contextlib import suppress
+
+            from edgecron.errors import EdgecronError
+
+            # A run whose engine and supervisor are gone has ended: every command says so. If that
+            # can't be written now, the command shows what is on record, or its own error.
+            with suppress(EdgecronError):
+                client.take_over()
+        return client
+
+    def has_database(self) -> bool:
+        """Whether the database is there; a server of another machine counts as one."""
         from edgecron.paths import is_there
 
-        client = self.client(must_exist=True)
-        is_here = self.remote_url() is None
-        return client if not is_here or is_there(self.database_path()) else None
+        return self.remote_url() is not None or is_there(self.database_path())
+
+    def _no_database(self) -> EdgecronError:
+        from edgecron.errors import NotFound
+
+        path, given = self.database_path(), self.config().find("database")
+        if given is None:
+            return NotFound(f"database {path} does not exist", hint="edgecron add makes it")
+        return NotFound(
+            f"database {path} does not exist (named by {given.origin})",
+            hint=f"check the path; to make it: edgecron --db {path} add",
+        )
 
     def close(self) -> None:
         """Close the database; the next `client()` opens it anew."""
@@ -189,8 +231,14 @@ class Session:
         self._print(text)
 
     def put_json(self, objects: Iterable[Mapping[str, Any]]) -> None:
-        """An array of objects on stdout, `[]` when empty."""
-        self._print(_json_text(list(objects), sys.stdout, indent=2))
+        """An array of objects on stdout, `[]` when empty; of many, one object to a line."""
+        listed = list(objects)
+        if len(listed) <= _MOST_INDENTED:
+            self._print(_json_text(listed, sys.stdout, indent=2))
+            return
+        # Indenting takes seven times as long, and nobody reads so many without a program.
+        lines = [_json_text(each, sys.stdout) for each in listed]
+        self._print("[\n" + ",\n".join(lines) + "\n]")
 
     def flush(self) -> None:
         """Hand on what stdout holds back. Raises BrokenPipeError, or EdgecronError."""

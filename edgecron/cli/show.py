@@ -1,11 +1,16 @@
-"""All about one schedule: what it runs and when, what will happen next and why, how it does.
+"""Show all about one schedule or one run.
 
     edgecron show backup
     edgecron show backup --json
+    edgecron show backup --reveal   with environment, payload and stdin in full
+    edgecron show 4711              a run, by its number
+
+Of a schedule: what it runs and when, what will happen next and why, and how it does.
 
 It says what comes next or why nothing does, what is active and what that waits for, what would
 become of a fire now, and which fire was left out last and why. With --json, `state` is what its
-functions have it remember.
+functions have it remember. Values of environment, payload and stdin are shown as *** unless you ask
+for them with --reveal.
 """
 
 from __future__ import annotations
@@ -20,41 +25,79 @@ if TYPE_CHECKING:
     from edgecron.outlook import Outlook
     from edgecron.remote import Face
 
-USAGE = "NAME [--json]"
+USAGE = "NAME|RUN [--reveal] [--json]"
 _UPCOMING = 5
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("name", metavar="NAME")
+    parser.add_argument("name", metavar="NAME|RUN")
+    parser.add_argument(
+        "--reveal", action="store_true", help="show values of environment, payload and stdin"
+    )
 
 
 def run(cli: Session, args: Namespace) -> int:
     client = cli.client(must_exist=True)
     # What ended while no engine was alive must not look like a run that goes on.
     client.take_over()
+    if args.name.isascii() and args.name.isdigit():  # No name is digits alone.
+        return _show_run(cli, client, args.name, is_masked=not args.reveal)
+    from edgecron.objects import MASK
+
     outlook = client.outlook(args.name, upcoming=_UPCOMING)
     schedule = outlook.schedule
     if cli.is_json:
-        from edgecron.objects import outlook_object, schedule_details, state_object
+        from edgecron.objects import mask_values, outlook_object, schedule_details, state_object
 
         details = schedule_details(schedule, outlook.upcoming)
         details["state"] = state_object(client.state(schedule.name))
-        cli.put_json([details | {"outlook": outlook_object(outlook, now=client.now())}])
+        details["outlook"] = outlook_object(outlook, now=client.now())
+        cli.put_json([details if args.reveal else mask_values(details)])
         return 0
-    from edgecron.cli.screen import paint
-    from edgecron.safetext import clean
-
-    is_colored = cli.use_color(sys.stdout)
-    cli.put(paint(schedule.name, "bold", is_on=is_colored))
-    for label, text in _lines(cli, client, outlook):
-        shown = clean(text, keep="\n").replace("\n", "\n" + " " * 15)
-        cli.put(f"  {paint(f'{label:<11}', 'dim', is_on=is_colored)}  {shown}")
+    mask = None if args.reveal else MASK
+    _put(cli, schedule.name, _lines(cli, client, outlook, mask=mask))
+    job = schedule.spec.job
+    if mask is not None and (job.env or job.payload is not None or job.stdin is not None):
+        cli.say(f"values are hidden; to see them: {cli.command(f'show {schedule.name} --reveal')}")
     if schedule.trigger_error is not None:
         cli.say(f"mend it: {cli.command(f'edit {schedule.name}')} --cron ... --tz ...")
     return 0
 
 
-def _lines(cli: Session, client: Face, outlook: Outlook) -> list[tuple[str, str]]:
+def _show_run(cli: Session, client: Face, text: str, *, is_masked: bool) -> int:
+    from edgecron.cli.options import read_run
+
+    run = client.execution(read_run(text))
+    if cli.is_json:
+        from edgecron.objects import execution_object, mask_values
+
+        shown = execution_object(run)
+        cli.put_json([mask_values(shown) if is_masked else shown])
+        return 0
+    from edgecron.words.reasons import run_sentence
+    from edgecron.words.runs import run_lines
+
+    now, zone = client.now(), cli.zone()
+    _put(cli, f"run {run.id} of {run.schedule}", run_lines(run, zone=zone, now=now))
+    cli.say(run_sentence(run, zone=zone, now=now, spec=client.spec_of(run)))
+    cli.say(f"what it printed: {cli.command(f'logs {run.id}')}")
+    return 0
+
+
+def _put(cli: Session, title: str, lines: list[tuple[str, str]]) -> None:
+    from edgecron.cli.screen import paint
+    from edgecron.safetext import clean
+
+    is_colored = cli.use_color(sys.stdout)
+    cli.put(paint(title, "bold", is_on=is_colored))
+    for label, text in lines:
+        shown = clean(text, keep="\n").replace("\n", "\n" + " " * 15)
+        cli.put(f"  {paint(f'{label:<11}', 'dim', is_on=is_colored)}  {shown}")
+
+
+def _lines(
+    cli: Session, client: Face, outlook: Outlook, *, mask: str | None
+) -> list[tuple[str, str]]:
     from edgecron.words.prospects import prospect_lines
     from edgecron.words.schedules import (
         bound_lines,
@@ -70,9 +113,9 @@ def _lines(cli: Session, client: Face, outlook: Outlook) -> list[tuple[str, str]
     lines = [("description", spec.description)] if spec.description else []
     for text, words in trigger_lines(client, schedule):
         lines.append(("when", f"{text}   {words}"))
-    lines += job_lines(schedule)
+    lines += job_lines(schedule, mask=mask)
     lines += bound_lines(schedule, zone=zone)
     lines.append(("policies", policy_words(spec.policies)))
-    lines += prospect_lines(cli, outlook, zone=zone, now=now)
+    lines += prospect_lines(cli, outlook, zone=zone, now=now, mask=mask)
     lines += record_lines(schedule, zone=zone, now=now)
     return lines + state_lines(client.count_state(schedule.name))

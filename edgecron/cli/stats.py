@@ -2,7 +2,12 @@
 
     edgecron stats
     edgecron stats backup --since 30d
+    edgecron stats --since yesterday
     edgecron stats --since 2026-11-01 --json
+    edgecron stats -n all        every schedule, and all of them together
+
+A terminal shows the first 50 schedules by name; a pipe and --json get all of them, unless you give
+-n. The line of all together needs all of them.
 
 Of what was decided in the last seven days, or since --since, a duration or a time. Late is the time
 from due to started; what was caught up or backfilled is not counted in it. Times that were left out
@@ -15,9 +20,12 @@ from __future__ import annotations
 
 import sys
 from argparse import ArgumentParser, Namespace
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
+from edgecron.cli.list_ import PAGE, add_page_arguments, read_limit, say_more
 from edgecron.cli.session import Session
+from edgecron.values import replace
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -26,15 +34,20 @@ if TYPE_CHECKING:
     from edgecron.remote import Face
     from edgecron.tallies import Spread, Tallied, Tally
 
-USAGE = "[NAME] [--since DURATION|TIME] [--json]"
+USAGE = "[NAME] [--since DURATION|TIME] [-n N|all] [--after NAME] [--json]"
+_SINCE = "7d"
 
 
 def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("name", nargs="?", metavar="NAME")
-    parser.add_argument("--since", default="7d", metavar="DURATION|TIME", help="from then on (7d)")
+    parser.add_argument(
+        "--since", default=_SINCE, metavar="DURATION|TIME", help="from then on (7d)"
+    )
+    add_page_arguments(parser)
 
 
 def run(cli: Session, args: Namespace) -> int:
+    limit = None if args.name is not None else read_limit(cli, args.limit)
     if args.name is not None:
         client: Face | None = cli.client(must_exist=True)
     else:
@@ -48,28 +61,54 @@ def run(cli: Session, args: Namespace) -> int:
             say_empty(cli)
         return 0
     client.take_over()
-    found = client.tallies(args.name, since=_read_since(args.since, now=client.now()))
-    schedules = {schedule.name: schedule for schedule in client.schedules()}
+    found = client.tallies(
+        args.name,
+        since=_read_since(args.since, now=client.now()),
+        after=args.after,
+        limit=None if limit is None else limit + 1,  # One more tells whether there are more.
+    )
+    names = list(found.by_name)
+    if limit is not None and len(names) > limit:
+        found = replace(found, by_name={name: found.by_name[name] for name in names[:limit]})
+    is_all = len(found.by_name) == len(names) and args.after is None
     if cli.is_json:
+        schedules = _find_schedules(client, found, args.name)
         objects = [
             _object(found, name, tally, schedules.get(name))
             for name, tally in found.by_name.items()
         ]
-        if args.name is None:
+        if args.name is None and is_all:
             objects.append(_object(found, None, found.total, None))
         elif not objects:
             objects = [_object(found, args.name, found.total, schedules.get(args.name))]
         cli.put_json(objects)
     elif args.name is not None:
-        _put_one(cli, client, found, schedules.get(args.name))
+        _put_one(cli, client, found, _find_schedules(client, found, args.name).get(args.name))
     else:
-        _put_table(cli, found)
+        _put_table(cli, found, is_all=is_all)
+        if len(found.by_name) < len(names):
+            words = f"stats --since {args.since}" if args.since != _SINCE else "stats"
+            say_more(cli, words, after=names[len(found.by_name) - 1])
     if found.cut_at is not None and not cli.is_json:
         from edgecron.words.times import local_time
 
         cut = local_time(found.cut_at, zone=cli.zone())
         cli.say(f"there is more: only the newest are counted, from {cut} on")
     return 0
+
+
+def _find_schedules(client: Face, found: Tallied, name: str | None) -> dict[str, Schedule]:
+    """The living schedules that are shown, by name."""
+    from edgecron.errors import NotFound
+
+    names = list(found.by_name) if name is None else [name]
+    if len(names) > PAGE:
+        return {schedule.name: schedule for schedule in client.schedules()}
+    schedules = {}
+    for each in names:
+        with suppress(NotFound):  # It was removed, and its runs are counted.
+            schedules[each] = client.schedule(each)
+    return schedules
 
 
 def _read_since(text: str, *, now: datetime) -> datetime:
@@ -80,9 +119,9 @@ def _read_since(text: str, *, now: datetime) -> datetime:
     from edgecron.timetext import format_instant, parse_duration_ms
     from edgecron.triggers import parse_when
 
-    if text[:1].isdigit() and text[-1:].isalpha() and text[-1:].lower() != "z":
+    if text[:1].isdigit() and " " not in text and text[-1:].isalpha() and text[-1:] not in "zZ":
         return now - timedelta(milliseconds=parse_duration_ms(text))
-    since = parse_when(text, timezone="local", now=now)
+    since = parse_when(text, timezone="local", now=now, is_past=True)
     if since >= now:
         raise InvalidTime(
             f"--since is {text!r}, that is {format_instant(since)}, which is still to come",
@@ -91,7 +130,7 @@ def _read_since(text: str, *, now: datetime) -> datetime:
     return since
 
 
-def _put_table(cli: Session, found: Tallied) -> None:
+def _put_table(cli: Session, found: Tallied, *, is_all: bool) -> None:
     from edgecron.cli.screen import table
     from edgecron.model import Status
     from edgecron.words.times import local_time
@@ -101,7 +140,7 @@ def _put_table(cli: Session, found: Tallied) -> None:
         cli.say(f"nothing has ended since {since}; further back: --since 30d")
         return
     named = list(found.by_name.items())
-    if len(named) > 1:
+    if len(named) > 1 and is_all:
         named.append(("all together", found.total))
     rows, styles = [], []
     for name, tally in named:
@@ -133,14 +172,14 @@ def _put_table(cli: Session, found: Tallied) -> None:
         *("SCHEDULE", "RUNS", "OK", "FAILED", "LEFT OUT", "TOOK", "95%", "MOST"),
         *("LATE", "95%"),
     )
-    for line in table(
+    lines = table(
         headings,
         rows,
         is_colored=cli.use_color(sys.stdout),
         styles=styles,
         flexible=(0, 9, 8, 7, 6),
-    ):
-        cli.put(line)
+    )
+    cli.put("\n".join(lines))
 
 
 def _put_one(cli: Session, client: Face, found: Tallied, schedule: Schedule | None) -> None:

@@ -51,13 +51,14 @@ def _put(cli: Session, client: Face) -> None:
     from edgecron.timetext import from_ms
     from edgecron.words.phrases import (
         count_words,
+        failure_words,
         is_overdue,
         note_words,
         progress_words,
         size_words,
         status_words,
     )
-    from edgecron.words.times import distance, near_time
+    from edgecron.words.times import clock_set_words, distance, near_time
 
     now, zone = client.now(), cli.zone()
     is_colored = cli.use_color(sys.stdout)
@@ -95,6 +96,10 @@ def _put(cli: Session, client: Face) -> None:
             f" see {cli.command('doctor')}",
             "red",
         )
+    if clock.set_at_ms is not None and clock.set_by_ms is not None:
+        set_words = clock_set_words(from_ms(clock.set_at_ms), clock.set_by_ms, zone=zone, now=now)
+        if set_words is not None:
+            line("clock", set_words, "yellow")
     count, broken, vanished = client.count_schedules()
     wrong = [f"{broken} broken"] if broken else []
     wrong += [f"{vanished} vanished, which nobody runs"] if vanished else []
@@ -118,11 +123,13 @@ def _put(cli: Session, client: Face) -> None:
         time = near_time(fire.due_at, zone=zone, now=now)
         word = "overdue since" if is_overdue(fire.due_at, now) else "at"
         coming = f"{fire.schedule} {word} {time}, {distance(fire.due_at, now)}"
+        if not clock.is_trusted:
+            coming = f"{fire.schedule} at {time}, held: the clock can't be trusted"
     line("next", coming)
     failure = _last_failure(client)
     if failure is not None:
         when = distance(failure.finished_at or failure.plan_at, now)
-        more = f": {failure.error_msg}" if failure.error_msg else ""
+        more = f": {failure_words(failure)}" if failure.error_msg else ""
         line(
             "last failure",
             f"{failure.schedule}, run {failure.id}, {when}, {status_words(failure)}{more}",
@@ -184,10 +191,12 @@ def _left_words(client: Face, execution: Execution, states: list[EngineState]) -
 def _object(client: Face) -> dict[str, Any]:
     from edgecron.model import Status
     from edgecron.objects import execution_object, fire_object
+    from edgecron.timetext import format_ms
 
     counts = client.active_counts()
     fire, failure = _next_fire(client), _last_failure(client)
     count, broken, vanished = client.count_schedules()
+    clock = client.clock_state()
     return {
         "database": client.place,
         "exists": True,
@@ -197,7 +206,9 @@ def _object(client: Face) -> dict[str, Any]:
             {"pid": twin.pid, "database": None if twin.path is None else str(twin.path)}
             for twin in client.twins()
         ],
-        "clock_trusted": client.clock_state().is_trusted,
+        "clock_trusted": clock.is_trusted,
+        "clock_set_at": None if clock.set_at_ms is None else format_ms(clock.set_at_ms),
+        "clock_set_by_s": None if clock.set_by_ms is None else clock.set_by_ms / 1000,
         "schedules": count,
         "broken": broken,
         "vanished": vanished,
@@ -218,6 +229,8 @@ def _absent_object(path: Path) -> dict[str, Any]:
         "engines": [],
         "copies": [],
         "clock_trusted": None,
+        "clock_set_at": None,
+        "clock_set_by_s": None,
         "schedules": 0,
         "broken": 0,
         "vanished": 0,

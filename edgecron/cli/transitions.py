@@ -27,6 +27,9 @@ _SIGNS = {
     "skipped": ("○", "o"),
     "queued": ("…", "."),
     "requeued": ("…", "."),
+    "schedule created": ("+", "+"),
+    "schedule changed": ("~", "~"),
+    "schedules applied": ("✔", "+"),
 }
 _STYLES = {"started": "cyan", "adopted": "cyan", **STATUS_STYLES}
 _TOLD_BY_MESSAGE = ("exit", "signal", "spawn", "condition")
@@ -39,6 +42,13 @@ _WAITING = {
     "earlier_run": "waits for an earlier run",
     "replaced_run": "waits for the end of the run it replaces",
 }
+_OF_SCHEDULE_FILES = (
+    EventKind.SCHEDULE_CREATED,
+    EventKind.SCHEDULE_CHANGED,
+    EventKind.SCHEDULES_APPLIED,
+    EventKind.SCHEDULES_REFUSED,
+)
+_COUNTED = ("created", "changed", "unchanged")
 _NAMES_IN_LOG = {
     "error_msg": "error",
     "duration_ms": "after_s",
@@ -140,6 +150,8 @@ def _notes(event: Event) -> list[str]:
         notes.append(_reason_words(str(reason), details))
     if message and reason not in _TOLD_BY_REASON:
         notes.append(str(message))
+    if event.kind in _OF_SCHEDULE_FILES:
+        notes += _file_notes(details)
     if event.kind is EventKind.PRUNED:
         notes.append(_pruned_words(details))
     if event.kind is EventKind.STATE_RESTORED:
@@ -180,6 +192,7 @@ def _reason_words(reason: str, details: Mapping[str, object]) -> str:
     words = {
         "overlap": "one still runs",
         "misfire": "missed",
+        "jitter": "passed by jitter",
         "shutdown": "stopped with the engine",
         "request": "asked for",
         "lost": "its end is not on record",
@@ -189,12 +202,24 @@ def _reason_words(reason: str, details: Mapping[str, object]) -> str:
         "replaced": "a newer one took its place",
         "never_started": "it had been claimed, and not started",
         "clock": "the clock was wrong",
+        "missing": "its next time was missing",
         "timezone": "the local time zone changed",
         "tzdata": "the time zone data changed",
         "engine_gone": "goes on; its engine has gone",
     }.get(reason, reason)
     count = details.get("missed_count")
     return f"{words} {count} times" if isinstance(count, int) and count > 1 else words
+
+
+def _file_notes(details: Mapping[str, object]) -> list[str]:
+    notes = [str(details[key]) for key in ("changes", "note") if key in details]
+    counts = [f"{details[key]} {key}" for key in _COUNTED if details.get(key)]
+    where = str(details.get("file", ""))
+    if "line" in details:
+        where += f", line {details['line']}"
+    if "no_longer_in_file" in details:
+        notes.append(f"no longer in the file: {details['no_longer_in_file']}")
+    return [word for word in (", ".join(counts), *notes, where) if word]
 
 
 def _pruned_words(details: Mapping[str, object]) -> str:

@@ -5,15 +5,16 @@
     edgecron tui --engine     and run what is due, until it is left
     edgecron tui --plain      as lines and a prompt, for screen readers
     edgecron tui --web        in a browser, on this machine alone
+    edgecron --token-file token tui --web 0.0.0.0:8000
 
 Its keys are named at the bottom, and ? explains all of them. It reads the database itself, so it
 works with no engine alive. Leaving it leaves engines and runs alone; an engine that was started
 from it ends with it, and what that runs goes on. Colours are those of `dashboard.theme` in the
 configuration, keys those of [dashboard.keys]: see `config show dashboard`.
 
-In a browser it needs textual-serve: pip install 'edgecron[web]'. There is no password: whoever can
-open the page can do what you can. On this machine that is you and root (without a /proc, every
-user); at an address that others reach, all of them.
+In a browser it needs textual-serve: pip install 'edgecron[web]'. Whoever can open the page can do
+what you can. On this machine that is you and root (without a /proc, every user). At an address that
+other machines reach, it needs --token-file FILE and asks browsers for the token.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
     from edgecron.tui.app import Dashboard
 
 LIVES_LONG = True
-USAGE = "[--engine] [--plain] [--web [HOST:]PORT]"
+USAGE = "[--engine] [--plain] [--web [HOST:]PORT] [--token-file FILE]"
 # For who holds the database locked: then a banner tells of it, and it is tried again; what is to
 # be written has a banner while it waits, and is given up.
 _READ_WAIT_S = 1.5

@@ -28,6 +28,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     when.add_argument(
         "--every", action="append", metavar="DURATION", help="15m; '15m from TIME'; '1h after end'"
     )
+    when.add_argument("--allow-fast", action="store_true", help="allow intervals under a second")
     when.add_argument("--at", action="append", metavar="TIME", help="once; 'tomorrow 09:00'")
     when.add_argument(
         "--on-boot", action="store_true", help="once each time the machine has booted"
@@ -127,7 +128,13 @@ def read_triggers(
             if text != NONE:
                 triggers.append(
                     values.read_trigger(
-                        key, text, what=label(key), name=name, timezone=timezone, now=now
+                        key,
+                        text,
+                        what=label(key),
+                        name=name,
+                        timezone=timezone,
+                        now=now,
+                        is_fast_ok=args.allow_fast,
                     )
                 )
     return triggers

@@ -10,15 +10,25 @@ from edgecron.cli.session import Session
 def serve_in_browser(cli: Session, place: str, *, starts_engine: bool) -> int:
     """Serve, and say where; an engine, where one is wanted, ends with it.
 
-    Raises UsageError for a place that can't be read, and NotSupported where a package is missing.
+    Raises UsageError for a place that can't be read, or that other machines reach without a token,
+    and NotSupported where a package is missing.
     """
     import os
 
     from edgecron.paths import is_root
+    from edgecron.tokens import read_token
     from edgecron.tui.ownengine import engine_environment
-    from edgecron.tui.web import read_place, serve, session_command, users_of
+    from edgecron.tui.web import (
+        check_served,
+        read_place,
+        serve,
+        session_command,
+        users_of,
+    )
 
     where = read_place(place)
+    token = None if cli.token_file is None else read_token(cli.token_file)
+    check_served(where, has_token=token is not None)
     path = None if cli.remote_url() is not None else str(cli.database_path())
     command = session_command(cli.given(path), color=cli.color)
     os.environ.update(engine_environment())  # so that each page finds this very package
@@ -26,20 +36,19 @@ def serve_in_browser(cli: Session, place: str, *, starts_engine: bool) -> int:
 
         def ready() -> None:
             cli.say(f"edgecron: the dashboard is at {where.url}; Ctrl-C ends it")
-            if users_of(where) is not None:
+            if token is not None:
+                cli.say(
+                    "edgecron: it asks for the token; without TLS the token can be read on its way"
+                )
+            elif users_of(where) is not None:
                 whom = "root" if is_root() else "you and root"
                 cli.say(f"edgecron: of this machine's users it is for {whom} alone")
-            elif where.is_local:
-                cli.say("edgecron: every user of this machine can open it, and there act as you")
             else:
-                cli.warn(
-                    "there is no password: whoever reaches that address can change every schedule"
-                    " and run commands as you"
-                )
+                cli.say("edgecron: every user of this machine can open it, and there act as you")
             if starts_engine:
                 _start_engine(cli, closing)
 
-        serve(where, command, ready=ready)
+        serve(where, command, token=token, ready=ready)
     return 0
 
 

@@ -1,14 +1,15 @@
-"""One plain answer: why a schedule ran, did not run, or will not run.
+"""Say why a schedule or a run ran, did not run, or will not run.
 
     edgecron why backup
     edgecron why backup 02:00
     edgecron why backup "2026-11-20 02:00"
-    edgecron why backup 4711                  of one run
+    edgecron why 4711                         of one run
     edgecron why backup "tomorrow 02:00"
+    edgecron why backup "20m ago"
 
 Without a time: what happened last, and what comes next. A time of the past, or one to come, is
 looked up by what was recorded, and else by what the schedule said then. A whole minute means all of
-it. A bare 02:00 is today's; yesterday 02:00 is understood, too.
+it. A bare 02:00 is today's, "monday 02:00" the last Monday's.
 """
 
 from __future__ import annotations
@@ -25,49 +26,32 @@ if TYPE_CHECKING:
     from edgecron.model import Execution
     from edgecron.remote import Face
 
-USAGE = "NAME [TIME|RUN] [--json]"
-_MOST_ID = 2**63 - 1
+USAGE = "NAME [TIME|RUN] | RUN [--json]"
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("name", metavar="NAME")
+    parser.add_argument("name", metavar="NAME|RUN")
     parser.add_argument("time", nargs="?", metavar="TIME|RUN", help="a time, or the id of a run")
 
 
 def run(cli: Session, args: Namespace) -> int:
     client = cli.client(must_exist=True)
+    if args.time is None and args.name.isascii() and args.name.isdigit():
+        client.take_over()
+        return _why_run(cli, client, args.name)
     _refuse_removed(cli, client, args.name)
     # What ended while no engine was alive must not look like a run that goes on.
     client.take_over()
     if args.time is None:
         return _why_now(cli, client, args.name)
     if args.time.isascii() and args.time.isdigit():
-        return _why_run(cli, client, args)
-    found = client.explain(args.name, _read_time(cli, args.time, now=client.now()))
+        return _why_run(cli, client, args.time, of=args.name)
+    from edgecron.documents.values import read_time
+
+    at = read_time(args.time, what="TIME", timezone="local", now=client.now(), is_past=True)
+    found = client.explain(args.name, at)
     _put(cli, client, found, _sentences(cli, client, found))
     return 0
-
-
-def _read_time(cli: Session, text: str, *, now: datetime) -> datetime:
-    """An instant that a person asks about: as elsewhere, but looked for in the past as well."""
-    from datetime import timedelta
-
-    from edgecron.errors import InvalidTime
-    from edgecron.triggers import parse_when
-
-    asked, words = text, text.lower().split()
-    if words and words[0][:1].isdigit() and ":" in words[0][:3] and len(words) == 1:
-        text = f"today {text}"
-    elif words and words[0] == "yesterday":
-        # From noon: a day is not always 24 hours long.
-        noon = now.astimezone(cli.zone()).replace(hour=12)
-        text, now = " ".join(["today", *words[1:]]), noon - timedelta(days=1)
-    try:
-        return parse_when(text, timezone="local", now=now)
-    except InvalidTime as error:
-        # What is quoted is what was typed.
-        shown = error.message.replace(repr(text), repr(asked))
-        raise InvalidTime(shown, hint=error.hint) from None
 
 
 def _why_now(cli: Session, client: Face, name: str) -> int:
@@ -79,7 +63,7 @@ def _why_now(cli: Session, client: Face, name: str) -> int:
     now, zone = client.now(), cli.zone()
     outlook = client.outlook(name, upcoming=1)
     last = client.history(name, limit=1)
-    sentences = [run_sentence(run, zone=zone, now=now) for run in last]
+    sentences = [run_sentence(run, zone=zone, now=now, spec=client.spec_of(run)) for run in last]
     if not last:
         sentences = ["It has not run yet, and nothing of it was left out."]
     ahead = prospect_sentences(cli, outlook, zone=zone, now=now)
@@ -104,25 +88,24 @@ def _why_now(cli: Session, client: Face, name: str) -> int:
     return 0
 
 
-def _why_run(cli: Session, client: Face, args: Namespace) -> int:
-    from edgecron.cli.options import read_count
+def _why_run(cli: Session, client: Face, text: str, *, of: str | None = None) -> int:
+    from edgecron.cli.options import read_run
     from edgecron.errors import NotFound
     from edgecron.objects import execution_object
     from edgecron.words.reasons import run_sentence
 
-    run_id = read_count(args.time, what="RUN", most=_MOST_ID)
-    run = client.execution(run_id)
-    if run.schedule != args.name:
+    run = client.execution(read_run(text))
+    if of is not None and run.schedule != of:
         raise NotFound(
-            f"run {run_id} is one of schedule {run.schedule!r}",
-            hint=f"edgecron why {run.schedule} {run_id}",
+            f"run {run.id} is one of schedule {run.schedule!r}",
+            hint=f"edgecron why {run.id}",
         )
-    sentence = run_sentence(run, zone=cli.zone(), now=client.now())
+    sentence = run_sentence(run, zone=cli.zone(), now=client.now(), spec=client.spec_of(run))
     if cli.is_json:
         cli.put_json(
             [
                 {
-                    "schedule": args.name,
+                    "schedule": run.schedule,
                     "at": None,
                     "verdict": "recorded",
                     "answer": sentence,
@@ -172,7 +155,7 @@ def _sentences(cli: Session, client: Face, found: Explanation) -> list[str]:
     now, zone = client.now(), cli.zone()
     if found.verdict is Verdict.RECORDED:
         shown: tuple[Execution, ...] = found.runs[-MOST_RUNS:]
-        lines = [run_sentence(run, zone=zone, now=now) for run in shown]
+        lines = [run_sentence(run, zone=zone, now=now, spec=client.spec_of(run)) for run in shown]
         more = len(found.runs) - len(shown)
         if more > 0:
             history = cli.command(f"history {found.schedule.name}")

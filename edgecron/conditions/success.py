@@ -42,7 +42,7 @@ def parse_success(text: str) -> Success:
     if not colon:
         return Success(schedule=name)
     try:
-        return Success(schedule=name, within_ms=parse_duration_ms(duration.lower()))
+        return Success(schedule=name, within_ms=parse_duration_ms(duration))
     except InvalidDuration as error:
         raise InvalidInput(
             f"condition 'success:{text}': {error.message}", hint=error.hint

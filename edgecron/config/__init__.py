@@ -28,9 +28,10 @@ FILE_VARIABLE = "EDGECRON_CONFIG"
 DEFAULT = "default"  # in place of what gave a setting
 NO_FILE = "none"  # in place of a file: neither the user's nor the system's is read
 _OTHER_VARIABLES = {"database": "EDGECRON_DB"}
-_SECTION_VARIABLES = tuple(
-    f"EDGECRON_{section}_" for section in ("LIMITS", "DEFAULTS", "RETENTION", "DASHBOARD")
-)
+_PREFIX = "EDGECRON_"
+_SECTIONS = ("LIMITS", "DEFAULTS", "RETENTION", "DASHBOARD", "DAEMON")
+_SECTION_VARIABLES = tuple(f"{_PREFIX}{section}_" for section in _SECTIONS)
+_COMMON_VARIABLES = ("EDGECRON_DB", "EDGECRON_URL", "EDGECRON_TOKEN_FILE", FILE_VARIABLE)
 
 
 class Place(NamedTuple):
@@ -161,21 +162,51 @@ def variable_of(key: str) -> str:
 
 
 def _refuse_unknown_variables(environ: Mapping[str, str]) -> None:
-    given = [name for name in environ if name.startswith(_SECTION_VARIABLES) and environ[name]]
+    """Raise InvalidConfig for a variable that is meant as a setting, and is none.
+
+    Other EDGECRON_ variables are a run's own, or those of a program around edgecron.
+    """
+    is_in_run = bool(environ.get("EDGECRON_RUN_ID"))
+    given = [
+        name
+        for name in environ
+        if name.startswith(_SECTION_VARIABLES if is_in_run else _PREFIX)
+        and environ[name]
+        and name not in _COMMON_VARIABLES
+    ]
     if not given:
         return
     from edgecron.config.settings import SETTINGS
 
-    known = {variable_of(key) for key in SETTINGS}
+    known = {variable_of(key): key for key in SETTINGS}
     for name in given:
-        if name not in known:
-            from difflib import get_close_matches
-
+        if name in known:
+            continue
+        meant = _find_meant(name, known)
+        if meant is not None or name.startswith(_SECTION_VARIABLES):
             from edgecron.errors import InvalidConfig
 
-            close = get_close_matches(name, known, n=1)
-            hint = f"did you mean {close[0]}?" if close else "see: edgecron config show"
+            hint = f"did you mean {meant}?" if meant else "see: edgecron config show"
             raise InvalidConfig(f"variable {name} is not known", hint=hint)
+
+
+def _find_meant(name: str, known: Mapping[str, str]) -> str | None:
+    """The variable of a setting that somebody meant with this name, None if nothing is near."""
+    from difflib import get_close_matches
+
+    word = name.removeprefix(_PREFIX)
+    # By its own name, without the section, or by its key: EDGECRON_BURST, EDGECRON_DATABASE.
+    names = {key.rpartition(".")[2].upper(): variable for variable, key in known.items()}
+    if word in names:
+        return names[word]
+    # A slip in a section or in a name without one. What all share would make all of them near.
+    words = {variable.removeprefix(_PREFIX): variable for variable in (*known, FILE_VARIABLE)}
+    tops = {text for text, variable in words.items() if "." not in known.get(variable, "")}
+    close = get_close_matches(word, tops, n=1, cutoff=0.75)
+    section, _, _ = word.partition("_")
+    if not close and get_close_matches(section, _SECTIONS, n=1, cutoff=0.75):
+        close = get_close_matches(word, words, n=1)
+    return words[close[0]] if close else None
 
 
 def _flag_of(key: str) -> str:

@@ -15,6 +15,7 @@ from edgecron.config.settings import SECTIONS, SETTINGS
 from edgecron.errors import InvalidConfig, InvalidInput
 from edgecron.ownership import find_weakness, has_other_users
 from edgecron.paths import is_root
+from edgecron.tomltext import MOST_LEVELS, find_too_deep
 from edgecron.values import NamedTuple
 
 MOST_BYTES = 1024 * 1024
@@ -153,10 +154,11 @@ def _decode(path: Path, content: bytes) -> str:
 
 
 def _parse(path: Path, content: str) -> dict[str, Any]:
+    deep = find_too_deep(content)
+    if deep is not None:
+        raise InvalidConfig(f"{path}:{deep}: nested more than {MOST_LEVELS} levels deep")
     try:
         return tomllib.loads(content)
-    except RecursionError:
-        raise InvalidConfig(f"{path}: not TOML: nested too deep") from None
     except ValueError as error:
         words = str(error)
         found = _PLACE.search(words)

@@ -43,6 +43,9 @@ class Kind(NamedTuple):
         """The text of a value of a file. Raises InvalidInput where it can't be of this kind."""
         if isinstance(value, list) and self.joiner is not None:
             parts = tuple(self._part_of(part, what) for part in value)
+            if self.check_written is not None:
+                for part in parts:
+                    self.check_written(part, what)
             return parts if self.is_list else self.joiner.join(parts)
         text = self._part_of(value, what)
         if self.check_written is not None:
@@ -152,5 +155,13 @@ def _shown(value: object) -> str:
 
 DURATION = Kind(read_duration_ms, 'a duration such as "90s" or "1h30m"', (str,))
 PATH = Kind(_read_path, "a path", (str,), check_written=_check_absolute)
+PATHS = Kind(
+    lambda texts, what: tuple(_read_path(text, what) for text in texts),
+    "a path, or an array of paths",
+    (str,),
+    joiner=",",
+    is_list=True,
+    check_written=_check_absolute,
+)
 URL = Kind(_read_url, "an address such as http://pi:8745", (str,))
 THEME = Kind(_read_theme, "auto or the name of a theme", (str,))

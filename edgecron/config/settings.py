@@ -10,6 +10,7 @@ from edgecron.config.kinds import (
     DURATION,
     NONE,
     PATH,
+    PATHS,
     THEME,
     URL,
     Kind,
@@ -65,6 +66,7 @@ class Setting(NamedTuple):
 SECTIONS: dict[str, str] = {
     "": "where the database is, and how output looks",
     "limits": "what an engine takes: daemon, and run --wait where it runs a schedule itself",
+    "daemon": "what edgecron daemon does when it starts",
     "defaults": "what new schedules have, unless add says otherwise",
     "retention": "how long history and output are kept",
     "dashboard": "how the dashboard looks",
@@ -133,6 +135,14 @@ _LIMITS = (
 )  # fmt: skip
 
 
+_DAEMON = (
+    Setting(
+        "daemon.schedules", PATHS, [], "schedule files that it applies, and again on HUP",
+        flag="--schedules",
+    ),
+)  # fmt: skip
+
+
 def _default(name: str, default: Any, help: str, absent: str = NONE) -> Setting:
     return Setting(f"defaults.{name}", option_kind(name), default, help, absent)
 
@@ -178,5 +188,6 @@ _DASHBOARD = (
 )
 
 SETTINGS: dict[str, Setting] = {
-    setting.key: setting for setting in (*_TOP, *_LIMITS, *_DEFAULTS, *_RETENTION, *_DASHBOARD)
+    setting.key: setting
+    for setting in (*_TOP, *_LIMITS, *_DAEMON, *_DEFAULTS, *_RETENTION, *_DASHBOARD)
 }

@@ -13,7 +13,9 @@ from pathlib import Path
 
 from edgecron.copies.renaming import rename_new
 from edgecron.errors import AlreadyExists, EdgecronError, InvalidInput, NotFound
+from edgecron.ownership import find_weakness, has_other_users
 from edgecron.paths import resolve_path, state_dir
+from edgecron.safefiles import check_folder
 from edgecron.values import NamedTuple
 
 _PARTIAL = ".edgecron-{}.partial"
@@ -99,8 +101,10 @@ def refuse_in_use(path: Path, *, is_folder_in_use: bool = True) -> None:
 def partial_file(folder: Path) -> Iterator[Path]:
     """An empty file 0600 for what is to become a whole one; removed at the end if it is there.
 
-    What killed processes left is cleared away.
+    What killed processes left is cleared away. Raises InvalidInput if another user could lead
+    root elsewhere in that folder.
     """
+    check_folder(folder)
     _clear_partials(folder)
     path, descriptor = _make_partial(folder)
     try:
@@ -188,8 +192,9 @@ def _make_partial(folder: Path) -> tuple[Path, int]:
     """A new partial file, and a descriptor that holds its lock."""
     while True:
         path = folder / _PARTIAL.format(os.urandom(6).hex())
+        flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
         try:
-            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+            descriptor = os.open(path, flags, 0o600)
         except OSError as error:
             raise EdgecronError(f"no file can be made in {folder} ({error.strerror})") from error
         with suppress(OSError):  # Not every file system has locks.
@@ -223,3 +228,23 @@ def _remove(path: Path) -> None:
     """Remove a partial file, and what SQLite or a migration has left beside it."""
     for left in path.parent.glob(f"{path.name}*"):
         left.unlink(missing_ok=True)
+
+
+def find_opening(source: Path) -> str | None:
+    """How a user who is neither root nor we could have written a backup; None if nobody could."""
+    if not has_other_users():
+        return None
+    weakness = find_weakness(
+        source, owners={0, os.geteuid()}, must_exist=True, may_be_shared=True, may_have_links=True
+    )
+    return None if weakness is None else weakness.words
+
+
+def own_name() -> str:
+    """The name of our user."""
+    import pwd
+
+    try:
+        return pwd.getpwuid(os.geteuid()).pw_name
+    except KeyError:
+        return f"user {os.geteuid()}"

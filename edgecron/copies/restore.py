@@ -16,6 +16,8 @@ from pathlib import Path
 from edgecron.clock import Clock
 from edgecron.copies.places import (
     date_words,
+    find_opening,
+    own_name,
     partial_file,
     refuse_in_use,
     rename_to_new,
@@ -35,14 +37,16 @@ from edgecron.errors import (
     NotFound,
 )
 from edgecron.model import Reason
-from edgecron.paths import state_dir
+from edgecron.paths import make_folders, state_dir
 from edgecron.retiming import retime, timing_of_stored
 from edgecron.store import SqliteStore, open_store, restoring
 from edgecron.store.copying import (
     Contents,
     Progress,
+    StoredCommand,
     hold_alone,
     make_plain,
+    read_commands,
     read_contents,
     read_copy,
 )
@@ -78,15 +82,24 @@ class Restoration:
     """A backup that was looked through, beside the database that it is to replace.
 
     `present` is what that holds now: None where there is none, or it is damaged, and then
-    `present_error` says how.
+    `present_error` says how. `opening` says how another user could have made the backup what it
+    is; None if nobody could. `commands` is what it runs.
     """
 
     def __init__(
-        self, database: Path, partial: Path, *, source: Path, contents: Contents, clock: Clock
+        self,
+        database: Path,
+        partial: Path,
+        *,
+        source: Path,
+        contents: Contents,
+        opening: str | None,
+        clock: Clock,
     ) -> None:
         self.database = database
         self.source = source
         self.contents = contents
+        self.opening = opening
         self.present: Contents | None = None
         self.present_error: str | None = None
         self._partial = partial
@@ -102,13 +115,25 @@ class Restoration:
         """Whether something would be set aside."""
         return self.present is not None or self.present_error is not None
 
-    def carry_out(self, *, skip_missed: bool) -> Restored:
+    @property
+    def commands(self) -> list[StoredCommand]:
+        """What the schedules of the backup run."""
+        return read_commands(self._partial)
+
+    def carry_out(self, *, skip_missed: bool, take_over: bool = False) -> Restored:
         """Put the backup in the place of the database, which is kept aside.
 
         With `skip_missed` the times that came since the backup are left out, on record, and every
         schedule counts from now. Raises Conflict where somebody has the database open, or where
-        the clock can't tell what was missed; it is as it was then.
+        the clock can't tell what was missed; it is as it was then. Raises EdgecronError for a
+        backup that another user could have written, unless `take_over`.
         """
+        if self.opening is not None and not take_over:
+            raise EdgecronError(
+                f"backup {self.source} could be another user's: {self.opening};"
+                f" its commands would run as {own_name()}",
+                hint="look at its commands, and repeat with --take-over if they are to run so",
+            )
         refuse_alive(self.database)
         now = from_ms(self._clock.now_ms())
         done = self._make_own(now=now, skip_missed=skip_missed)
@@ -195,7 +220,8 @@ def prepare_restore(
             hint="repeat as that user",
         )
     refuse_alive(database)
-    database.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    opening = find_opening(source)
+    make_folders(database.parent)
     with partial_file(database.parent) as partial:
         try:
             _copy_file(source, partial, on_progress=on_progress)
@@ -205,7 +231,14 @@ def prepare_restore(
                 hint="it is looked through there first, so there must be room for it",
             ) from error
         contents = read_copy(partial, shown=source)
-        yield Restoration(database, partial, source=source, contents=contents, clock=clock)
+        yield Restoration(
+            database,
+            partial,
+            source=source,
+            contents=contents,
+            opening=opening,
+            clock=clock,
+        )
 
 
 def refuse_alive(database: Path) -> None:

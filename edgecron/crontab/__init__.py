@@ -5,6 +5,7 @@ gives the text in which cron no longer runs the moved lines. A line that can't b
 cron has it is a Problem, and then nothing of the file should be imported.
 
 - values: what the reading gives; lines, fields, commands: a line and its parts, as cron has them
+- anacron: a line of an anacrontab; identity: which schedule a line became
 - settings: the variables in force; comments: a description; names, programs: a name for an entry
 - reading: all of it, line by line
 - known: what is there already; places: whose crontab a path is; moving: comment_out

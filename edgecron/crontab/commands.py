@@ -10,6 +10,8 @@ def split_percent(text: str) -> tuple[str, str | None]:
     command two backslashes are a pair, so `\\\\%` ends it; in the input only the last one counts.
     Input that does not end in a newline is given one.
     """
+    if "%" not in text:
+        return text, None
     command: list[str] = []
     is_escaped = False
     for position, letter in enumerate(text):

@@ -68,7 +68,8 @@ def take_name(stem: str, *, taken: dict[str, int]) -> str:
 
 def _find_main(command: str, *, depth: int) -> str | None:
     segments = [_strip_front(words) for words in _split_segments(command)]
-    segments = [words for words in segments if words]
+    # What begins with a dash goes on after a substitution: [ $(date +%d) -le 7 ].
+    segments = [words for words in segments if words and not words[0].startswith("-")]
     for words in segments:
         name = _name_segment(words, depth=depth)
         if name:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 
+from edgecron.crontab.anacron import read_job, read_start_hour
 from edgecron.crontab.commands import split_percent
 from edgecron.crontab.comments import describe
 from edgecron.crontab.fields import Fault, split_timing
@@ -44,6 +45,7 @@ class _Reader:
     owner: str
     user_exists: Callable[[str], bool]
     validate: Validate
+    is_anacron: bool
 
 
 @dataclass(slots=True, kw_only=True)
@@ -57,6 +59,7 @@ class _Progress:
     problems: list[Problem] = field(default_factory=list)
     warnings: list[Notice] = field(default_factory=list)
     commands: list[str] = field(default_factory=list)
+    start_hour: int = 0
 
     def warn(self, line: Line, message: str) -> None:
         self.warnings.append(Notice(line=line.number, raw=line.raw, message=message))
@@ -76,6 +79,7 @@ def read_crontab(
     user_exists: Callable[[str], bool],
     owner: str | None = None,
     validate: Validate | None = None,
+    is_anacron: bool = False,
 ) -> Crontab:
     """Every line of a crontab as an entry, a problem, or nothing; never raises for its content.
 
@@ -83,15 +87,17 @@ def read_crontab(
     where every command then begins with a user's name, that is a problem. `importer` is the user
     who imports, and whose own lines get no user; `owner` is whose crontab it is where there is no
     column (the importer's by default). `validate` is the trigger gate, `parse_trigger` by default.
+    With `is_anacron` it is an anacrontab.
     """
     reader = _Reader(
         system=bool(system),
-        is_guessed=system is None,
+        is_guessed=system is None and not is_anacron,
         importer=importer,
         is_root=is_root,
         owner=importer if owner is None else owner,
         user_exists=user_exists,
         validate=_validate_trigger if validate is None else validate,
+        is_anacron=is_anacron,
     )
     if isinstance(content, str):
         # A lone surrogate becomes bytes that are not UTF-8, and so a problem of its line.
@@ -130,7 +136,8 @@ def _read_line(reader: _Reader, progress: _Progress, line: Line) -> None:
     text = (line.text or "").lstrip(" \t")
     assignment = read_assignment(text)
     if assignment is None:
-        entry = _read_entry(reader, progress, line, text=text, comments=comments)
+        read = _read_anacron if reader.is_anacron else _read_entry
+        entry = read(reader, progress, line, text=text, comments=comments)
         if isinstance(entry, Fault):
             progress.refuse(line, entry)
         else:
@@ -139,6 +146,10 @@ def _read_line(reader: _Reader, progress: _Progress, line: Line) -> None:
     outcome: Fault | str | None
     if isinstance(assignment, Fault):
         outcome = assignment
+    elif reader.is_anacron and assignment.name == "START_HOURS_RANGE":
+        hour = read_start_hour(assignment.value)
+        outcome = hour if isinstance(hour, Fault) else None
+        progress.start_hour = progress.start_hour if isinstance(hour, Fault) else hour
     else:
         outcome = apply_assignment(progress.settings, assignment, validate=reader.validate)
     if isinstance(outcome, Fault):
@@ -204,6 +215,28 @@ def _read_entry(
     )
 
 
+def _read_anacron(
+    reader: _Reader, progress: _Progress, line: Line, *, text: str, comments: list[str]
+) -> Entry | Fault:
+    job = read_job(text, start_hour=progress.start_hour)
+    if isinstance(job, Fault):
+        return job
+    fault = _find_user_fault(reader, reader.owner)
+    if fault is not None:
+        return fault
+    return _build_entry(
+        reader,
+        progress,
+        line,
+        trigger=job.trigger,
+        command=job.command,
+        stdin=None,
+        user=None if reader.owner == reader.importer else reader.owner,
+        description=describe(comments),
+        identifier=job.identifier,
+    )
+
+
 def _find_user_fault(reader: _Reader, user: str) -> Fault | None:
     if not user:
         return Fault(message="the user is missing", hint="write it after the time fields")
@@ -241,12 +274,13 @@ def _build_entry(
     stdin: str | None,
     user: str | None,
     description: str | None,
+    identifier: str | None = None,
 ) -> Entry | Fault:
     at_boot = trigger == _BOOT
     # A boot has no zone, and cronie delays only what has a time.
     timezone = LOCAL if at_boot else progress.settings.timezone
     jitter_s = 0.0 if at_boot else progress.settings.jitter_s
-    stem = suggest_stem(command)
+    stem = suggest_stem(command if identifier is None else identifier)
     name = take_name(stem, taken=progress.names)
     try:
         for warning in reader.validate(trigger, timezone, name):

@@ -55,6 +55,21 @@ class Crontab:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Match:
+    """A line and the schedule that it became, with what has changed since on either side.
+
+    `is_same_now`: line and schedule say the same, whatever has changed.
+    """
+
+    entry: Entry
+    schedule_id: int
+    is_removed: bool
+    changed_in_crontab: tuple[str, ...]
+    changed_in_edgecron: tuple[str, ...]
+    is_same_now: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
     """Entries against the schedules that exist: `new` to be added, `known` there already.
 

@@ -38,7 +38,7 @@ class FieldChange:
 class Step:
     """What becomes of one schedule. `schedule` is what there is, `wanted` what it is to be.
 
-    `note` says why it is left as it is.
+    `note` says why it is left as it is, or what a person should know of it.
     """
 
     action: Action

@@ -18,13 +18,15 @@ class Wanted:
     `enabled` None leaves it as it is. `limit` is its group and how many of that run at once, None
     being no limit; where `limit` itself is None, the group's limit stays. `is_declared` is what a
     program says at each of its starts: an `at` may have passed, and nothing comes of it, and what
-    is changed goes on from where its schedule began, however often it is.
+    is changed goes on from where its schedule began, however often it is. `is_portable` is what a
+    file says on any machine: an `at` may have passed, and an upstream may be missing.
     """
 
     spec: ScheduleSpec
     enabled: bool | None = None
     limit: tuple[str, int | None] | None = None
     is_declared: bool = False
+    is_portable: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

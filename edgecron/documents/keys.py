@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any
 
-from edgecron.documents.values import POLICIES, PRIORITIES
+from edgecron.documents.values import POLICIES, PRIORITIES, is_fast
 from edgecron.model import (
     COMMAND_QUEUE,
     GLOBAL_SCOPE,
@@ -28,6 +29,7 @@ _OTHER_DEFAULTS: Table = {
     "scope": [GLOBAL_SCOPE[0]],
     "queue": COMMAND_QUEUE,
     "enabled": True,
+    "allow_fast": False,
     "grace": "24h",
     "max_running": 1,
 }
@@ -49,6 +51,7 @@ KEYS: Mapping[str, Key] = {
     "cron": Key(example='"30 2 * * *"', words="5 fields, 6, or @daily; several: an array"),
     "every": Key(example='"15m"', words="'15m from TIME', '1h after end'; several: an array"),
     "at": Key(example='"2030-12-24T18:00:00Z"', words="once; several: an array"),
+    "allow_fast": Key(example="true", words="allow intervals under a second (false)"),
     "on_boot": Key(example="true", words="once each time the machine has booted"),
     "after": Key(example='"other:success"', words="NAME[:success|failure|any]; or an array"),
     "timezone": Key(example='"Europe/Berlin"', words="of cron and times (local)"),
@@ -126,6 +129,8 @@ def spec_table(
         ("description", spec.description, None),
         ("timezone", zone, LOCAL),
         ("max_runs", spec.max_runs, None),
+        # A permission that nothing stores: other databases need it to accept this schedule.
+        ("allow_fast", any(map(is_fast, spec.triggers)), False),
         ("group", group if spec.group is not None else None, None),
         ("needs", list(spec.policies.needs), []),
         ("scope", _scopes(spec), [GLOBAL_SCOPE[0]]),
@@ -165,6 +170,7 @@ def _job(spec: ScheduleSpec) -> Table:
     return table
 
 
+@lru_cache(maxsize=256)  # Most schedules have the policies of others.
 def _policies(policies: Policies) -> Table:
     return {
         key: _policy(key, name, getattr(policies, name))

@@ -5,7 +5,9 @@ from __future__ import annotations
 import re
 import tomllib
 
-_HEADING = re.compile(r"\s*\[\s*(?P<names>[^\[\]#]+?)\s*\]")
+from edgecron.tomltext import find_too_deep
+
+_HEADING = re.compile(r"\s*\[(?P<names>[^\[\]#]+)\]")
 _KEY = re.compile(r"\s*(?P<key>[A-Za-z0-9_-]+|\"[^\"]*\"|'[^']*')\s*[.=]")
 _FENCES = ('"""', "'''")
 
@@ -34,9 +36,11 @@ def find_lines(text: str) -> dict[tuple[str, ...], int]:
 
 def _names(text: str) -> tuple[str, ...]:
     """The names of a dotted key, as TOML has them; none where it can't be read alone."""
+    if find_too_deep(f"{text} = 0") is not None:
+        return ()  # It only looks like a heading: it stands in a text of several lines.
     try:
         table = tomllib.loads(f"{text} = 0")
-    except (tomllib.TOMLDecodeError, RecursionError):
+    except tomllib.TOMLDecodeError:
         return ()
     names = []
     inner: object = table

@@ -11,25 +11,30 @@ from typing import Any
 from edgecron.documents.document import SCHEDULES, Document, Problem, Wanted, refuse
 from edgecron.documents.tables import read_table
 from edgecron.errors import InvalidDocument
+from edgecron.tomltext import MOST_LEVELS, find_too_deep
 
 MOST_BYTES = 16 * 1024 * 1024
 _TWICE = re.compile(r"cannot declare .* twice|cannot overwrite a value")
 
 
 def read_document(
-    content: bytes, *, now: datetime | None = None, known: Collection[str] = ()
+    content: bytes,
+    *,
+    now: datetime | None = None,
+    known: Collection[str] = (),
+    is_portable: bool = False,
 ) -> Document:
     """The schedules of a document, in its order.
 
     With `now` a time may be told by its distance from it, such as `tomorrow 09:00`, and may not
-    have passed, unless it is of the trigger texts that are `known`.
+    have passed, unless it is of the trigger texts that are `known` or the document `is_portable`.
     Raises InvalidDocument with everything that is wrong.
     """
     text = _decode(content)
     problems: list[Problem] = []
     found: list[Wanted] = []
     for name, table in _tables(text).items():
-        wanted, wrong = read_table(name, table, now=now, known=known)
+        wanted, wrong = read_table(name, table, now=now, known=known, is_portable=is_portable)
         problems += wrong
         if wanted is not None:
             found.append(wanted)
@@ -50,10 +55,14 @@ def _decode(content: bytes) -> str:
 
 
 def _load(text: str) -> dict[str, Any]:
+    line = find_too_deep(text)
+    if line is not None:
+        raise InvalidDocument(
+            f"line {line} is nested more than {MOST_LEVELS} levels deep",
+            hint=f"expected tables [{SCHEDULES}.NAME], and keys such as env.LANG below them",
+        )
     try:
         return tomllib.loads(text)
-    except RecursionError:
-        raise InvalidDocument("its values are nested too deeply") from None
     except ValueError as error:  # TOMLDecodeError, and numbers out of all bounds.
         words = f"{str(error)[:1].lower()}{str(error)[1:]}"
         twice = _TWICE.search(words)

@@ -34,12 +34,14 @@ def read_table(
     *,
     now: datetime | None = None,
     known: Collection[str] = (),
+    is_portable: bool = False,
 ) -> tuple[Wanted | None, list[Problem]]:
     """What a table wants, or None and what is wrong with it.
 
-    `known` are trigger texts that the schedule has already: a time of theirs may have passed.
+    With `is_portable` times may have passed. `known` are trigger texts that the schedule has
+    already: a time of theirs may have passed.
     """
-    reading = _Reading(name, table, now=now, known=known)
+    reading = _Reading(name, table, now=now, known=known, is_portable=is_portable)
     return reading.read(), reading.problems
 
 
@@ -53,11 +55,14 @@ class _Reading:
         *,
         now: datetime | None,
         known: Collection[str],
+        is_portable: bool,
     ) -> None:
         self._name = name
         self._table = table
         self._now = now
         self._known = known
+        self._is_portable = is_portable
+        self._is_fast_ok = False
         self.problems: list[Problem] = []
 
     def read(self) -> Wanted | None:
@@ -67,6 +72,7 @@ class _Reading:
             if key not in KEYS:
                 self._note(key, f"key {key!a} is not known", _suggestion(key))
         timezone = self._take("timezone", _timezone, LOCAL)
+        self._is_fast_ok = self._take("allow_fast", _boolean, False)
         group, limit = self._take("group", _group, (None, None))
         parts: dict[str, Any] = {
             "triggers": tuple(self._triggers(timezone)),
@@ -85,7 +91,9 @@ class _Reading:
         if self.problems:
             return None
         spec = self._try(None, lambda: ScheduleSpec(name=self._name, **parts))
-        return None if spec is None else Wanted(spec=spec, enabled=enabled, limit=limit)
+        if spec is None:
+            return None
+        return Wanted(spec=spec, enabled=enabled, limit=limit, is_portable=self._is_portable)
 
     def _take(self, key: str, read: Callable[[Any], object], default: object) -> Any:
         """What a key's value means; the default where there is none, or what can't be read."""
@@ -123,9 +131,16 @@ class _Reading:
 
     def _trigger(self, key: str, value: object, timezone: str | None) -> str:
         text = _time_text(value) if key == "at" else _text(value)
-        now = None if f"{key} {text}" in self._known else self._now
+        is_known = f"{key} {text}" in self._known
         trigger = values.read_trigger(
-            key, text, what=key, name=self._name, timezone=timezone, now=now
+            key,
+            text,
+            what=key,
+            name=self._name,
+            timezone=timezone,
+            now=None if is_known else self._now,
+            is_past_ok=self._is_portable,
+            is_fast_ok=is_known or self._is_fast_ok,
         )
         return trigger.text
 

@@ -58,6 +58,8 @@ def write_value(value: object) -> str:
 
 def write_text(text: str) -> str:
     """Text, in the quotes in which it reads best. All but its newlines is printable."""
+    if text.isprintable() and '"' not in text and "\\" not in text:
+        return f'"{text}"'
     if "\n" in text.rstrip("\n"):
         if _is_plain(text, besides="\n") and "'''" not in text and not text.endswith("'"):
             return f"'''\n{text}'''"

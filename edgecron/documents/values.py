@@ -36,6 +36,9 @@ OWN_PREFIX = "EDGECRON_"  # of the variables that every run is given
 _MOST_PRIORITY = 1000
 _MOST_RUNS = 1_000_000_000
 _MOST_FACTOR = 100
+_SECOND_MS = 1000
+_MOST_TYPO = 60  # up to so many milliseconds, minutes may be meant
+_AFTER_DURATION = re.compile(r"\s+(?:from|after)\s", re.IGNORECASE)
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 _SECRET_WORDS = ("PASSWORD", "PASSWD", "SECRET", "TOKEN", "API_KEY", "APIKEY", "PRIVATE_KEY")
 PRIORITIES = {priority.name.lower(): int(priority) for priority in Priority}
@@ -64,11 +67,20 @@ def check_retry_delays(policies: Policies, label: Callable[[str], str]) -> None:
 
 
 def read_trigger(
-    key: str, text: str, *, what: str, name: str, timezone: str | None, now: datetime | None
+    key: str,
+    text: str,
+    *,
+    what: str,
+    name: str,
+    timezone: str | None,
+    now: datetime | None,
+    is_past_ok: bool = False,
+    is_fast_ok: bool = False,
 ) -> Trigger:
     """The trigger that the text of `cron`, `every`, `at` or `after` means. Raises InvalidInput.
 
-    Without `now` no time may be told by its distance from it, and one of the past may.
+    Without `now` no time may be told by its distance from it, and one of the past may. Unless
+    `is_fast_ok`, an interval under a second is refused: it is usually `1m` with a typo.
     """
     from edgecron.triggers import TriggerKind, parse_trigger
 
@@ -82,21 +94,57 @@ def read_trigger(
                 )
             return trigger
         case "every":
-            words = _every_words(text, what=what, timezone=timezone, now=now)
-            return parse_trigger(words, timezone, name, anchor=now)
+            # What follows the duration is the grammar's.
+            duration = _AFTER_DURATION.split(text, maxsplit=1)[0]
+            try:
+                interval_ms = parse_duration_ms(duration)
+            except InvalidDuration as error:
+                raise _about(error, what) from None
+            if 0 < interval_ms < _SECOND_MS and not is_fast_ok:
+                raise _too_fast(duration.strip(), what)
+            return parse_trigger(f"every {text}", timezone, name, anchor=now, now=now)
         case "at":
-            instant = read_time(text, what=what, timezone=timezone, now=now)
+            instant = read_time(text, what=what, timezone=timezone, now=now, is_past_ok=is_past_ok)
             return parse_trigger(f"at {format_instant(instant)}", timezone, name)
         case _:
             return parse_trigger(f"{key} {text}", timezone, name)
 
 
+def is_fast(trigger_text: str) -> bool:
+    """Whether the text of a trigger means an interval under a second."""
+    kind, _, words = trigger_text.partition(" ")
+    if kind != "every":
+        return False
+    try:
+        return parse_duration_ms(words.partition(" ")[0]) < _SECOND_MS
+    except InvalidDuration:  # the stored text of a broken schedule
+        return False
+
+
+def _too_fast(duration: str, what: str) -> InvalidTrigger:
+    allow = "--allow-fast" if what.startswith("--") else "allow_fast = true"
+    count = duration.removesuffix("ms")
+    is_typo = count.isdecimal() and int(count) <= _MOST_TYPO
+    meant = f"did you mean {count}m? " if is_typo else ""
+    return InvalidTrigger(
+        f"{what} {duration!r} is less than a second",
+        hint=f"{meant}to allow intervals under a second: {allow}",
+    )
+
+
 def read_time(
-    text: str, *, what: str, timezone: str | None, now: datetime | None, is_past_ok: bool = False
+    text: str,
+    *,
+    what: str,
+    timezone: str | None,
+    now: datetime | None,
+    is_past_ok: bool = False,
+    is_past: bool = False,
 ) -> datetime:
     """An instant that a person wrote. Raises InvalidTime, also for one that has passed.
 
-    Without `now` it is told by date and time, and may have passed.
+    Without `now` it is told by date and time, and may have passed. With `is_past` the person asks
+    about the past: a bare `09:00` is today's, and a weekday the last one.
     """
     from edgecron.triggers import parse_when
     from edgecron.triggers.walltime import parse_local
@@ -106,8 +154,8 @@ def read_time(
             return parse_local(text, timezone=timezone)
         except InvalidTime as error:
             raise _about(error, what) from None
-    instant = parse_when(text, timezone=timezone, now=now)
-    if instant <= now and not is_past_ok:
+    instant = parse_when(text, timezone=timezone, now=now, is_past=is_past)
+    if instant <= now and not (is_past_ok or is_past):
         raise InvalidTime(
             f"{what} is {text!r}, that is {format_instant(instant)}, which is in the past",
             hint="give a time that is still to come",
@@ -214,20 +262,6 @@ def is_secret_name(name: str) -> bool:
 
 def _about(error: InvalidDuration | InvalidTime, what: str) -> InvalidInput:
     return type(error)(f"{what}: {error.message}", hint=error.hint)
-
-
-def _every_words(text: str, *, what: str, timezone: str | None, now: datetime | None) -> str:
-    duration, found, start = text.partition(" from ")
-    # What follows the duration is the grammar's.
-    length = re.split(r"\s+(?:from|after)\s", duration, maxsplit=1, flags=re.IGNORECASE)[0]
-    try:
-        parse_duration_ms(length.lower())
-    except InvalidDuration as error:
-        raise _about(error, what) from None
-    if not found or now is None:
-        return f"every {text}"
-    instant = read_time(start, what="from", timezone=timezone, now=now, is_past_ok=True)
-    return f"every {duration} from {format_instant(instant)}"
 
 
 def _seconds(text: str, what: str) -> float:

@@ -20,6 +20,7 @@ from edgecron.embedding.children import begin_child
 from edgecron.embedding.registry import invoke
 from edgecron.errors import DatabaseUnusable, EdgecronError, InvalidInput, NotFound
 from edgecron.model import Cause, Job, JobKind, Reason
+from edgecron.runners.callends import failure_of
 from edgecron.runners.calls import Call
 
 if TYPE_CHECKING:
@@ -55,9 +56,13 @@ def call_here(target: str, told: Mapping[str, Any]) -> int:
     except EdgecronError as error:
         hint = f" ({error.hint})" if error.hint else ""
         sys.stderr.write(f"edgecron: {error.message}{hint}\n")
+        _leave_error(error)
         return 1
-    except Exception:  # noqa: BLE001  it is told on stderr, which is kept
+    except BaseException as error:  # what a coroutine was cancelled by, too
+        if isinstance(error, SystemExit | KeyboardInterrupt):
+            raise
         traceback.print_exc()
+        _leave_error(error)
         return 1
     finally:
         client.close()
@@ -91,12 +96,14 @@ class ChildCall(Call):
         signal.signal(number, signal.SIG_DFL)
         raise SystemExit(128 + number)
 
-    def left(self, result: object) -> str:
+    def left(self, result: object, *, is_lost: bool = False) -> str:
         """What is left for the engine: the result, and what is to be kept with it.
+
+        `is_lost` says that the result is not JSON.
 
         Raises InvalidInput where that is too large to be taken, and with it what is to be kept.
         """
-        parts: dict[str, object] = {"result": result}
+        parts: dict[str, object] = {"lost": True} if is_lost else {"result": result}
         changes = self.close_state()
         if changes:
             parts["state"] = changes
@@ -132,6 +139,7 @@ def _claim(run: Mapping[str, Any]) -> Claim:
         timeout_s=None,
         kill_grace_s=0.0,
         ok_codes=(0,),
+        fence=int(os.environ.get("EDGECRON_FENCE", 0)),
     )
 
 
@@ -162,10 +170,22 @@ def _leave(result: object, call: ChildCall) -> None:
     except InvalidInput:
         raise
     except (TypeError, ValueError, RecursionError):
-        # No JSON: what it says itself is left to be told as such, as of any command.
-        text = repr(result)
-        if call.close_state():
-            sys.stderr.write("edgecron: what it returned is no JSON, and is not kept\n")
-            text = call.left(None)  # What is to be remembered must not go with it.
+        # What is to be remembered must not go with it.
+        sys.stderr.write("edgecron: what it returned is no JSON, and is not kept\n")
+        text = call.left(None, is_lost=True)
+    _write(path, text)
+
+
+def _leave_error(error: BaseException) -> None:
+    """Leave what the function raised: its run has failed with that, and not with an exit code."""
+    path = os.environ.get("EDGECRON_RESULT")
+    if path is not None:
+        why = failure_of(error)
+        text = json.dumps({"edgecron": {"error": {"code": why.code, "message": why.message}}})
+        with suppress(OSError):  # It is on stderr as well.
+            _write(path, text)
+
+
+def _write(path: str, text: str) -> None:
     with open(path, "w", encoding="utf-8", errors="backslashreplace") as file:
         file.write(text)

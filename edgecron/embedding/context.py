@@ -83,6 +83,12 @@ class RunContext:
         return idempotency_key(self._call.claim)
 
     @property
+    def fence(self) -> int:
+        """A number that grows with each run of the schedule. A store that remembers the largest
+        one it saw can refuse a write of an earlier run that was only slow."""
+        return self._call.claim.fence
+
+    @property
     def must_stop(self) -> bool:
         """Whether its end was asked for, or its timeout is over: return soon, or raise.
 

@@ -7,6 +7,7 @@ from datetime import datetime
 from functools import update_wrapper
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, Protocol, TypeVar
 
+from edgecron.embedding.beside import beside
 from edgecron.errors import InvalidInput
 from edgecron.model import Status
 
@@ -116,6 +117,57 @@ class Scheduled(Generic[T]):
         """
         return self._fire(_payload_text(payload), is_one=False)
 
+    # The same for coroutines: on a thread beside the event loop, which goes on meanwhile.
+
+    async def aschedule(self) -> Schedule:
+        """`schedule`, for a coroutine."""
+        return await beside(lambda: self.schedule)
+
+    async def anext_runs(self, count: int = 5) -> list[datetime]:
+        """`next_runs`, for a coroutine."""
+        return await beside(self.next_runs, count)
+
+    async def ahistory(
+        self,
+        *,
+        status: str | Collection[str] = (),
+        limit: int = 20,
+        before: int | None = None,
+    ) -> list[Run[T]]:
+        """`history`, for a coroutine."""
+        return await beside(self.history, status=status, limit=limit, before=before)
+
+    async def apause(self, until: datetime | None = None) -> None:
+        """`pause`, for a coroutine."""
+        await beside(self.pause, until)
+
+    async def aresume(self) -> None:
+        """`resume`, for a coroutine."""
+        await beside(self.resume)
+
+    async def areschedule(self, run_at: datetime) -> None:
+        """`reschedule`, for a coroutine."""
+        await beside(self.reschedule, run_at)
+
+    async def astate(self) -> dict[str, Any]:
+        """`state`, for a coroutine."""
+        return await beside(self.state)
+
+    async def afire(self, payload: object = None) -> list[Run[T]]:
+        """`fire`, for a coroutine."""
+        return await beside(self._fire_known, _payload_text(payload), is_one=False)
+
+    async def _afire_one(self, payload: str | None) -> Run[T]:
+        [run] = await beside(self._fire_known, payload, is_one=True)
+        return run
+
+    def _fire_known(self, payload: str | None, *, is_one: bool) -> list[Run[T]]:
+        """The runs with all that is known of them: a coroutine that asks for it waits no more."""
+        runs = self._fire(payload, is_one=is_one)
+        for run in runs:
+            _ = run.execution
+        return runs
+
     def _fire_one(self, payload: str | None) -> Run[T]:
         [run] = self._fire(payload, is_one=True)
         return run
@@ -140,6 +192,10 @@ class Entry(Scheduled[T]):
         """
         return self._fire_one(_payload_text(payload))
 
+    async def arun_now(self, payload: object = None) -> Run[T]:
+        """`run_now`, for a coroutine: `run = await entry.arun_now()`, then `await run`."""
+        return await self._afire_one(_payload_text(payload))
+
 
 class Job(Scheduled[T], Generic[P, Q, R, T]):
     """A function with a schedule. Called, it is the plain function that it was.
@@ -162,7 +218,11 @@ class Job(Scheduled[T], Generic[P, Q, R, T]):
         self.function = function
         self.arguments = arguments
         self.is_process = is_process  # each run is one of its own
-        update_wrapper(self, function)
+        update_wrapper(self, function, updated=())
+        # What else the function has, such as marks of other libraries; never in place of ours.
+        for key, value in getattr(function, "__dict__", {}).items():
+            if not hasattr(self, key):
+                setattr(self, key, value)
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         return self.function(*args, **kwargs)
@@ -175,6 +235,10 @@ class Job(Scheduled[T], Generic[P, Q, R, T]):
         see `fire`.
         """
         return self._fire_one(self.arguments.payload_of(args, kwargs))
+
+    async def arun_now(self, *args: Q.args, **kwargs: Q.kwargs) -> Run[T]:
+        """`run_now`, for a coroutine: `run = await job.arun_now()`, then `await run`."""
+        return await self._afire_one(self.arguments.payload_of(args, kwargs))
 
 
 def _payload_text(payload: object) -> str | None:

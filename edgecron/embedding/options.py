@@ -27,6 +27,7 @@ if TYPE_CHECKING:
         from_at: datetime | str
         until_at: datetime | str
         max_runs: int | None
+        allow_fast: bool  # allow intervals under a second
         jitter: Duration
         catch_up: Literal["once", "skip", "all"]
         grace: Duration

@@ -7,6 +7,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from edgecron.embedding.beside import AWAIT_HINT, MOST_WAIT_S, is_on_loop
+from edgecron.errors import DatabaseBusy
+
 if TYPE_CHECKING:
     from edgecron.api import Client
 
@@ -26,16 +29,25 @@ class ClientPool:
 
     @contextmanager
     def client(self) -> Iterator[Client]:
-        """A Client of this thread's own, for as long as the block lasts."""
+        """A Client of this thread's own, for as long as the block lasts.
+
+        On the thread of an event loop it waits only a moment for another's lock.
+        """
         with self._lock:
             lent_by = self._idle
             client = lent_by.pop() if lent_by else None
         client = client or self._opened()
         try:
-            yield client
-        except BaseException:
+            if is_on_loop():
+                with client.waiting_at_most(MOST_WAIT_S):
+                    yield client
+            else:
+                yield client
+        except BaseException as error:
             # Whatever state it is in: the next one begins with a new one.
             client.close()
+            if isinstance(error, DatabaseBusy) and is_on_loop():
+                raise DatabaseBusy(error.message, hint=AWAIT_HINT) from error
             raise
         with self._lock:
             # Not where all were closed, or left to our parent, meanwhile.

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, ExitStack, closing
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from edgecron.clock import Clock, SystemClock
+from edgecron.embedding.beside import AWAIT_HINT, MOST_WAIT_S, beside, is_on_loop
 from edgecron.errors import AlreadyExists, DatabaseBusy, InvalidInput
 from edgecron.paths import database_path
 from edgecron.queues import PROGRAM, origin_of
@@ -67,6 +68,7 @@ class Program:
         self._registry = Registry()
         self._processes = Processes(self.path)
         self._lock = threading.RLock()
+        self._keeping = threading.RLock()  # by who has the database say what was declared
 
     @property
     def is_running(self) -> bool:
@@ -161,9 +163,35 @@ class Program:
 
         It is kept at once. Raises what `job` does.
         """
+        from edgecron.embedding.registry import place_of
+
+        return self._add(name, when, command, shell, options, place_of(1))
+
+    async def aadd(
+        self,
+        name: str,
+        *when: Trigger | str,
+        command: Sequence[str] | None = None,
+        shell: str | None = None,
+        **options: Unpack[CommandOptions],
+    ) -> Entry[None]:
+        """`add`, for a coroutine."""
+        from edgecron.embedding.registry import place_of
+
+        return await beside(self._add, name, when, command, shell, options, place_of(1))
+
+    def _add(
+        self,
+        name: str,
+        when: Sequence[Trigger | str],
+        command: Sequence[str] | None,
+        shell: str | None,
+        options: CommandOptions,
+        where: str,
+    ) -> Entry[None]:
         from edgecron.embedding.job import Entry
         from edgecron.embedding.options import read_options
-        from edgecron.embedding.registry import Declared, payload_text, place_of
+        from edgecron.embedding.registry import Declared, payload_text
 
         if (command is None) == (shell is None):
             raise InvalidInput(
@@ -182,7 +210,7 @@ class Program:
         given = dict(options)
         keys |= payload_text(given.pop("payload", None), name=name)
         wanted = read_options(name, when, keys, given, timezone=self.timezone)
-        declared = Declared(wanted=wanted, where=place_of(1))
+        declared = Declared(wanted=wanted, where=where)
         self._registry.add(declared)
         try:
             self.keep_declared()
@@ -201,9 +229,21 @@ class Program:
         unkept = self._registry.unkept()
         if not unkept:
             return
-        with self._lock, self.pool.client() as client:
+        with self._only_one_keeping(), self.pool.client() as client:
             client.declare([one.wanted for one in unkept], queue=self.queue, origin=self._origin)
             self._registry.note_kept(unkept)
+
+    @contextmanager
+    def _only_one_keeping(self) -> Iterator[None]:
+        if not self._keeping.acquire(timeout=MOST_WAIT_S if is_on_loop() else -1):
+            raise DatabaseBusy(
+                f"database {self.path} is waited for by another thread of this program",
+                hint=AWAIT_HINT,
+            )
+        try:
+            yield
+        finally:
+            self._keeping.release()
 
     def prune(self, *, others: bool = False) -> list[str]:
         """Remove what this program has made and does not declare any more; the names of those.
@@ -242,6 +282,24 @@ class Program:
 
         with self.pool.client() as client:
             return Run(client.execution(run_id), self.waits)
+
+    # The same for coroutines: on a thread beside the event loop, which goes on meanwhile.
+
+    async def aget(self, name: str) -> Entry[Any]:
+        """`get`, for a coroutine."""
+        return await beside(self.get, name)
+
+    async def aschedules(self) -> list[Schedule]:
+        """`schedules`, for a coroutine."""
+        return await beside(self.schedules)
+
+    async def arun(self, run_id: int) -> Run[Any]:
+        """`run`, for a coroutine."""
+        return await beside(self.run, run_id)
+
+    async def aprune(self, *, others: bool = False) -> list[str]:
+        """`prune`, for a coroutine."""
+        return await beside(self.prune, others=others)
 
     def client(self) -> AbstractContextManager[Client]:
         """The database itself, for one thread: `with scheduler.client() as client`."""

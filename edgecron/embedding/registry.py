@@ -56,8 +56,15 @@ class Registry(Functions):
     @property
     def callables(self) -> frozenset[str]:
         """The names of the functions that an engine of the program calls, in whatever way."""
-        functions = (self.functions, self.coroutines, self.apart.functions, self.apart.coroutines)
-        return frozenset(name for some in functions for name in some)
+        return frozenset(name for some in self._callables for name in some)
+
+    def has_callable(self, name: str) -> bool:
+        """Whether `name` is among `callables`."""
+        return any(name in some for some in self._callables)
+
+    @property
+    def _callables(self) -> tuple[Mapping[str, object], ...]:
+        return (self.functions, self.coroutines, self.apart.functions, self.apart.coroutines)
 
     @property
     def names(self) -> frozenset[str]:

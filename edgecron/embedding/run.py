@@ -6,6 +6,7 @@ from collections.abc import Generator
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
+from edgecron.embedding.beside import beside
 from edgecron.model import ACTIVE, Status
 
 if TYPE_CHECKING:
@@ -113,11 +114,54 @@ class Run(Generic[T]):
         return found
 
     @property
+    def flags(self) -> tuple[str, ...]:
+        """What else was noted of it: `result_invalid` if what it returned is not JSON,
+        `result_too_big` if that is longer than 64 KiB, and others (`edgecron help embedding`)."""
+        return self.execution.flags
+
+    def get(self, timeout: float | None = None) -> T | None:
+        """Wait for its end as `wait` does, and return what it returned.
+
+        Raises RunFailed unless it succeeded, and ResultLost if what it returned was not kept.
+        """
+        return self.wait(timeout).taken()
+
+    async def aget(self) -> T | None:
+        """Await its end, and return what it returned. Raises as `get` does."""
+        return (await self).taken()
+
+    def taken(self) -> T | None:
+        """What it returned, now that it has ended. Raises as `get` does."""
+        from edgecron.embedding.failures import why_lost
+        from edgecron.errors import ResultLost, RunFailed
+
+        if self.status is not Status.SUCCESS:
+            why = self.error or self.reason
+            raise RunFailed(
+                f"run {self.id} of {self.schedule!r} is {self.status}: {why}"
+                if why
+                else f"run {self.id} of {self.schedule!r} is {self.status}"
+            )
+        why = why_lost(self.flags)
+        if why is not None:
+            raise ResultLost(
+                f"run {self.id} of {self.schedule!r} succeeded, but what it returned was not kept:"
+                f" {why}",
+                hint="return JSON of at most 64 KiB; keep what is larger in a file, and return its"
+                " name",
+            )
+        return self.result
+
+    @property
     def output(self) -> str:
         """What it has printed so far, both streams in order; of a function that raised, where."""
         return "".join(
             chunk.content.decode("utf-8", "replace") for chunk in self._waits.chunks(self.execution)
         )
+
+    async def aoutput(self) -> str:
+        """`output`, for a coroutine."""
+        return await beside(lambda: self.output)
 
     def stored_output(self) -> Output | None:
         """What is kept of what it printed, with times, streams and counts; None before its end."""
@@ -127,6 +171,10 @@ class Run(Generic[T]):
         """Look again; itself."""
         self._known = self._waits.look(self.execution)
         return self
+
+    async def arefresh(self) -> Run[T]:
+        """`refresh`, for a coroutine."""
+        return await beside(self.refresh)
 
     def wait(self, timeout: float | None = None) -> Run[T]:
         """Wait until it has ended, its retries too, for so many seconds at most; itself.
@@ -142,7 +190,10 @@ class Run(Generic[T]):
         return self._awaited().__await__()
 
     async def _awaited(self) -> Run[T]:
-        self._known = await self._waits.wait_async(self.execution)
+        known = self._known
+        if isinstance(known, int):
+            known = await beside(self._waits.execution, known)
+        self._known = await self._waits.wait_async(known)
         return self
 
     def cancel(self) -> Run[T]:
@@ -153,3 +204,7 @@ class Run(Generic[T]):
         """
         self._known = self._waits.cancel(self.id)
         return self
+
+    async def acancel(self) -> Run[T]:
+        """`cancel`, for a coroutine."""
+        return await beside(self.cancel)

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 from edgecron.clock import Clock
+from edgecron.embedding.beside import beside
 from edgecron.embedding.children import is_child
 from edgecron.embedding.forks import begin_anew_in_children, engine_logger
 from edgecron.embedding.listening import Listener
@@ -181,6 +182,14 @@ class Scheduler(Listener):
     def __exit__(self, *_: object) -> None:
         self.stop()
 
+    async def astart(self) -> None:
+        """`start`, for a coroutine: coroutines among the jobs run on its event loop."""
+        await self.__aenter__()
+
+    async def astop(self, wait: float | None = None) -> bool:
+        """`stop`, for a coroutine."""
+        return await beside(self.stop, wait)
+
     async def __aenter__(self) -> Self:
         import asyncio
 
@@ -204,7 +213,7 @@ class Scheduler(Listener):
 
     def begin_anew(self) -> None:
         """In a forked child: threads, connections and the engine are the parent's."""
-        self._lock = threading.RLock()
+        self._lock, self._keeping = threading.RLock(), threading.RLock()
         self._serving = self._failure = self._pulse = self._held = None
         self._must_exist = False
         self.pool.forget()
@@ -332,8 +341,16 @@ class Scheduler(Listener):
         self.waits.note(event)
         if event.kind == "engine_stopping":
             self._log_stopping(event)
+        if event.kind == "ended" and self._registry.has_callable(event.schedule or ""):
+            self._log_end(event)
         if self._told is not None:
             self._told.note(event)
+
+    def _log_end(self, event: Event) -> None:
+        from edgecron.embedding.failures import log_end
+
+        if event.schedule is not None and event.outcome is not None:
+            log_end(event.schedule, event.outcome)
 
     def _log_stopping(self, event: Event) -> None:
         """Tell whoever has sent a signal to a program in the foreground why it goes on."""

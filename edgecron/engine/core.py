@@ -20,6 +20,7 @@ from edgecron.engine.events import Report
 from edgecron.engine.firing import CHUNK, Firing
 from edgecron.engine.liveness import Liveness
 from edgecron.engine.liveruns import LiveRuns
+from edgecron.engine.presence import Presence
 from edgecron.engine.progress import ProgressWriter
 from edgecron.engine.registration import Registration
 from edgecron.engine.rescue import Rescue
@@ -104,6 +105,9 @@ class Engine:
         )
         self._catalogue = Catalogue(store)
         self._teller = Teller(report, clock, self._catalogue)
+        self._presence = Presence(
+            store=store, clock=clock, queues=queues, is_alive=liveness.engine_is_alive
+        )
         self._firing = Firing(
             store=store,
             clock=clock,
@@ -112,6 +116,8 @@ class Engine:
             queues=lambda: self._claiming.open_queues(),
             offers=lambda: self._registration.offers,
             claim=lambda claim: self._batches.claim(claim),
+            presence=self._presence,
+            has_ends=lambda: self._ends.has_come(),
             has_one_run=only is not None,
             spread=int.from_bytes(key.encode()[-6:], "big"),
         )
@@ -120,6 +126,7 @@ class Engine:
             clock=clock,
             catalogue=self._catalogue,
             teller=self._teller,
+            presence=self._presence,
             clock_wait_ms=clock_wait_ms,
         )
         self._retaining = Retaining(
@@ -201,6 +208,8 @@ class Engine:
 
     def _pass(self) -> Step:
         engine_id = self._registration.keep()
+        if self._only is None:
+            self._presence.begin(engine_id)
         # Before anything is claimed: what comes due within the pass is not taken to wait for a
         # place, but has another one.
         begun_ms = self._clock.now_ms()
@@ -224,7 +233,10 @@ class Engine:
             self._end_cancelled()
         self._ends.has_replaced = False
         batches: list[ClaimBatch] = []
-        hold = self._timekeeping.look() if self._only is None else Hold.NOTHING
+        hold = Hold.NOTHING
+        if self._only is None:
+            has_changed = change_mark != self._change_mark
+            hold = self._timekeeping.look(has_changed=has_changed)
         self._last_hold = hold
         if not self._is_draining:
             # Only now: ends that were written in this pass may have queued a first command.
@@ -237,6 +249,8 @@ class Engine:
         is_busy = ended > 0 or any(one.decided for one in batches)
         if self._only is None:
             self._timekeeping.note_mark(is_busy=is_busy)
+            if is_busy:
+                self._presence.note_busy(engine_id)
         self._registration.beat(is_running=bool(self.live))
         self._progress.write()
         if self._only is None and not self._is_draining:
@@ -275,7 +289,7 @@ class Engine:
 
     def prepare(self) -> None:
         """Load and compile what fires next, so that the fire itself need not."""
-        if not self._is_prepared:
+        if not self._is_prepared and not self._firing.rest_ms:
             offers = self._registration.offers
             self._catalogue.load(self._store.upcoming(self._queues, limit=CHUNK, offers=offers))
             self._is_prepared = True
@@ -361,6 +375,10 @@ class Engine:
         due_ms = self._store.next_due_ms(queues, now_ms=begun_ms, hold=hold, offers=offers)
         if self._ends.is_held:
             return now_ms + HOLD_MS
+        if self._ends:
+            return now_ms  # They came while fires were decided.
+        if due_ms is not None and due_ms <= now_ms and self._firing.rest_ms:
+            due_ms = now_ms + self._firing.rest_ms
         # Of what else is urgent: orphans, another runner, a clock that may be trusted by now.
         waits = (
             *(self._rescue.wake_ms, self.live.wake_ms, self._timekeeping.wake_ms),

@@ -74,6 +74,11 @@ class Ends:
         """Take in what the runners tell."""
         self._unsaved.extend(self._live.collect())
 
+    def has_come(self) -> bool:
+        """Take in what the runners tell; whether an end is to be written."""
+        self.collect()
+        return bool(self._unsaved)
+
     def write(self) -> int:
         """Commit the ends that came in, and how many; those that can't be written stay until they
         can."""

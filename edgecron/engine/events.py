@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from enum import StrEnum
 from types import MappingProxyType
 
+from edgecron.attempt import Outcome
 from edgecron.values import NamedTuple
 
 
@@ -31,6 +32,11 @@ class EventKind(StrEnum):
     SUPERVISOR_DIED = "supervisor_died"
     SUPERVISOR_TROUBLE = "supervisor_trouble"  # none can be started: commands wait, callables run
     SUPERVISOR_WELL = "supervisor_well"
+    # A daemon applied a schedule file, at its start or on HUP.
+    SCHEDULE_CREATED = "schedule_created"
+    SCHEDULE_CHANGED = "schedule_changed"
+    SCHEDULES_APPLIED = "schedules_applied"  # the file is done: so many created, changed, unchanged
+    SCHEDULES_REFUSED = "schedules_refused"  # something is wrong with a file: nothing changed
     PRUNED = "pruned"  # a pass of retention has ended, which removed so much
     # Of clocks and zones.
     RESUMED = "resumed"  # the machine was suspended for `asleep_s`
@@ -44,13 +50,14 @@ class EventKind(StrEnum):
 
 
 class Event(NamedTuple):
-    """One transition. `details` holds further values, named as in SQL."""
+    """One transition. `details` holds further values, named as in SQL; `outcome` is of an end."""
 
     at_ms: int
     kind: EventKind
     execution_id: int | None = None
     schedule: str | None = None
     details: Mapping[str, object] = MappingProxyType({})
+    outcome: Outcome | None = None
 
 
 Report = Callable[[Event], None]

@@ -10,6 +10,7 @@ from edgecron.catchup import plan_fire
 from edgecron.clock import Clock
 from edgecron.engine.catalogue import Catalogue
 from edgecron.engine.events import EventKind
+from edgecron.engine.presence import Presence
 from edgecron.engine.telling import Teller
 from edgecron.errors import SENSELESS, DatabaseUnusable, Unreadable
 from edgecron.hold import Hold
@@ -25,7 +26,13 @@ if TYPE_CHECKING:
 FIRST_CHUNK = 16  # small, so that the first starts are early
 CHUNK = 256
 _SHARE = 32  # of what is due that an engine takes while others are first
-_MOST_CHUNKS = 1024  # of one step: others get a turn even while a storm lasts
+# One step decides due fires for at most this long, and at most this many. The rest is for the next
+# step, which serves ends, cancels and waiting runs first.
+STEP_MS = 50
+_MOST_FIRES = 2048
+# After a step that could not decide all that is due, runs that wait for a place have the engine to
+# themselves for this many times as long: else the more is due, the less runs.
+_REST = 4
 
 Claim = Callable[[Callable[[Seat, int], ClaimBatch]], ClaimBatch]
 Broken = Callable[[Due, str | None, str], object]  # a schedule's name and what is wrong with it
@@ -34,7 +41,8 @@ Broken = Callable[[Due, str | None, str], object]  # a schedule's name and what 
 class Firing:
     """Decides for the queues of one engine: `queues` says which may be claimed from now, `offers`
     what of a program's; None is all that is there. `claim`
-    runs a claim transaction and starts what it granted. `spread` is a number of its own for each
+    runs a claim transaction and starts what it granted. `has_ends` says whether runs have ended
+    whose ends are not written yet. `spread` is a number of its own for each
     engine. With `has_one_run` only what is queued is claimed, which the seat bounds to that run.
     """
 
@@ -48,6 +56,8 @@ class Firing:
         queues: Callable[[], tuple[str, ...]],
         offers: Callable[[], Offers | None],
         claim: Claim,
+        presence: Presence,
+        has_ends: Callable[[], bool],
         has_one_run: bool,
         spread: int,
     ) -> None:
@@ -58,10 +68,14 @@ class Firing:
         self._queues = queues
         self._offers = offers
         self._claim = claim
+        self._presence = presence
+        self._has_ends = has_ends
         self._has_one_run = has_one_run
         self._spread = spread
         # The queues that it is decided for, and what of them.
         self._boot_decided: tuple[tuple[str, ...], Offers | None] = ((), None)
+        self._rest_until_ms = 0  # monotonic
+        self._is_behind = False  # the last step could not decide all that is due
 
     def claim_all(self, hold: Hold, *, has_filled: bool = False) -> list[ClaimBatch]:
         """Decide and claim all that is due now and not held.
@@ -70,10 +84,17 @@ class Firing:
         """
         if self._has_one_run or hold is Hold.ALL:
             return [self._fill(hold)]
-        batches = [self._fire_boot(), *self._fire_due(hold)]
+        batches = [self._fire_boot()]
+        if not self.rest_ms or not self._store.has_queued():
+            batches += self._fire_due(hold)
         if has_filled and not any(one.advanced for one in batches):
             return batches
         return [*batches, self._fill(hold)]
+
+    @property
+    def rest_ms(self) -> int:
+        """How long waiting runs still go before fires that are due; 0 if they do not."""
+        return max(0, self._rest_until_ms - self._clock.monotonic_ms())
 
     def rehearse(self, seat: Seat, at_ms: int) -> bool:
         """Go through what will be due at an instant, and undo it: the fire itself finds all that
@@ -147,18 +168,22 @@ class Firing:
         return batch
 
     def _fire_due(self, hold: Hold) -> list[ClaimBatch]:
-        """Decide everything that is due, chunk by chunk.
+        """Decide what is due as of now, chunk by chunk, within the bounds of one step.
 
-        Where others were first, a share of what is due, which is another one for each engine:
-        else all would decide the same, for one of them to have it.
+        If runs end meanwhile, their ends and the runs that wait for their places come first: that
+        is for the next step. If other engines were first, decide only a share of what is due,
+        which differs from engine to engine: else all would decide the same, for one to have it.
         """
         batches = []
         queues, offers = self._queues(), self._offers()
-        limit = FIRST_CHUNK
-        losses = 0
+        # One instant for all chunks: a schedule that is due every millisecond is decided once.
+        now_ms, begun_ms = self._clock.now_ms(), self._clock.monotonic_ms()
+        # An engine that is behind has no early first start to win by a small chunk.
+        limit = CHUNK if self._is_behind else FIRST_CHUNK
+        self._is_behind = False
+        losses = count = 0
         before: list[Due] = []
-        for _ in range(_MOST_CHUNKS):
-            now_ms = self._clock.now_ms()
+        while count < _MOST_FIRES:
             due = self._store.find_due(queues, now_ms=now_ms, limit=limit, hold=hold, offers=offers)
             if not due:
                 break
@@ -171,7 +196,13 @@ class Firing:
             # Nothing may be ours where peers were first; the same again is for the next step.
             if not batch.advanced and due == before:
                 break
+            took_ms = self._clock.monotonic_ms() - begun_ms
+            if len(due) == limit and (self._has_ends() or took_ms >= STEP_MS):
+                self._is_behind = True
+                self._rest_until_ms = begun_ms + took_ms * (1 + _REST)
+                break
             before = due
+            count += len(due)
             limit = CHUNK
         return batches
 
@@ -228,6 +259,7 @@ class Firing:
                 # The others must not wait for a time that is out of all bounds.
                 broken(one, entry.name, f"its stored times can't be read: {error!r}")
                 continue
+            plan = self._presence.explain(plan, now_ms=now_ms)
             decisions.append(Decision(plan=plan, spec=entry.spec))
         return decisions
 

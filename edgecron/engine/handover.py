@@ -34,6 +34,8 @@ def claim_of(grant: Granted, spec: ScheduleSpec) -> Claim:
         timeout_s=policies.timeout_s,
         kill_grace_s=policies.kill_grace_s,
         ok_codes=policies.ok_codes,
+        fence=grant.fence,
+        upstream=grant.upstream,
     )
 
 

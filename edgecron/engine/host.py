@@ -22,9 +22,10 @@ from edgecron.engine.pulse import Pulse
 from edgecron.engine.sleep import system_sleeper
 from edgecron.engine.twins import Announcement, find_twins
 from edgecron.engine.wake import ring_engines
+from edgecron.engine.walwatch import WalWatch
 from edgecron.errors import DatabaseUnusable
 from edgecron.model import COMMAND_QUEUE, OnShutdown
-from edgecron.paths import state_dir
+from edgecron.paths import make_folders, state_dir
 from edgecron.queues import Offers
 from edgecron.retention import Retention
 from edgecron.runners import Runner
@@ -94,7 +95,7 @@ class EngineHost:
 
             # Closed again before the fork: no connection may be open then.
             open_store(database, now_ms=clock.now_ms()).close()
-        database.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_folders(database.parent)
         self._state_dir = prepare_state_dir(state_dir(database))
         refuse_open(database)  # Again: some of it is there only now.
         self._closers: list[Callable[[], None]] = []
@@ -158,6 +159,7 @@ class EngineHost:
             find_next=lambda: store.find_next(queues),
             # A command takes longer to begin than that saves.
             ahead=None if callables is None else Ahead(self.engine, clock),
+            wal_watch=WalWatch(database),
         )
 
     def close(self) -> None:
@@ -226,7 +228,8 @@ def _refuse_unusable(database: Path) -> None:
     # A zone that can't be found now would make every local schedule look broken.
     local_history()
     owner = owner_of(database)
-    if owner not in (None, os.geteuid()):
+    # If it is not a file, such as a device, that is the true reason: opening it says so.
+    if owner not in (None, os.geteuid()) and database.is_file():
         raise DatabaseUnusable(
             f"database {database} belongs to user {owner}, this engine runs as {os.geteuid()}",
             hint="run the engine as the owner of the database",

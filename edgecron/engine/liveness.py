@@ -6,10 +6,10 @@ from collections.abc import Collection, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from edgecron.attempt import Outcome
+from edgecron.attempt import Outcome, Output
 from edgecron.engine.strays import clear_strays
 from edgecron.paths import list_names
-from edgecron.supervisor.files import is_key, lock_is_held, lock_path, take_lock
+from edgecron.supervisor.files import is_key, lock_is_held, lock_path, spool_name, take_lock
 
 if TYPE_CHECKING:
     from edgecron.store.contract import RunningRow
@@ -35,6 +35,9 @@ class Liveness(Protocol):
 
     def outcome_of(self, verdict: Exit, row: RunningRow) -> Outcome:
         """The outcome that the dead supervisor recorded for a row."""
+
+    def find_output(self, token: str) -> tuple[Output, bool] | None:
+        """What a run of a dead supervisor had printed, and whether it is whole."""
 
     def end_what_is_left(self, verdict: Interrupted, token: str) -> None:
         """End an interrupted run, if it is still the one that was started, and its cgroup."""
@@ -82,6 +85,11 @@ class KernelLiveness:
         from edgecron.engine.judging import outcome_of_row
 
         return outcome_of_row(verdict, row, state_dir=self._state_dir)
+
+    def find_output(self, token: str) -> tuple[Output, bool] | None:
+        from edgecron.supervisor.output import load_saved_output
+
+        return load_saved_output(self._state_dir / spool_name(token))
 
     def end_what_is_left(self, verdict: Interrupted, token: str) -> None:
         from edgecron.engine.judging import end_what_is_left

@@ -15,6 +15,7 @@ from edgecron.engine.pulse import FindNext, Pulse, Unheard
 from edgecron.engine.sleep import SAFETY_MS, Lock, RestingSleeper, Sleeper
 from edgecron.engine.twins import Twin
 from edgecron.engine.wake import NEWCOMER, Doorbell
+from edgecron.engine.walwatch import LOOK_AFTER_MS, WalWatch
 from edgecron.engine.watch import PeerWatch
 from edgecron.errors import (
     DatabaseGone,
@@ -45,6 +46,7 @@ class Loop:
     was deleted, and says whether it was. `mend_store` puts right, after trouble, what became of
     the open database. `find_twins` says who runs a copy of it. `pulse` is told of each look, with
     what `find_next` finds. `ahead` waits for what is due, where that is to begin at once.
+    `wal_watch` hears of writes by programs that ring no engine.
     """
 
     def __init__(
@@ -65,6 +67,7 @@ class Loop:
         pulse: Pulse | None = None,
         find_next: FindNext = lambda: None,
         ahead: Ahead | None = None,
+        wal_watch: WalWatch | None = None,
     ) -> None:
         self._engine = engine
         self._clock = clock
@@ -81,6 +84,7 @@ class Loop:
         self._pulse: Pulse = pulse or Unheard()
         self._find_next = find_next
         self._ahead = ahead
+        self._wal_watch = wal_watch
         self._watch = PeerWatch()
         self._stopping = threading.Event()
         self._must_stop_runs = threading.Event()
@@ -127,6 +131,8 @@ class Loop:
     def close(self) -> None:
         """Let go of what is watched."""
         self._watch.close()
+        if self._wal_watch is not None:
+            self._wal_watch.close()
 
     def run(self) -> None:
         """Step and sleep until `stop`.
@@ -175,6 +181,7 @@ class Loop:
                 self._let_more_come(wake_ms)
             return
         self._engine.prepare()
+        hinted_ms: int | None = None  # when to look because somebody wrote
         while not self._stopping.is_set():
             if wake_ms is not None and wake_ms <= self._clock.now_ms():
                 return
@@ -184,7 +191,8 @@ class Loop:
             if self._watch.take_missed():
                 self._engine.suspect()
                 return
-            ready = self._wait([bell, *runners, *peers], wake_ms)
+            writes = self._wal_watch.arm() if self._wal_watch and hinted_ms is None else []
+            ready = self._wait([bell, *runners, *peers, *writes], wake_ms, look_ms=hinted_ms)
             for dead in ready.intersection(peers):
                 self._watch.forget(dead)
                 self._engine.suspect()
@@ -197,9 +205,14 @@ class Loop:
                     continue  # Something has only started.
                 self._gather(wake_ms)
                 return
+            if self._wal_watch is not None and ready.intersection(writes):
+                self._wal_watch.clear()
+                hinted_ms = self._clock.now_ms() + LOOK_AFTER_MS
+                continue
             # A clock that was set ends the wait too: then the time of waking is looked at again.
             if wake_ms is not None and wake_ms <= self._clock.now_ms():
                 return  # What is due does not wait for what else there may be.
+            hinted_ms = None
             if self._engine.has_changed():
                 return
             if self._keep_state():
@@ -221,11 +234,11 @@ class Loop:
         if self._pulse.every_ms is None:
             return wake_ms
         look_ms = self._clock.now_ms() + self._pulse.every_ms
-        return look_ms if wake_ms is None else min(wake_ms, look_ms)
+        return _earliest(wake_ms, look_ms)
 
-    def _wait(self, fds: list[int], wake_ms: int | None) -> set[int]:
-        """Wait for descriptors, or until it is time."""
-        until_ms = self._look_ms(wake_ms)
+    def _wait(self, fds: list[int], wake_ms: int | None, *, look_ms: int | None) -> set[int]:
+        """Wait for descriptors, or until it is time to step or to look."""
+        until_ms = _earliest(self._look_ms(wake_ms), look_ms)
         if self._ahead is not None and wake_ms is not None and until_ms == wake_ms:
             return self._ahead.wait(self._sleeper, fds, until_ms=wake_ms)
         return self._sleeper.wait(fds, until_ms=until_ms)
@@ -390,3 +403,7 @@ class Loop:
 
     def _tell(self, kind: EventKind, details: dict[str, object] | None = None) -> None:
         self._report(Event(at_ms=self._clock.now_ms(), kind=kind, details=details or {}))
+
+
+def _earliest(*times_ms: int | None) -> int | None:
+    return min((at_ms for at_ms in times_ms if at_ms is not None), default=None)

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from edgecron.attempt import Outcome
+from edgecron.attempt import Outcome, Output
 from edgecron.engine.adopted import Adopt, Adoption
 from edgecron.engine.liveness import Liveness
 from edgecron.model import JobKind, Reason, Status
 from edgecron.runners import THREADS
 from edgecron.store.contract import Decided, Ended, RunningRow
+from edgecron.supervisor.flags import Flag
 from edgecron.values import dataclass, field
 
 if TYPE_CHECKING:
@@ -207,9 +208,18 @@ class _Pass:
             return self._liveness.outcome_of(verdict, row)
         assert isinstance(verdict, Interrupted)
         self._liveness.end_what_is_left(verdict, row.lease_token)
-        return self._interrupted(row, verdict.reason, _MESSAGES.get(verdict.reason))
+        # Read after the rest of it has ended, before the files of its supervisor are removed.
+        saved = self._liveness.find_output(row.lease_token)
+        return self._interrupted(row, verdict.reason, _MESSAGES.get(verdict.reason), saved)
 
-    def _interrupted(self, row: RunningRow, reason: Reason, message: str | None) -> Outcome:
+    def _interrupted(
+        self,
+        row: RunningRow,
+        reason: Reason,
+        message: str | None,
+        saved: tuple[Output, bool] | None = None,
+    ) -> Outcome:
+        output, is_whole = saved or (None, True)
         return Outcome(
             execution_id=row.execution_id,
             lease_token=row.lease_token,
@@ -218,6 +228,8 @@ class _Pass:
             started_ms=row.started_ms,
             finished_ms=self._now_ms(),
             error_msg=message,
+            flags=() if is_whole else (Flag.OUTPUT_LOST,),
+            output=output,
         )
 
     def _requeue(self, row: RunningRow) -> None:

@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING
 
 from edgecron.clock import Clock
 from edgecron.queues import Offers
+from edgecron.store.contract import BEAT_MS
 
 if TYPE_CHECKING:
     from edgecron.store.protocol import Store
-
-_BEAT_MS = 600_000  # how often a run says that it lives: for people, and flash is not for writing
 
 
 class Registration:
@@ -74,10 +73,10 @@ class Registration:
             return
         now_ms = self._clock.monotonic_ms()
         if self._beat_at_ms is None:
-            self._beat_at_ms = now_ms + _BEAT_MS
+            self._beat_at_ms = now_ms + BEAT_MS
         elif now_ms >= self._beat_at_ms:
             self._store.beat(self.get_id(), now_ms=self._clock.now_ms())
-            self._beat_at_ms = now_ms + _BEAT_MS
+            self._beat_at_ms = now_ms + BEAT_MS
 
     def close_queues(self) -> None:
         """Put on record that this engine is not to be counted on for what is due."""

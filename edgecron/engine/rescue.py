@@ -116,7 +116,7 @@ class Rescue:
             why: dict[str, object] = {"reason": "engine_gone"}
             self._teller.tell(EventKind.ADOPTED, row.execution_id, row.schedule, why)
         for engine in dead:
-            self._store.retire_engine(engine.id, now_ms=self._clock.now_ms())
+            self._store.retire_engine(engine.id, now_ms=self._clock.now_ms(), has_died=True)
             self._liveness.forget_engine(engine.key)
         self._is_suspected = False
         self._is_urgent = done.left_running > 0

@@ -31,6 +31,7 @@ class Teller:
         execution_id: int | None = None,
         schedule: str | None = None,
         details: dict[str, object] | None = None,
+        outcome: Outcome | None = None,
     ) -> None:
         """Report one transition, as of now."""
         self._report(
@@ -40,6 +41,7 @@ class Teller:
                 execution_id=execution_id,
                 schedule=schedule,
                 details=details or {},
+                outcome=outcome,
             )
         )
 
@@ -74,7 +76,7 @@ class Teller:
             if value is not None:
                 details[name] = value
         kind = EventKind.LEASE_LOST if ended is None else EventKind.ENDED
-        self.tell(kind, outcome.execution_id, schedule, details)
+        self.tell(kind, outcome.execution_id, schedule, details, outcome)
         for one in () if ended is None else ended.decided:
             self.tell_decided(one)
         for name, error in () if ended is None else ended.broken:

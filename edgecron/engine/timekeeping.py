@@ -10,12 +10,22 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from edgecron.clock import Clock
-from edgecron.correcting import KeptTimes, Retimed, plan_rebase, plan_repair, plan_rezone
+from edgecron.correcting import (
+    KeptTimes,
+    Retimed,
+    plan_rebase,
+    plan_repair,
+    plan_repeat,
+    plan_rezone,
+    plan_timeless,
+)
 from edgecron.engine.catalogue import Catalogue
 from edgecron.engine.events import EventKind
+from edgecron.engine.presence import Presence
 from edgecron.engine.telling import Teller
 from edgecron.errors import SENSELESS
 from edgecron.hold import Hold
+from edgecron.model import MINUTE_MS
 from edgecron.planning import Timing
 from edgecron.store.contract import ClockMarks
 from edgecron.triggers.zones import local_zone_mark, local_zone_stamp, tzdata_version
@@ -35,6 +45,7 @@ if TYPE_CHECKING:
 _STEP_MS = 1_000  # less is the slewing of a clock that is kept right, or a read that was late
 _ZONE_LOOK_MS = 30_000
 _TRUST_LOOK_MS = 30_000  # a kernel that comes to trust its clock wakes nobody
+_AT_ONCE = 256  # schedules without a next time that one look settles
 _TRIES = 5  # of changes that peers are quicker than
 
 
@@ -70,12 +81,14 @@ class Timekeeping:
         clock: Clock,
         catalogue: Catalogue,
         teller: Teller,
+        presence: Presence,
         clock_wait_ms: int | None,
     ) -> None:
         self._store = store
         self._clock = clock
         self._catalogue = catalogue
         self._teller = teller
+        self._presence = presence
         self._clock_wait_ms = clock_wait_ms
         self._last: _Reading | None = None
         self._marks: ClockMarks | None = None
@@ -87,6 +100,10 @@ class Timekeeping:
         self._is_set_back = False
         self._has_stepped_back = True  # by however little; nobody saw what was before
         self._must_rebase = False
+        self._must_repeat = True
+        self._set_to_note: tuple[int, int] | None = None  # when the clock was set, and by how much
+        self._back_ms: int | None = None  # by how much the clock was seen to be set back
+        self._must_settle = True
         self._must_look_at_zone = True
         self._zone_stamp: tuple[object, ...] = ()
         self._zone_look_at_ms = 0
@@ -113,7 +130,9 @@ class Timekeeping:
         """
         if self._last is None or self._marks is None or self._distrusted_at_ms is not None:
             return True
-        if self._must_repair or self._must_rebase or self._must_look_at_zone:
+        if self._must_repair or self._must_rebase or self._must_repeat or self._must_settle:
+            return True
+        if self._must_look_at_zone:
             return True
         reading, is_synchronised = self._read(), self._clock.is_synchronised()
         if self._is_news(reading) or local_zone_stamp() != self._zone_stamp:
@@ -128,20 +147,34 @@ class Timekeeping:
         self._last, self._mark_ms = reading, mark_ms
         return False
 
-    def look(self) -> Hold:
-        """Put right what clocks and zones have made wrong; what is held for now."""
+    def look(self, *, has_changed: bool = True) -> Hold:
+        """Put right what clocks and zones have made wrong; what is held for now.
+
+        `has_changed`: somebody else has committed since the last look.
+        """
         reading = self._read()
         if self._marks is None:
             self._marks = self._store.find_clock_marks()
             self._mark_ms = resolve_mark_ms(self._marks.trusted_high_ms)
         self._note_changes(reading)
         self._last = reading
+        if self._set_to_note is not None:
+            at_ms, by_ms = self._set_to_note
+            self._store.note_clock_set(at_ms=at_ms, by_ms=by_ms)
+            self._set_to_note = None
         if self._judge(reading):
             if self._has_stepped_back:
                 self._store.bring_back_successes(now_ms=reading.now_ms)
                 self._has_stepped_back = False
             if self._must_repair:
                 self._repair(reading.now_ms)
+            if self._must_repeat:
+                self._repeat(reading.now_ms)
+            self._must_settle |= has_changed
+            for _ in range(_TRIES):
+                if not self._must_settle:
+                    break
+                self._must_settle = not self._settle_timeless(reading.now_ms)
             self._keep_zones(reading)
         elif self._hold is Hold.CALENDAR:
             self._rebase(reading.now_ms)
@@ -175,16 +208,27 @@ class Timekeeping:
         self._mark_ms += max(0, reading.boottime_ms - self._last.boottime_ms)
         asleep_ms = reading.asleep_since(self._last)
         if asleep_ms > _STEP_MS:
+            self._presence.note_asleep(self._last.boottime_ms, reading.boottime_ms)
             self._tell(EventKind.RESUMED, {"asleep_s": round(asleep_ms / 1000, 1)})
             self._must_look_at_zone = True
         set_ms = reading.set_since(self._last)
         if abs(set_ms) > _STEP_MS:
             self._tell(EventKind.CLOCK_SET, {"by_s": round(set_ms / 1000, 1)})
             self._must_look_at_zone = True
+        if set_ms > _STEP_MS and self._distrusted_at_ms is None:
+            self._presence.note_set_forward(reading.boottime_ms, set_ms)
         self._has_stepped_back |= set_ms < -_STEP_MS
         if is_large(set_ms):
             self._must_repair = self._must_rebase = True
             self._is_set_back = set_ms < 0
+        elif set_ms < -_STEP_MS:
+            self._must_repeat = True
+            self._back_ms = -set_ms if self._back_ms is None else self._back_ms - set_ms
+            if self._distrusted_at_ms is None:
+                # Somebody has put a clock right that was believed: what it said before was ahead.
+                self._mark_ms = min(self._mark_ms, reading.now_ms)
+        if abs(set_ms) >= MINUTE_MS:
+            self._set_to_note = reading.now_ms, set_ms
 
     # Trust.
 
@@ -200,6 +244,7 @@ class Timekeeping:
             self._distrusted_at_ms = reading.boottime_ms
             self._tell(EventKind.CLOCK_UNTRUSTED, {"known_ms": self._mark_ms})
         elif trusted and self._distrusted_at_ms is not None:
+            self._presence.note_untrusted(self._distrusted_at_ms, reading.boottime_ms)
             self._distrusted_at_ms = None
             self._must_repair = True
             self._tell(EventKind.CLOCK_TRUSTED)
@@ -239,6 +284,18 @@ class Timekeeping:
         if done:
             self._must_repair = self._is_set_back = self._must_rebase = False
 
+    def _repeat(self, now_ms: int) -> None:
+        """Have what follows elapsed time go on in a span that the clock repeats."""
+        back_ms = self._back_ms
+        self._store.bring_back_queued(now_ms=now_ms, ahead_ms=now_ms)
+        done = self._retime_all(
+            lambda: self._store.find_set_back(read_now=self._clock.now_ms),
+            lambda timing, kept: plan_repeat(timing, kept, now_ms=now_ms, back_ms=back_ms),
+            reason="clock",
+        )
+        if done:
+            self._must_repeat, self._back_ms = False, None
+
     def _rebase(self, now_ms: int) -> None:
         """Have intervals go by the clock as it is, though it can't be trusted."""
         has_stepped = self._must_rebase
@@ -251,6 +308,27 @@ class Timekeeping:
         )
         if done:
             self._must_rebase = False
+
+    def _settle_timeless(self, now_ms: int) -> bool:
+        """Compute next times that are missing, without firing; whether none is left."""
+        found = self._store.find_timeless(limit=_AT_ONCE)
+        settled = []
+        for kept in found:
+            entry = self._catalogue.find(kept.schedule_id, kept.revision)
+            if entry is None or entry.spec is None or entry.timing is None:
+                error = entry.error if entry else None
+                self._break(kept, error or f"its revision {kept.revision} is not on record")
+                continue
+            try:
+                settled.append((*plan_timeless(entry.timing, kept, now_ms=now_ms), entry.spec))
+            except SENSELESS as error:
+                self._break(kept, f"its stored times can't be read: {error!r}")
+        if settled:
+            done = self._store.settle_timeless(settled, now_ms=now_ms)
+            for (change, _, _), ok in zip(settled, done, strict=True):
+                if ok and change.has_moved:
+                    self._tell_moved(change, "missing")
+        return len(found) < _AT_ONCE
 
     # Zones.
 

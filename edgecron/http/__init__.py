@@ -19,8 +19,8 @@
     workers       threads with a Client each, on which handlers run
     places        where it is served: an address, or a Unix socket
     serving       the application served from a thread of this process
-    limits        what requests and connections may take; connections: ours, bounded so; shares:
-                  how many of them each user has
+    limits        what requests and connections may take
+    connections   ours, bounded so; shares: how many places each peer has, and who loses one
 
 An extra: `pip install 'edgecron[http]'`. `application(DATABASE, token=...)` is for a server of your
 own, alone or mounted in another application:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +9,8 @@ from edgecron.documents.values import read_time
 from edgecron.http.answers import Answer, json_answer
 from edgecron.http.asking import API, Ask
 from edgecron.http.idempotency import find_key
-from edgecron.http.keyshapes import TIME, ZONE
+from edgecron.http.keyshapes import DEFAULT_ZONE, TIME, ZONE_OR_NULL
+from edgecron.http.schedules import payload_text
 from edgecron.http.shapes import Shape
 from edgecron.http.showing import schedule_answer, shown_runs
 from edgecron.triggers import check_zone
@@ -20,19 +20,20 @@ if TYPE_CHECKING:
 
 FIRE: Shape = {
     "type": "object",
-    "properties": {"payload": {"description": "any JSON, in the place of the schedule's payload"}},
+    "properties": {
+        "payload": {"description": "any JSON value, null too, instead of the schedule's payload"}
+    },
     "additionalProperties": False,
 }
 PAUSE: Shape = {
     "type": "object",
-    "properties": {"until": TIME, "timezone": ZONE},
-    "dependentRequired": {"until": ["timezone"]},
+    "properties": {"until": TIME, "timezone": ZONE_OR_NULL},
     "additionalProperties": False,
 }
 RESCHEDULE: Shape = {
     "type": "object",
-    "properties": {"time": TIME, "timezone": ZONE},
-    "required": ["time", "timezone"],
+    "properties": {"time": TIME, "timezone": ZONE_OR_NULL},
+    "required": ["time"],
     "additionalProperties": False,
 }
 
@@ -40,7 +41,7 @@ RESCHEDULE: Shape = {
 def fire(client: Client, ask: Ask) -> Answer:
     """Run it now, in each of its scopes, and once for a key; its next time does not change."""
     said = ask.content or {}
-    payload = json.dumps(said["payload"]) if "payload" in said else None
+    payload = payload_text(said["payload"]) if "payload" in said else None
     name, key = ask.words["name"], find_key(ask.headers)
     if key is None:
         runs = client.run_now(name, payload=payload)
@@ -53,8 +54,7 @@ def fire(client: Client, ask: Ask) -> Answer:
 def pause(client: Client, ask: Ask) -> Answer:
     """Hold all that has not started, without end or until a time."""
     said = ask.content or {}
-    if "timezone" in said:
-        check_zone(said["timezone"])
+    check_zone(_zone(said))
     until = _time(client, said, "until") if "until" in said else None
     return schedule_answer(client, client.pause(ask.words["name"], until=until))
 
@@ -72,7 +72,12 @@ def reschedule(client: Client, ask: Ask) -> Answer:
 
 
 def _time(client: Client, said: dict[str, Any], key: str) -> datetime:
-    """A time that is said, in the zone that is said with it."""
-    zone = said["timezone"]
+    """Read a time in the zone that comes with it. Raises UnknownTimezone and InvalidTime."""
+    zone = _zone(said)
     check_zone(zone)
     return read_time(said[key], what=key, timezone=zone, now=client.now())
+
+
+def _zone(said: dict[str, Any]) -> str:
+    """The zone of a request's times."""
+    return said.get("timezone") or DEFAULT_ZONE

@@ -92,7 +92,7 @@ _SCHEDULE: Mapping[str, Shape] = {
     "env_file": nullable(_TEXT),
     "cwd": nullable(_TEXT),
     "user": nullable(_TEXT),
-    "payload": nullable(_TEXT),
+    "payload": {"description": "a JSON value, or null"},
     "stdin": nullable(_TEXT),
     "counts": {"type": "object", "additionalProperties": _COUNT},
     "last_success_at": nullable(_INSTANT),
@@ -129,7 +129,7 @@ _RUN: Mapping[str, Shape] = {
     "trigger_text": nullable(_TEXT),
     "waiting_for": nullable(_TEXT),
     "wait_until": nullable(_INSTANT),
-    "payload": nullable(_TEXT),
+    "payload": {"description": "a JSON value, or null"},
     "progress": nullable(_record({"fraction": nullable(_SECONDS), "text": nullable(_TEXT)})),
 }
 _FIRE: Mapping[str, Shape] = {

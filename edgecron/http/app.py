@@ -29,10 +29,10 @@ from edgecron.http.reading import read_ask
 from edgecron.http.refusing import Refused, error_answer
 from edgecron.http.routes import ROUTES
 from edgecron.http.sending import EventsResponse
+from edgecron.http.shares import SEAT, Seat
 from edgecron.http.streams import END, EVENTS, Streams
 from edgecron.http.watching import ChangeWatch
 from edgecron.http.workers import Opened, Workers
-from edgecron.peers import PEER, Peer
 from edgecron.tokens import check_token
 
 BUSY_WAIT_S = 2.0  # for another's lock, before a request is told to come again
@@ -116,13 +116,16 @@ class Application:
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         request = Request(scope, receive)
         try:
-            _check_size(scope, self._limits)
-            self._guard.check(
+            _check_head(scope, self._limits)
+            seat = _seat_of(scope)
+            is_owner = self._guard.check(
                 request.method,
                 _path_of(scope),
                 headers=request.headers,
-                find_user=_peer_of(scope).find_user,
+                find_user=_find_nobody if seat is None else seat.peer.find_user,
             )
+            if is_owner and seat is not None:
+                seat.admit()
         except Refused as refused:
             await _response(error_answer(refused))(scope, receive, send)
             return
@@ -189,18 +192,31 @@ def _path_of(scope: Scope) -> str:
     return path.removeprefix(scope.get("root_path", ""))
 
 
-def _peer_of(scope: Scope) -> Peer:
-    """Who is at the other end of a connection of our own server; of another's nobody knows."""
-    peer = scope.get("state", {}).get(PEER)
-    return peer if isinstance(peer, Peer) else Peer(None)
+def _seat_of(scope: Scope) -> Seat | None:
+    """The place of a connection of our own server; of another's nobody knows."""
+    seat = scope.get("state", {}).get(SEAT)
+    return seat if isinstance(seat, Seat) else None
 
 
-def _check_size(scope: Scope, limits: Limits) -> None:
+def _find_nobody() -> None:
+    """Tell nothing of whose a connection is."""
+
+
+def _check_head(scope: Scope, limits: Limits) -> None:
+    """Raise Refused for a head that is too large, or that says two lengths of its body."""
     head_bytes = sum(len(name) + len(value) + 4 for name, value in scope["headers"])
     if head_bytes > limits.head_bytes:
         raise Refused(431, "head_too_large", f"the headers are larger than {limits.head_bytes}")
     if len(scope["path"]) + len(scope["query_string"]) > limits.path_bytes:
         raise Refused(414, "path_too_long", f"the path is longer than {limits.path_bytes}")
+    # A proxy in front of us may go by the other one, and take the rest for another request.
+    if {b"content-length", b"transfer-encoding"} <= {name for name, _ in scope["headers"]}:
+        raise Refused(
+            400,
+            "bad_request",
+            "the head has both Content-Length and Transfer-Encoding",
+            hint="send one of them",
+        )
 
 
 async def _read_body(request: Request, limits: Limits, route: Route) -> bytes:
@@ -245,9 +261,11 @@ def _ask_of(request: Request, body: bytes, route: Route) -> Ask:
 def _ending_unread(scope: Scope, receive: Receive, send: Send) -> tuple[Receive, Send]:
     """A `receive` and a `send` that ends the connection where a body was not read to its end.
 
-    Else the rest of it would be read and thrown away, for as long as somebody sends it.
+    Else the rest of it would be read and thrown away, for as long as somebody sends it. A stranger
+    has one answer for each connection: how many it may open is bounded.
     """
     is_read = not has_body(Headers(scope=scope))
+    seat = _seat_of(scope)
 
     async def receive_noting() -> Message:
         nonlocal is_read
@@ -256,7 +274,8 @@ def _ending_unread(scope: Scope, receive: Receive, send: Send) -> tuple[Receive,
         return message
 
     async def send_ending(message: Message) -> None:
-        if message["type"] == "http.response.start" and not is_read:
+        is_stranger = seat is not None and not seat.is_own
+        if message["type"] == "http.response.start" and (is_stranger or not is_read):
             message["headers"] = [*message["headers"], (b"connection", b"close")]
         await send(message)
 

@@ -11,6 +11,7 @@ import asyncio
 import logging
 import socket
 from collections.abc import Callable
+from contextlib import suppress
 from email.utils import format_datetime
 from typing import Any
 
@@ -21,30 +22,37 @@ from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 from edgecron.clock import Clock
 from edgecron.http.answers import JSON
 from edgecron.http.limits import Limits
-from edgecron.http.refusing import Refused, error_answer
-from edgecron.http.shares import Shares
-from edgecron.peers import PEER, Peer
+from edgecron.http.refusing import RETRY_AFTER_S, Refused, error_answer, overloaded
+from edgecron.http.shares import SEAT, Seat, Shares
 from edgecron.timetext import from_ms
 
-# So many connections are taken in before those that are one too many are hung up: each of them is
-# a descriptor of this process, which has commands to start. Others queue in the kernel meanwhile.
-_TAKEN_AT_ONCE = 32
+_TAKEN_AT_ONCE = 32  # then those that are connected are served; others queue in the kernel
 _QUEUED = 2048
+_NO_DESCRIPTORS_S = 1.0  # after which it is tried again to take a connection
+_TURNED_AWAY_AT_ONCE = 8  # while the owner is answered
+_REST = 4  # times as long as turning away took, while the owner is answered
+_LOOK_S = 0.001  # after which it is looked whether the owner is answered
+_TURNED_AWAY = error_answer(overloaded("you have too many connections open, or open too many")).body
+_TURNED_AWAY = (
+    b"HTTP/1.1 503 Unavailable\r\ncontent-type: %s\r\ncontent-length: %d\r\nretry-after: %d\r\n"
+    b"connection: close\r\n\r\n%s" % (JSON.encode(), len(_TURNED_AWAY), RETRY_AFTER_S, _TURNED_AWAY)
+)
 
 _LOGGER = logging.getLogger("edgecron.http")
 _LOGGER.setLevel(logging.ERROR)  # Defects are told, and not what anybody sends.
 
 
 class BoundedProtocol(H11Protocol):
-    """A connection that ends where its client takes too long, or is one too many.
+    """A connection that ends where its client takes too long, or another one needs its place.
 
-    `shares` are those of all connections of its server, and `is_over` tells whether that has been
-    told to stop.
+    `seat` is its place among all connections of its server, `shares` are theirs, and `is_over`
+    tells whether the server has been told to stop.
     """
 
     def __init__(
         self,
         *args: Any,
+        seat: Seat,
         limits: Limits,
         shares: Shares,
         clock: Clock,
@@ -52,6 +60,7 @@ class BoundedProtocol(H11Protocol):
         **kwargs: Any,
     ) -> None:
         super().__init__(*args, **kwargs)
+        self._seat = seat
         self._limits = limits
         self._shares = shares
         self._clock = clock
@@ -62,25 +71,21 @@ class BoundedProtocol(H11Protocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
-        peer = Peer(transport.get_extra_info("socket"))
-        self.app_state = {**self.app_state, PEER: peer}
-        if self._is_over():
-            # It was taken in just when the server stops, which has ended all that it knew of:
-            # nobody would ever answer it, and whoever is at the other end would wait.
+        self.app_state = {**self.app_state, SEAT: self._seat}
+        self._seat.hang_up = transport.abort
+        if self._is_over() or not self._seat.is_taken:
+            # Another connection has its place already. Or the server has stopped just now and
+            # ended all that it knew of: nobody would ever answer this one.
             transport.abort()
             return
         # Whatever the kernel does not take at once counts as unread.
         transport.set_write_buffer_limits(0)
-        refusal = self._shares.take(self, peer.find_user)
-        if refusal is not None:
-            self._refuse(503, "overloaded", refusal)
-            return
         self._await_head()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._drop(self._head_deadline)
         self._drop(self._read_deadline)
-        self._shares.leave(self)
+        self._shares.leave(self._seat)
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
@@ -91,22 +96,28 @@ class BoundedProtocol(H11Protocol):
             self.server_state.default_headers = [(b"date", date)]
             super().data_received(data)
         if self._is_answering():
+            if self.conn.their_state is not h11.SEND_BODY:
+                self._seat.waits_since_s = None
             self._drop(self._head_deadline)
             self._head_deadline = None
 
     def on_response_complete(self) -> None:
         super().on_response_complete()
         if not self.transport.is_closing() and not self._is_answering():
+            self._seat.waits_since_s = self.loop.time()
             self._await_head()
 
     def pause_writing(self) -> None:
         super().pause_writing()
+        self._seat.waits_since_s = self.loop.time()
         if self._read_deadline is None:
             self._read_deadline = self.loop.call_later(self._limits.unread_s, self.transport.abort)
 
     def resume_writing(self) -> None:
         self._drop(self._read_deadline)
         self._read_deadline = None
+        if self._is_answering():
+            self._seat.waits_since_s = None
         super().resume_writing()
 
     def send_400_response(self, msg: str) -> None:
@@ -161,30 +172,98 @@ class BoundedProtocol(H11Protocol):
 class Server(uvicorn.Server):
     """Serves until `stop`, which may be called from any thread; asleep while nobody asks."""
 
-    def __init__(self, config: uvicorn.Config) -> None:
-        config.backlog = _TAKEN_AT_ONCE
+    def __init__(self, config: uvicorn.Config, *, shares: Shares) -> None:
         super().__init__(config)
+        self._shares = shares
         self._own_loop: asyncio.AbstractEventLoop | None = None
+        self._incoming: set[asyncio.Task[Any]] = set()
         self.is_over = False
         self._over = asyncio.Event()
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        await super().startup(sockets)
+        self._own_loop = asyncio.get_running_loop()
+        await self.lifespan.startup()
+        self.servers = []
         for listener in sockets or ():
-            listener.listen(_QUEUED)  # asyncio lets no more queue than it takes in at once.
+            listener.setblocking(False)
+            listener.listen(_QUEUED)
+            self._listen(listener)
+        self.started = True
+
+    def _listen(self, listener: socket.socket) -> None:
+        if not self.is_over and self._own_loop is not None:
+            self._own_loop.add_reader(listener, self._take_in, self._own_loop, listener)
+
+    def _rest(
+        self, loop: asyncio.AbstractEventLoop, listener: socket.socket, until_s: float
+    ) -> None:
+        """Take no connection in until then, but only while a request of the owner is answered."""
+        if loop.time() < until_s and self._shares.is_own_busy(loop.time()):
+            loop.remove_reader(listener)
+            loop.call_later(_LOOK_S, self._rest, loop, listener, until_s)
+        else:
+            self._listen(listener)
+
+    def _take_in(self, loop: asyncio.AbstractEventLoop, listener: socket.socket) -> None:
+        """Take connections in, so many at once, and turn away those that get no place.
+
+        Whose they are is known once they are taken in. So turning strangers away is bounded while
+        the owner is being answered, and costs next to nothing.
+        """
+        begun_s = loop.time()
+        turned_away = 0
+        for _ in range(_TAKEN_AT_ONCE):
+            try:
+                link, _address = listener.accept()
+            except (BlockingIOError, InterruptedError, ConnectionAbortedError):
+                break
+            except OSError:
+                loop.remove_reader(listener)
+                loop.call_later(_NO_DESCRIPTORS_S, self._listen, listener)
+                return
+            link.setblocking(False)
+            seat = self._shares.take(link, now_s=begun_s)
+            if seat is None:
+                _turn_away(link)
+                turned_away += 1
+                if turned_away >= _TURNED_AWAY_AT_ONCE and self._shares.is_own_busy(begun_s):
+                    break
+            else:
+                task = loop.create_task(self._connect(loop, link, seat))
+                self._incoming.add(task)
+                task.add_done_callback(self._incoming.discard)
+        if turned_away:
+            end_s = loop.time()
+            self._rest(loop, listener, end_s + (end_s - begun_s) * _REST)
+
+    async def _connect(
+        self, loop: asyncio.AbstractEventLoop, link: socket.socket, seat: Seat
+    ) -> None:
+        def protocol() -> asyncio.Protocol:
+            made: asyncio.Protocol = self.config.http_protocol_class(  # type: ignore[call-arg]
+                config=self.config,
+                server_state=self.server_state,
+                app_state=self.lifespan.state,
+                _loop=loop,
+                seat=seat,
+            )
+            return made
+
+        try:
+            await loop.connect_accepted_socket(protocol, link)
+        except OSError:  # It has gone already.
+            self._shares.leave(seat)
+            link.close()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         loop = asyncio.get_running_loop()
         for listener in sockets or ():
             loop.remove_reader(listener)
-        # Whom the loop has taken in becomes a connection first: where their server is closed in
-        # between, asyncio forgets them and leaves their sockets open (python/cpython#109564), and
-        # nobody at the other end would be told.
-        await asyncio.sleep(0)
+        # Whoever was taken in becomes a connection first: it is told that the server stops.
+        await asyncio.gather(*self._incoming)
         await super().shutdown(sockets)
 
     async def main_loop(self) -> None:
-        self._own_loop = asyncio.get_running_loop()
         if not self.is_over:
             await self._over.wait()
 
@@ -192,3 +271,10 @@ class Server(uvicorn.Server):
         self.is_over = True
         if self._own_loop is not None:
             self._own_loop.call_soon_threadsafe(self._over.set)
+
+
+def _turn_away(link: socket.socket) -> None:
+    """Say that there is no place, as far as that goes without waiting, and hang up."""
+    with suppress(OSError):  # The client has gone, or does not listen: nobody is left to tell.
+        link.send(_TURNED_AWAY)
+    link.close()

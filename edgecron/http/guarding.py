@@ -50,10 +50,11 @@ class Guard:
         *,
         headers: Mapping[str, str],
         find_user: FindUser = lambda: None,
-    ) -> None:
+    ) -> bool:
         """Raise Refused for who may not ask, and for a body that is not JSON.
 
-        `headers` are by their names in small letters; `find_user` is called where it matters.
+        `headers` are by their names in small letters; `find_user` is called if it matters. False
+        if a stranger is answered, who may ask what anybody may.
         """
         host = headers.get("host", "")
         self._check_site(host, headers)
@@ -63,6 +64,9 @@ class Guard:
             self._check_token(headers)
         if has_body(headers):
             _check_type(method, headers.get("content-type", ""))
+        if self.token is None:
+            return method not in _READING or path not in _TOLD_TO_ALL_USERS
+        return path not in OPEN_PATHS
 
     def _check_site(self, host: str, headers: Mapping[str, str]) -> None:
         name = re.sub(r":[0-9]*$", "", host).strip("[]").lower()

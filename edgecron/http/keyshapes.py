@@ -5,7 +5,8 @@ so `every: "5m"`, `timeout: "1h"`: what people write in a file, they write here.
 the fields of `list --json`, in which the same is `triggers`, `timeout_s`: for programs to compute
 with. The two lists contradict each other nowhere, and each says a thing in one way; and because a
 change is made to what was read, every schedule that is read holds its `document` too, which PUT
-takes as it stands, and to which PATCH is a merge patch (RFC 7396).
+takes as it stands, and to which PATCH is a merge patch (RFC 7396). Two keys differ from TOML: the
+default of `timezone` is UTC, and `payload` is a JSON value instead of its text.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from edgecron.documents.keys import TRIGGERS
 from edgecron.http.shapes import Shape, nullable
 from edgecron.model import CatchUp, OnInterrupt, Overlap
 
+DEFAULT_ZONE = "UTC"  # of every request that names no zone, or null
 NAME: Shape = {
     "type": "string",
     "pattern": r"^(?![0-9]+$)[A-Za-z0-9][A-Za-z0-9_.\-]{0,127}$",
@@ -28,6 +30,11 @@ ZONE: Shape = {
     "pattern": r"^[A-Za-z0-9_+\-/]{1,64}$",
     "format": "time-zone",
     "description": "an IANA time zone, UTC, or local: that of the machine that runs it",
+}
+ZONE_OR_NULL: Shape = {
+    **nullable(ZONE),
+    "description": "the time zone of cron texts and of times without an offset; absent and null"
+    " mean UTC",
 }
 TIME: Shape = {
     "type": "string",
@@ -80,9 +87,10 @@ _SHAPES: Mapping[str, Shape] = {
     "cron": _or_several(_text("5 fields, 6, or @daily", kind="cron"), most=64),
     "every": _or_several(_text("15m, 15m from TIME, 1h after end", kind="every"), most=12),
     "at": _or_several(_text("a time: once", kind="when"), most=64),
+    "allow_fast": {"type": "boolean", "description": "allow intervals under a second"},
     "on_boot": {"type": "boolean"},
     "after": _or_several(_text("NAME[:success|failure|any]", kind="after"), most=64),
-    "timezone": ZONE,
+    "timezone": ZONE_OR_NULL,
     "from": _text("not before", kind="when"),
     "until": _text("not after", kind="when"),
     "max_runs": _count(1, 1_000_000),
@@ -108,7 +116,7 @@ _SHAPES: Mapping[str, Shape] = {
     "cwd": _text("the folder to run in", most=4096),
     "user": _text("run as another user", kind="user", most=256),
     "stdin": {"type": "string", "maxLength": _MOST_TEXT},
-    "payload": _text("JSON, as text", kind="json", most=_MOST_TEXT),
+    "payload": {"description": "any JSON value: the job's EDGECRON_PAYLOAD; null is none"},
     "catch_up": _choice(*CatchUp),
     "grace": _duration("how late is too late", is_clearable=True),
     "overlap": _choice(*Overlap),
@@ -133,10 +141,15 @@ _SHAPES: Mapping[str, Shape] = {
 DOCUMENT: Shape = {
     "type": "object",
     "description": "A schedule as a person writes it: the keys of a TOML document. One of"
-    f" {', '.join(TRIGGERS)} says when, one of command, shell and callable what.",
+    f" {', '.join(TRIGGERS)} says when, one of command, shell and callable what. The time zone is"
+    " UTC unless the document names another one.",
     "properties": _SHAPES,
-    "required": ["timezone"],
     "additionalProperties": False,
+}
+NAMED_DOCUMENT: Shape = {
+    **DOCUMENT,
+    "properties": {"name": NAME, **_SHAPES},
+    "required": ["name"],
 }
 # What is cleared has its default again.
 PATCH: Shape = {
@@ -144,7 +157,7 @@ PATCH: Shape = {
     "description": "A merge patch (RFC 7396) of a schedule's document: null clears a key.",
     "properties": {
         **{key: nullable(shape) for key, shape in _SHAPES.items()},
-        "timezone": ZONE,
+        "timezone": ZONE_OR_NULL,
         "env": nullable({**_SHAPES["env"], "additionalProperties": nullable({"type": "string"})}),
     },
     "additionalProperties": False,

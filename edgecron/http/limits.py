@@ -14,8 +14,9 @@ class Limits:
     from there to the end of its body; `unread_s` is how long a client may leave unread what was
     sent to it, `keep_alive_s` how long a stream of events is silent at most. Connections and heads
     are bounded where we serve ourselves, not where an application is mounted in another server.
-    Other users of the machine, who are told little, have `others` connections between them beside
-    the `connections` of those who may ask.
+    Those who may ask share `connections`. Each other user of the machine, or other address, has
+    `peer_connections`, opens `new_at_once` and then `new_each_s`; all of them together have
+    `strangers`.
     Of edgecron's own clients, which apply a file of schedules as a whole, a body may have
     `call_bytes`, and then `body_s` is for each `body_bytes` of it.
     """
@@ -25,7 +26,10 @@ class Limits:
     head_bytes: int = 16 * 1024
     path_bytes: int = 8 * 1024
     connections: int = 64
-    others: int = 8
+    strangers: int = 32
+    peer_connections: int = 8
+    new_at_once: int = 20
+    new_each_s: int = 10
     streams: int = 16
     head_s: float = 10.0
     body_s: float = 10.0

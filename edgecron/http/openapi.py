@@ -46,7 +46,8 @@ _HEADERS: Mapping[str, dict[str, Any]] = {
 _ABOUT = """\
 What the edgecron command line can do, for programs in any language. Fields are those of its
 --json; a schedule is written with the keys of its TOML documents. Instants are RFC 3339 in UTC,
-and every schedule says the time zone in which its times are meant."""
+and every schedule says the time zone in which its times are meant: UTC unless you name another
+one. A payload is any JSON value."""
 
 
 _EVENTS = """\

@@ -9,7 +9,7 @@ from edgecron.http.asking import Ask, Operation, Parameter
 from edgecron.http.keyshapes import NAME
 from edgecron.http.refusing import Refused
 from edgecron.http.shapes import Shape, check_shape
-from edgecron.validity import read_json
+from edgecron.validity import has_too_many_levels, read_json
 from edgecron.wire.calls import NAMES as CALLS
 
 MOST_ID = 2**63 - 1
@@ -106,8 +106,15 @@ def _read_content(body: bytes, operation: Operation) -> Any:
 
 def _load(body: bytes) -> Any:
     try:
-        return read_json(body)
+        content = read_json(body)
     except RecursionError:
-        raise Refused(400, "not_json", "the body is nested too deeply") from None
+        raise _too_deep() from None
     except ValueError as error:  # not UTF-8, not JSON, or a number out of all bounds
         raise Refused(400, "not_json", f"the body is not JSON: {error}") from None
+    if has_too_many_levels(content):
+        raise _too_deep()
+    return content
+
+
+def _too_deep() -> Refused:
+    return Refused(400, "not_json", "the body is nested too deeply")

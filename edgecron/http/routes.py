@@ -9,7 +9,7 @@ from edgecron.http.answers import JSON, MERGE_PATCH
 from edgecron.http.asking import API, Handler, Operation, Parameter, Route
 from edgecron.http.conditions import IF_MATCH, IF_NONE_MATCH
 from edgecron.http.idempotency import IDEMPOTENCY_KEY
-from edgecron.http.keyshapes import DOCUMENT, NAME, PATCH
+from edgecron.http.keyshapes import DOCUMENT, NAME, NAMED_DOCUMENT, PATCH
 from edgecron.http.reading import RUN_ID
 from edgecron.http.shapes import Shape
 from edgecron.model import Status
@@ -72,6 +72,19 @@ _SCHEDULES = (
         query=(_limit(100, 1000), _AFTER),
         answers={200: "Schedules"},
         answer_headers=("Link",),
+    ),
+    route(
+        "POST",
+        _ALL,
+        schedules.post_schedule,
+        name="postSchedule",
+        words="Make a schedule; one that exists already stays as it is",
+        tag="schedules",
+        body=NAMED_DOCUMENT,
+        is_body_needed=True,
+        answers={201: "Schedule"},
+        answer_headers=("ETag", "Location"),
+        refusals=(409, 422),
     ),
     route(
         "GET",

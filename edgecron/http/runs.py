@@ -27,6 +27,7 @@ def list_runs(client: Client, ask: Ask) -> Answer:
     name = ask.words.get("name", ask.first("schedule"))
     statuses = tuple(Status(text) for text in ask.query.get("status", ()))
     before_id = ask.first("before")
+    client.take_over()  # As for one run.
     if name is None:  # One that makes no sense is left out.
         found = client.run_page(statuses=statuses, before_id=before_id, limit=limit + 1)
     else:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlencode
@@ -13,6 +14,7 @@ from edgecron.errors import AlreadyExists, Conflict, Unreadable
 from edgecron.http.answers import Answer, json_answer
 from edgecron.http.asking import Ask
 from edgecron.http.conditions import Conditions, is_known, read_conditions, revision_of
+from edgecron.http.keyshapes import DEFAULT_ZONE
 from edgecron.http.showing import document_of, listed_schedule, schedule_answer
 from edgecron.triggers import check_zone
 from edgecron.values import replace
@@ -31,6 +33,7 @@ def list_schedules(client: Client, ask: Ask) -> Answer:
     limit: int = ask.first("limit", _LIMIT)
     after: str = ask.first("after", "")
     unreadable: list[str] = []
+    client.take_over()  # As for one schedule.
     try:
         found = client.schedules(after=after, limit=limit + 1)
         names = [schedule.name for schedule in found]
@@ -69,6 +72,15 @@ def get_schedule(client: Client, ask: Ask) -> Answer:
     if is_known(tag, ask.headers):
         return Answer(status=304, media_type=None, headers={"etag": tag})
     return answer
+
+
+def post_schedule(client: Client, ask: Ask) -> Answer:
+    """Make a schedule whose name the document says. Raises AlreadyExists."""
+    document = dict(ask.content)
+    name = document.pop("name")
+    wanted = _read_document(client, name, document, None)
+    [made] = client.apply((compare_one(wanted, None),), origin=ORIGIN)
+    return schedule_answer(client, made, status=201, location=f"{ask.root}{ask.path}/{name}")
 
 
 def put_schedule(client: Client, ask: Ask) -> Answer:
@@ -130,19 +142,42 @@ def delete_schedule(client: Client, ask: Ask) -> Answer:
 
 
 def _read_document(
-    client: Client, name: str, table: Mapping[str, Any], schedule: Schedule | None
+    client: Client, name: str, document: Mapping[str, Any], schedule: Schedule | None
 ) -> Wanted:
     """What a document wants. Raises UnknownTimezone, and InvalidDocument with all that is wrong."""
+    table = table_of(document)
     check_zone(table["timezone"])
     known = () if schedule is None else schedule.spec.triggers
-    wanted, problems = read_table(name, _whole(table), now=client.now(), known=known)
+    wanted, problems = read_table(name, table, now=client.now(), known=known)
     if wanted is None:
         raise refuse(problems, "")
     return wanted
 
 
+def table_of(document: Mapping[str, Any]) -> dict[str, Any]:
+    """Give a JSON document as the table that a TOML document would hold.
+
+    The zone is UTC unless the document names one, and a payload becomes the text of its JSON.
+    Null clears both. JSON does not tell 1.0 from 1, so whole numbers become integers, except in a
+    payload.
+    """
+    table: dict[str, Any] = _whole({**document, "payload": None})
+    payload = document.get("payload")
+    if payload is None:
+        del table["payload"]
+    else:
+        table["payload"] = payload_text(payload)
+    table["timezone"] = table.get("timezone") or DEFAULT_ZONE
+    return table
+
+
+def payload_text(value: object) -> str:
+    """The text of a payload, as a job finds it in EDGECRON_PAYLOAD."""
+    return json.dumps(value)
+
+
 def _whole(value: Any) -> Any:
-    """The same, whose whole numbers are integers: JSON does not tell 1.0 from 1."""
+    """The same, whose whole numbers are integers."""
     if isinstance(value, dict):
         return {key: _whole(one) for key, one in value.items()}
     if isinstance(value, list):

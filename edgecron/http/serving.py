@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 import threading
+from collections.abc import Collection
 from enum import Enum
 from functools import partial
 from importlib.util import find_spec
@@ -73,15 +74,26 @@ def check_served(place: Place, *, has_token: bool, proc: Path = PROC) -> None:
 
 
 class HttpService:
-    """The API of a database at a place. `start` binds, and raises InvalidInput where it can't."""
+    """The API of a database at a place. `start` binds, and raises InvalidInput where it can't.
+
+    `users` are those whose connections are the owner's before any request (default: this user and
+    root, if the kernel tells users).
+    """
 
     def __init__(
-        self, database: Path, place: Place, *, token: str | None, limits: Limits | None = None
+        self,
+        database: Path,
+        place: Place,
+        *,
+        token: str | None,
+        limits: Limits | None = None,
+        users: Collection[int] | None = None,
     ) -> None:
         self._database = database
         self._place = place
         self._token = token
         self._limits = limits or Limits()
+        self._users = users
         self.audience = find_audience(place, has_token=token is not None)
         self._listener: socket.socket | None = None
         self._server: Server | None = None
@@ -102,11 +114,12 @@ class HttpService:
 
         self._listener = bind(self._place)
         guard = self._guard()
+        shares = Shares(self._limits, users=self._owners())
         self._application = Application(opener_of(self._database), guard=guard, limits=self._limits)
         protocol: Any = partial(
             BoundedProtocol,
             limits=self._limits,
-            shares=Shares(self._limits, users=guard.users),
+            shares=shares,
             clock=SystemClock(),
             is_over=self._is_over,
         )
@@ -124,13 +137,19 @@ class HttpService:
             timeout_graceful_shutdown=_GRACE_S,
             h11_max_incomplete_event_size=self._limits.head_bytes,
         )
-        self._server = Server(config)
+        self._server = Server(config, shares=shares)
         self._thread = threading.Thread(
             target=self._server.run,
             kwargs={"sockets": [self._listener]},
             name="edgecron-http",
         )
         self._thread.start()
+
+    def _owners(self) -> Collection[int] | None:
+        """The users whose connections are the owner's at once, None if none can be told."""
+        if self._users is not None:
+            return self._users
+        return own_users() if tells_users() else None
 
     def _guard(self) -> Guard:
         if self._token is not None or isinstance(self._place, UnixPlace):

@@ -1,5 +1,7 @@
 """Schedules, runs and fires as answers show them: the fields of --json, each with its time zone.
 
+Payloads are JSON values here, and texts of JSON in --json.
+
 Instants are RFC 3339 in UTC; `timezone` is the zone in which a schedule's times are meant, never
 left out. Of a run it is the one that its schedule had when the run was decided, null where that can
 be read no more.
@@ -7,6 +9,7 @@ be read no more.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from itertools import islice
@@ -16,6 +19,7 @@ from edgecron.documents.keys import schedule_table
 from edgecron.errors import InvalidInput, NotFound
 from edgecron.http.answers import Answer, json_answer, json_bytes
 from edgecron.http.conditions import tag_of
+from edgecron.http.keyshapes import DEFAULT_ZONE
 from edgecron.objects import execution_object, fire_object, schedule_details, schedule_object
 
 if TYPE_CHECKING:
@@ -24,12 +28,11 @@ if TYPE_CHECKING:
     from edgecron.upcoming import UpcomingFire
 
 _UPCOMING = 5
-_UTC = "UTC"
 
 
 def zone_of(spec: ScheduleSpec) -> str:
     """The zone of a schedule's times, by its name."""
-    return spec.timezone or _UTC
+    return spec.timezone or DEFAULT_ZONE
 
 
 def listed_schedule(schedule: Schedule) -> dict[str, Any]:
@@ -45,14 +48,28 @@ def shown_schedule(client: Client, schedule: Schedule) -> dict[str, Any]:
     zone = zone_of(schedule.spec)
     return schedule_details(schedule, fires) | {
         "timezone": zone,
+        "payload": payload_value(schedule.spec.job.payload),
         "upcoming": [fire_object(fire) | {"timezone": zone} for fire in fires],
         "document": document_of(schedule),
     }
 
 
 def document_of(schedule: Schedule) -> dict[str, Any]:
-    """The keys of a schedule, its time zone always among them."""
-    return schedule_table(schedule) | {"timezone": zone_of(schedule.spec)}
+    """The keys of a schedule as PUT takes them: always its time zone, and its payload as JSON."""
+    document = schedule_table(schedule) | {"timezone": zone_of(schedule.spec)}
+    if schedule.spec.job.payload is not None:
+        document["payload"] = payload_value(schedule.spec.job.payload)
+    return document
+
+
+def payload_value(text: str | None) -> Any:
+    """The JSON value of a payload; a text that is not JSON, which only SQL can write, as it is."""
+    if text is None:
+        return None
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return text
 
 
 def schedule_answer(
@@ -75,7 +92,9 @@ def shown_runs(client: Client, runs: Iterable[Execution]) -> list[dict[str, Any]
         if key not in zones:
             spec = client.spec_of(run)
             zones[key] = None if spec is None else zone_of(spec)
-        shown.append(execution_object(run) | {"timezone": zones[key]})
+        shown.append(
+            execution_object(run) | {"timezone": zones[key], "payload": payload_value(run.payload)}
+        )
     return shown
 
 

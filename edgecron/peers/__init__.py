@@ -31,7 +31,6 @@ from edgecron.peers.tables import find_rows
 
 ROOT_UID = 0
 PROC = Path("/proc")
-PEER = "edgecron.peer"  # in the state of an ASGI scope: the Peer whose connection it is
 _TABLES = ("self/net/tcp", "self/net/tcp6")
 _ALL_USERS = ["0", "0", "4294967295"]  # in uid_map: each is here what it is on the machine
 _OVERFLOW_UID = 65534

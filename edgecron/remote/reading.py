@@ -5,7 +5,7 @@ What each means is told where a Client has it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from edgecron.remote.asking import Asking
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from edgecron.attempt import Output
     from edgecron.backfilling import Backfill
+    from edgecron.browsing import Choice
     from edgecron.busy.tally import WeekHeat
     from edgecron.documents.comparing import Step
     from edgecron.documents.document import Document
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from edgecron.engine.twins import Twin
     from edgecron.explaining import Explanation
     from edgecron.filtering import Filter
-    from edgecron.model import Execution, Schedule, ScheduleSpec, Status
+    from edgecron.model import Cause, Execution, Imported, Schedule, ScheduleSpec, Status
     from edgecron.outlook import Foreseen, Outlook
     from edgecron.standing import Standing
     from edgecron.tallies import Tallied
@@ -38,12 +39,15 @@ _MOST_SCHEDULES = 500
 class Reading(Asking):
     """What is, what was and what is to come."""
 
-    def schedules(self, *, after: str | None = None, limit: int | None = None) -> list[Schedule]:
+    def schedules(
+        self, *, after: str | None = None, limit: int | None = None, choice: Choice | None = None
+    ) -> list[Schedule]:
         """In pages, however many are wanted: so that no answer is too large."""
         found: list[Schedule] = []
+        chosen = {} if choice is None else {"choice": choice}
         while limit is None or len(found) < limit:
             size = _MOST_SCHEDULES if limit is None else min(limit - len(found), _MOST_SCHEDULES)
-            page: list[Schedule] = self._ask("schedules", after=after, limit=size)
+            page: list[Schedule] = self._ask("schedules", after=after, limit=size, **chosen)
             found += page
             if len(page) < size:
                 break
@@ -62,8 +66,12 @@ class Reading(Asking):
         found: int = self._ask("count_state", name=name)
         return found
 
-    def standings(self) -> list[Standing]:
-        found: list[Standing] = self._ask("standings")
+    def standings(
+        self, *, after: str | None = None, limit: int | None = None, choice: Choice | None = None
+    ) -> list[Standing]:
+        given = {"after": after, "limit": limit, "choice": choice}
+        asked = {name: value for name, value in given.items() if value is not None}
+        found: list[Standing] = self._ask("standings", **asked)
         return found
 
     def schedule(self, name: str) -> Schedule:
@@ -102,11 +110,19 @@ class Reading(Asking):
         name: str | None = None,
         *,
         statuses: tuple[Status, ...] = (),
+        causes: tuple[Cause, ...] = (),
         before_id: int | None = None,
         limit: int = 20,
+        with_former: bool = False,
     ) -> list[Execution]:
         found: list[Execution] = self._ask(
-            "history", name=name, statuses=statuses, before_id=before_id, limit=limit
+            "history",
+            name=name,
+            statuses=statuses,
+            causes=causes,
+            before_id=before_id,
+            limit=limit,
+            with_former=with_former,
         )
         return found
 
@@ -128,6 +144,17 @@ class Reading(Asking):
 
     def spec_of(self, execution: Execution) -> ScheduleSpec | None:
         found: ScheduleSpec | None = self._ask("spec_of", execution=execution)
+        return found
+
+    def imported(self) -> list[Imported]:
+        found: list[Imported] = self._ask("imported")
+        return found
+
+    def note_imported(self, entries: Sequence[Imported]) -> None:
+        self._ask("note_imported", entries=entries)
+
+    def removals(self, name: str) -> list[tuple[int, datetime]]:
+        found: list[tuple[int, datetime]] = self._ask("removals", name=name)
         return found
 
     def removed_at(self, name: str) -> datetime | None:
@@ -185,8 +212,15 @@ class Reading(Asking):
         found: Explanation = self._ask("explain", name=name, at=at)
         return found
 
-    def tallies(self, name: str | None = None, *, since: datetime) -> Tallied:
-        found: Tallied = self._ask("tallies", name=name, since=since)
+    def tallies(
+        self,
+        name: str | None = None,
+        *,
+        since: datetime,
+        after: str | None = None,
+        limit: int | None = None,
+    ) -> Tallied:
+        found: Tallied = self._ask("tallies", name=name, since=since, after=after, limit=limit)
         return found
 
     def week_heat(self, zone: str | None = "local") -> Iterator[WeekHeat | None]:

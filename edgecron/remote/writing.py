@@ -68,6 +68,10 @@ class Writing(Asking):
         found: Schedule = self._ask("remove", name=name)
         return found
 
+    def undo_removal(self, name: str | None = None) -> list[Schedule]:
+        found: list[Schedule] = self._ask("undo_removal", name=name)
+        return found
+
     def remove_unreadable(self, name: str) -> bool:
         found: bool = self._ask("remove_unreadable", name=name)
         return found

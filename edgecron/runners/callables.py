@@ -209,8 +209,10 @@ class CallableRunner:
             return
         from asyncio import CancelledError, current_task
 
-        task = current_task()
-        assert task is not None
+        outer = current_task()
+        assert outer is not None
+        # A task of its own: whether somebody else cancelled it, the outer one knows.
+        task = loop.create_task(_awaited(function, call))
         started_ms = self._begin(call)
         timer: TimerHandle | None = None
 
@@ -231,13 +233,12 @@ class CallableRunner:
         if call.stop_reason is not None:
             end()  # It was asked to between our look and that: nobody asks twice.
         try:
-            ended = Ended(*result_of(await function(call)))
-        except CancelledError as error:
-            if not call.must_stop:
-                call.stop_reason = Reason.SHUTDOWN  # Its loop is being ended.
+            ended = await task
+        except CancelledError as error:  # before it began
             ended = Ended(why=failure_of(error))
-        except BaseException as error:  # noqa: BLE001  as above
-            ended = Ended(why=failure_of(error))
+        was_cancelled = ended.why is not None and ended.why.code == "CancelledError"
+        if was_cancelled and outer.cancelling() and not call.must_stop:
+            call.stop_reason = Reason.SHUTDOWN  # Its loop is being ended.
         if timer is not None:
             timer.cancel()
         self._end(call, ended, started_ms)
@@ -316,3 +317,11 @@ class CallableRunner:
             with suppress(BlockingIOError):
                 os.read(self._read_fd, 64)
         self._is_told = False
+
+
+async def _awaited(function: Coroutine, call: Call) -> Ended:
+    """Call a coroutine function, and await it to its end, whatever that is."""
+    try:
+        return Ended(*result_of(await function(call)))
+    except BaseException as error:  # noqa: BLE001  SystemExit and CancelledError, too
+        return Ended(why=failure_of(error))

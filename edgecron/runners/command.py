@@ -211,8 +211,11 @@ def outcome_of(
     if not is_whole and Flag.OUTPUT_LOST not in flags:
         flags = (*flags, Flag.OUTPUT_LOST)
     left = split_result(record.result)
-    if left is None:
+    if left is None or left.is_lost:
         flags = (*flags, Flag.RESULT_INVALID)
+    error_code, error_msg = record.error_code, record.error_msg or _end_in_words(record)
+    if left is not None and left.error is not None and record.cause is EndCause.EXIT:
+        error_code, error_msg = left.error
     return Outcome(
         execution_id=execution_id,
         lease_token=token,
@@ -222,8 +225,8 @@ def outcome_of(
         started_ms=record.started_ms,
         finished_ms=record.finished_ms,
         duration_ms=record.duration_ms,
-        error_code=record.error_code,
-        error_msg=None if is_success else record.error_msg or _end_in_words(record),
+        error_code=None if is_success else error_code,
+        error_msg=None if is_success else error_msg,
         flags=flags,
         result=None if left is None else left.result,
         state=None if left is None else left.state,

@@ -21,7 +21,7 @@ import os
 from collections.abc import Mapping
 from typing import Protocol
 
-from edgecron.attempt import Claim
+from edgecron.attempt import Claim, Upstream
 from edgecron.hashing import sha256
 from edgecron.model import Cause, Execution, Job
 from edgecron.runners.accounts import Account, NotRunnable
@@ -33,6 +33,7 @@ DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 SHELL = "/bin/sh"
 INHERITED = ("TZ", "LANG", "LANGUAGE")
 INHERITED_PREFIX = "LC_"
+_MOST_ERROR_LETTERS = 4096
 INHERITED_BY_OWN_USER = ("TMPDIR", "XDG_RUNTIME_DIR", "DBUS_SESSION_BUS_ADDRESS")
 
 
@@ -57,6 +58,10 @@ class Attempt(Protocol):
     def scope_kind(self) -> str: ...
     @property
     def scope_id(self) -> str: ...
+    @property
+    def fence(self) -> int: ...
+    @property
+    def upstream(self) -> Upstream | None: ...
 
 
 class _Told(NamedTuple):
@@ -71,6 +76,8 @@ class _Told(NamedTuple):
     attempt: int
     scope_kind: str
     scope_id: str
+    fence: int
+    upstream: Upstream | None
 
 
 def base_environment(environ: Mapping[str, str], account: Account) -> dict[str, str]:
@@ -126,6 +133,8 @@ def given_variables(run: Execution, job: Job) -> dict[str, str]:
         attempt=run.attempt,
         scope_kind=run.scope_kind,
         scope_id=run.scope_id,
+        fence=run.fence or 0,
+        upstream=None,
     )
     payload = job.payload if run.payload is None else run.payload
     return {**job.env, **own_variables(told, payload=payload)}
@@ -143,9 +152,28 @@ def own_variables(attempt: Attempt, *, payload: str | None) -> dict[str, str]:
         "EDGECRON_SCOPE_ID": attempt.scope_id,
         "EDGECRON_IDEMPOTENCY_KEY": idempotency_key(attempt),
     }
+    if attempt.fence:  # A run that was never claimed has none.
+        variables["EDGECRON_FENCE"] = str(attempt.fence)
+    if attempt.upstream is not None:
+        variables.update(_upstream_variables(attempt.upstream))
     if payload is not None:
         variables["EDGECRON_PAYLOAD"] = payload
     return variables
+
+
+def _upstream_variables(upstream: Upstream) -> dict[str, str]:
+    """What a follow-up learns of the run before it. An unknown value is an empty text."""
+    error = (upstream.error or "").replace("\0", "")[:_MOST_ERROR_LETTERS]
+    return {
+        "EDGECRON_UPSTREAM_NAME": upstream.schedule,
+        "EDGECRON_UPSTREAM_RUN_ID": str(upstream.run_id),
+        "EDGECRON_UPSTREAM_STATUS": upstream.status.value,
+        "EDGECRON_UPSTREAM_REASON": upstream.reason.value if upstream.reason else "",
+        "EDGECRON_UPSTREAM_EXIT_CODE": (
+            "" if upstream.exit_code is None else str(upstream.exit_code)
+        ),
+        "EDGECRON_UPSTREAM_ERROR": error,
+    }
 
 
 def idempotency_key(attempt: Attempt) -> str:

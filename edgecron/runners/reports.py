@@ -6,7 +6,15 @@ import threading
 from collections.abc import Callable, Mapping
 
 from edgecron.errors import Conflict, InvalidInput
-from edgecron.reporting import MOST_STATE_KEYS, Reported, check_state_key, check_state_value
+from edgecron.reporting import (
+    MOST_ALL_STATE_BYTES,
+    MOST_STATE_KEYS,
+    Reported,
+    check_state_key,
+    check_state_value,
+    fits_state,
+    state_bytes,
+)
 
 ReadState = Callable[[int], Mapping[str, str]]  # by the id of a schedule
 
@@ -87,6 +95,13 @@ class StateChanges:
                 raise InvalidInput(
                     f"the state has {len(values)} keys, expected at most {MOST_STATE_KEYS}",
                     hint="delete what is not needed any more, or keep it elsewhere",
+                )
+            changed = values | {key: value}
+            if not fits_state(values, changed):
+                raise InvalidInput(
+                    f"the state would have {state_bytes(changed)} bytes,"
+                    f" expected at most {MOST_ALL_STATE_BYTES}",
+                    hint="keep what is large in a file, and its name in the state",
                 )
             values[key] = self._changes[key] = value
 

@@ -2,7 +2,9 @@
 process of its own, what comes with it.
 
 Such a one leaves `{"edgecron": {"result": ..., "state": {"key": "text of JSON" or null}}}`, and
-nothing beside it; `"progress": {"fraction": 1, "text": ""}` may be there, too.
+nothing beside it; `"progress": {"fraction": 1, "text": ""}` may be there, too. If it raised, it
+leaves `"error": {"code": "ValueError", "message": "ValueError: no"}` and no result. If its result
+is not JSON, it leaves `"lost": true`.
 """
 
 from __future__ import annotations
@@ -19,10 +21,11 @@ from edgecron.reporting import (
     check_state_value,
     progress_text,
 )
+from edgecron.supervisor.results import MARKER
 from edgecron.values import NamedTuple
 
-MARKER = "edgecron"
-_PARTS = {"result", "state", "progress"}
+_PARTS = {"result", "state", "progress", "error", "lost"}
+_MOST_LETTERS = 2_000  # of what a row says about an exception
 
 
 class Left(NamedTuple):
@@ -31,6 +34,8 @@ class Left(NamedTuple):
     result: str | None = None
     state: Mapping[str, str | None] | None = None
     progress: str | None = None
+    error: tuple[str, str] | None = None  # what it raised: the type, and the message
+    is_lost: bool = False  # its result is not JSON
 
 
 def split_result(text: str | None) -> Left | None:
@@ -48,13 +53,23 @@ def split_result(text: str | None) -> Left | None:
 
 def _left(parts: dict[str, Any]) -> Left:
     if not set(parts) <= _PARTS:
-        raise ValueError("expected result, state and progress")
+        raise ValueError("expected result, state, progress, error and lost")
     result, state, progress = (parts.get(part) for part in ("result", "state", "progress"))
     return Left(
         result=None if result is None else _storable(result),
         state=None if state is None else _changes(state),
         progress=None if progress is None else progress_text(Progress(**progress)),
+        error=_error(parts.get("error")),
+        is_lost=parts.get("lost") is True,
     )
+
+
+def _error(error: Any) -> tuple[str, str] | None:
+    if error is None:
+        return None
+    code, message = str(error["code"]), str(error["message"])
+    (code + message).encode()
+    return code[:_MOST_LETTERS], message[:_MOST_LETTERS]
 
 
 def _storable(result: Any) -> str:

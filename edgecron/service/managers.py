@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
-import tempfile
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from edgecron.errors import EdgecronError
+from edgecron.paths import make_folders
+from edgecron.safefiles import check_folder, write_whole
 from edgecron.service.planning import (
     Call,
     Deed,
@@ -96,15 +96,17 @@ def carry_out(deeds: Iterable[Deed], *, tell: Callable[[Deed], object]) -> None:
 def _do(deed: Deed) -> None:
     match deed:
         case WriteFile(path=path, text=text):
-            path.parent.mkdir(parents=True, exist_ok=True)
-            _replace(path, text)
+            make_folders(path.parent, mode=0o755)
+            # Readable for all: so are those of packages.
+            write_whole(path, [text.encode("utf-8", "surrogateescape")], mode=0o644)
         case RemoveFile(path=path):
             path.unlink(missing_ok=True)
         case RemoveFolder(path=path):
             if path.is_dir() and not any(path.iterdir()):
                 path.rmdir()
         case MakeLink(path=path, target=target):
-            path.parent.mkdir(parents=True, exist_ok=True)
+            make_folders(path.parent, mode=0o755)
+            check_folder(path.parent)
             path.unlink(missing_ok=True)
             path.symlink_to(target)
         case Call(argv=argv, may_fail=may_fail):
@@ -113,21 +115,6 @@ def _do(deed: Deed) -> None:
                 raise EdgecronError(
                     f"{' '.join(argv)}: {answer.err or answer.out or f'exit code {answer.code}'}"
                 )
-
-
-def _replace(path: Path, text: str) -> None:
-    """Write a file whole, or leave what is there. Readable for all: so are those of packages."""
-    fd, temporary = tempfile.mkstemp(prefix=".edgecron-", dir=path.parent)
-    try:
-        with open(fd, "wb") as written:
-            written.write(text.encode("utf-8", "surrogateescape"))
-            written.flush()
-            os.fchmod(fd, 0o644)
-            os.fsync(fd)
-        os.replace(temporary, path)
-    except BaseException:  # An interrupt, too: what is half written is never found.
-        os.unlink(temporary)
-        raise
 
 
 def ask_systemd(service: Service) -> UnitState | None:

@@ -217,7 +217,8 @@ def _policy_of(columns: Mapping[str, Any]) -> RetryPolicy:
 def _find_snapshot(database: Database, row: _EndedRow) -> dict[str, Any]:
     [(snapshot,)] = database.rows(
         """SELECT snapshot FROM schedule_revisions
-           WHERE schedule_id = :id AND revision = :revision""",
+           WHERE schedule_id = :id AND revision <= :revision
+           ORDER BY revision DESC LIMIT 1""",
         {"id": row.schedule_id, "revision": row.revision},
     )
     return columns_of(snapshot)
@@ -281,8 +282,7 @@ def _start_downstream(
         )
         if is_held:
             writer.write_held(schedule_id, revision, spec, fire)
-        else:
-            writer.write(schedule_id, revision, spec, fires=(fire,))
+        elif writer.write(schedule_id, revision, spec, fires=(fire,)):
             count_planned(database, schedule_id)
         replaced = follow_up_replaced(database, writer, now_ms=now_ms)
         decided += [*writer.decided, *replaced.decided]

@@ -47,6 +47,7 @@ _TEXTS = frozenset(
         "last_status",
         "timezone",
         "group_name",
+        standings.IDLE_COLUMNS[-1],
         _STANDING,
     }
 )

@@ -16,7 +16,7 @@ from edgecron.store.connection import Database
 from edgecron.store.firerows import record_missed
 from edgecron.store.formerjobs import take_along
 from edgecron.store.needs import wake_schedule
-from edgecron.store.revisions import repeat_revision, write_revision
+from edgecron.store.revisions import write_revision
 from edgecron.store.rows import spec_columns
 from edgecron.timetext import to_ms
 from edgecron.timing import CompiledSpec
@@ -157,11 +157,11 @@ def remove_schedule(
             schedule,
             {
                 "enabled": 0,
-                "paused_until": None,
                 "next_plan_at": None,
                 "next_run_at": None,
                 "next_source": None,
                 "deleted_at": now_ms,
+                "removed_state": "enabled" if schedule.enabled else "paused",
             },
             now_ms,
         ):
@@ -170,6 +170,45 @@ def remove_schedule(
             _record_missed(database, schedule, schedule.spec, missed, now_ms)
         cancel_removed(database, schedule.id, now_ms=now_ms)
     return True
+
+
+def restore_removed(
+    database: Database,
+    schedule: Schedule,
+    *,
+    retiming: Retiming,
+    boot_id: str,
+    now_ms: int,
+) -> bool:
+    """Bring a removed schedule back, enabled or not as `schedule` is; False if it is there again.
+
+    Raises AlreadyExists if another schedule has its name by now.
+    """
+    with database.transaction():
+        try:
+            restored = database.change(
+                """UPDATE schedules SET deleted_at = NULL, removed_state = NULL,
+                       enabled = :enabled, revision = revision + 1, updated_at = :now,
+                       boot_decided = iif(on_boot, :boot, NULL)
+                   WHERE id = :id AND deleted_at IS NOT NULL AND revision = :revision""",
+                {
+                    "id": schedule.id,
+                    "enabled": int(schedule.enabled),
+                    "revision": schedule.revision,
+                    "boot": boot_id,
+                    "now": now_ms,
+                },
+            )
+        except apsw.ConstraintError as error:
+            if "schedules.name" not in str(error):
+                raise
+            raise AlreadyExists(
+                f"schedule {schedule.name!r} can't be restored: another one has its name now",
+                hint="give that one another name first",
+            ) from error
+        if restored:
+            _retime(database, schedule, schedule.spec, retiming, now_ms)
+    return restored == 1
 
 
 def remove_unreadable(database: Database, name: str, *, now_ms: int) -> bool:
@@ -213,6 +252,7 @@ def _insert_one(
         "next_run_at": following.due_ms if following else None,
         "next_source": following.source if following else None,
         "decided_until": retiming.decided_until_ms,
+        "done_revision": None if following or compiled.timing.after_end_ms else 1,
         # Made within this boot, it waits for the next one.
         "boot_decided": boot_id if compiled.on_boot else None,
         "created_at": now_ms,
@@ -260,7 +300,8 @@ def _set_columns(
     assignments = ", ".join(f"{name} = :{name}" for name in columns)
     try:
         changed = database.change(
-            f"""UPDATE schedules SET {assignments}, revision = revision + 1, updated_at = :now_
+            f"""UPDATE schedules SET {assignments}, revision = revision + 1, updated_at = :now_,
+                    done_revision = iif(done_revision = revision, revision + 1, NULL)
                 WHERE id = :id_ AND revision = :revision_ AND deleted_at IS NULL""",
             {**columns, "id_": schedule.id, "revision_": schedule.revision, "now_": now_ms},
         )
@@ -268,8 +309,6 @@ def _set_columns(
         if "schedules.name" not in str(error):
             raise
         raise AlreadyExists(f"schedule {columns['name']!r} exists already") from error
-    if changed == 1 and "triggers" not in columns:
-        repeat_revision(database, schedule.id, schedule.revision, now_ms=now_ms)
     return changed == 1
 
 
@@ -285,7 +324,9 @@ def _retime(
     following = retiming.next
     database.change(
         """UPDATE schedules SET next_plan_at = :plan, next_run_at = :run, next_source = :source,
-               decided_until = :decided, trigger_error = NULL
+               decided_until = :decided, trigger_error = NULL,
+               done_revision = iif(:plan IS NULL AND after_end_ms IS NULL, revision, NULL),
+               repeats_since = NULL
            WHERE id = :id""",
         {
             "id": schedule.id,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from edgecron.admission import LATE_CAUSES
 from edgecron.model import Reason
@@ -10,7 +10,8 @@ from edgecron.planning import Fire, FirePlan, Missed
 from edgecron.store.aftermath import follow_up_replaced
 from edgecron.store.connection import Database
 from edgecron.store.contract import BootDecision, ClaimBatch, Decision, Seat
-from edgecron.store.firerows import count_planned
+from edgecron.store.fencing import give_fences
+from edgecron.store.firerows import count_planned, give_back_runs
 from edgecron.store.fires import FireWriter
 from edgecron.store.ledger import Ledger
 from edgecron.store.queued import has_waiting
@@ -24,6 +25,7 @@ def claim_due(
         # First: who was late finds nothing, and holds the lock no longer than that takes.
         advanced = _advance_all(database, [decision.plan for decision in decisions], now_ms)
         ours = [one for one in decisions if one.plan.due.schedule_id in advanced]
+        fenced = {id_ for id_, fence in advanced.items() if fence == now_ms}
         if not ours:
             return ClaimBatch()
         ledger = Ledger(database, seat, (one.plan.due.schedule_id for one in ours))
@@ -31,14 +33,17 @@ def claim_due(
         direct = _may_start_at_once(database, wanted, ledger, seat, now_ms)
         writer = FireWriter(database, seat, ledger, now_ms=now_ms, direct=direct)
         for decision in ours:
-            writer.write(
-                decision.plan.due.schedule_id,
-                decision.plan.due.revision,
+            plan = decision.plan
+            will_run = writer.write(
+                plan.due.schedule_id,
+                plan.due.revision,
                 decision.spec,
-                fires=decision.plan.fires,
-                missed=decision.plan.missed,
+                fires=plan.fires,
+                missed=plan.missed,
             )
-        return _batch_of(database, writer, len(ours), now_ms)
+            if plan.fires and not will_run and decision.spec.max_runs is not None:
+                give_back_runs(database, plan.due.schedule_id, count=len(plan.fires), now_ms=now_ms)
+        return _batch_of(database, writer, len(ours), now_ms, fenced=fenced)
 
 
 def claim_boot(
@@ -64,21 +69,29 @@ def claim_boot(
             is_paused, is_bounded = found
             if is_bounded:
                 continue
-            if not is_paused:
-                count_planned(database, decision.schedule_id)
-            writer.write(
+            will_run = writer.write(
                 decision.schedule_id,
                 decision.revision,
                 decision.spec,
                 fires=() if is_paused else (decision.fire,),
                 missed=(_paused(decision.fire),) if is_paused else (),
             )
+            if will_run:
+                count_planned(database, decision.schedule_id)
         return _batch_of(database, writer, advanced, now_ms)
 
 
-def _batch_of(database: Database, writer: FireWriter, advanced: int, now_ms: int) -> ClaimBatch:
+def _batch_of(
+    database: Database,
+    writer: FireWriter,
+    advanced: int,
+    now_ms: int,
+    *,
+    fenced: Collection[int] = (),
+) -> ClaimBatch:
     """What a claim did, with what follows the ends of fires that others have replaced."""
-    granted, decided = tuple(writer.granted), tuple(writer.decided)
+    granted = give_fences(database, writer.granted, fenced=fenced, now_ms=now_ms)
+    decided = tuple(writer.decided)
     replaced = follow_up_replaced(database, writer, now_ms=now_ms)
     return ClaimBatch(
         granted=granted,
@@ -97,21 +110,26 @@ def _may_start_at_once(
     return has_places and not has_waiting(database, seat, now_ms)
 
 
-def _advance_all(database: Database, plans: Sequence[FirePlan], now_ms: int) -> set[int]:
-    """Move schedules on to their next fires; the ids of those that were.
+def _advance_all(database: Database, plans: Sequence[FirePlan], now_ms: int) -> dict[int, int]:
+    """Move schedules on to their next fires; the ids of those that were, with their fences.
 
     Not those that somebody else has moved, or changed.
     """
-    counts = database.change_each(
-        """UPDATE schedules SET next_plan_at = :next_plan, next_run_at = :next_run,
+    return dict(
+        database.returning_each(
+            """UPDATE schedules SET next_plan_at = :next_plan, next_run_at = :next_run,
                next_source = :next_source, decided_until = max(decided_until, :decided),
                planned_count = :planned, paused_until = NULL,
-               last_enqueued_at = iif(:fires, :now, last_enqueued_at)
+               last_enqueued_at = iif(:fires, :now, last_enqueued_at),
+               done_revision = iif(:next_plan IS NULL AND after_end_ms IS NULL, revision, NULL),
+               repeats_since = iif(:next_plan > max(decided_until, :decided), NULL, repeats_since),
+               fence = max(fence + 1, :now)
            WHERE id = :id AND next_plan_at = :plan AND next_run_at = :run
-               AND revision = :revision AND enabled AND deleted_at IS NULL""",
-        [_advance_columns(plan, now_ms) for plan in plans],
+               AND revision = :revision AND enabled AND deleted_at IS NULL
+           RETURNING id, fence""",
+            [_advance_columns(plan, now_ms) for plan in plans],
+        )
     )
-    return {plan.due.schedule_id for plan, count in zip(plans, counts, strict=True) if count == 1}
 
 
 def _advance_columns(plan: FirePlan, now_ms: int) -> dict[str, object]:

@@ -192,6 +192,16 @@ class Database(Statements):
             yield
             raise _Undone
 
+    def wait_at_most(self, seconds: float) -> None:
+        """Wait so long for another's lock from now on."""
+        self._turns.wait_at_most(seconds)
+
+    @contextmanager
+    def waiting_at_most(self, seconds: float) -> Iterator[None]:
+        """Wait so long for another's lock, within."""
+        with self._turns.waiting_at_most(seconds):
+            yield
+
     def keep_little(self) -> None:
         """Keep few pages in memory: an engine reads the same few, and lives for months."""
         with self.in_use:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from edgecron.attempt import Upstream
 from edgecron.model import (
     Cause,
     Overlap,
@@ -13,6 +14,9 @@ from edgecron.model import (
 from edgecron.planning import Fire, FirePlan
 from edgecron.queues import Offers
 from edgecron.values import NamedTuple, dataclass
+
+BEAT_MS = 600_000  # how often an engine renews the heartbeat of its runs: flash is not for writing
+STALE_MS = 3 * BEAT_MS  # after the last heartbeat, for readers that can't ask the kernel
 
 
 class Seat(NamedTuple):
@@ -75,6 +79,8 @@ class Granted(NamedTuple):
     scope_kind: str
     scope_id: str
     payload: str | None = None
+    fence: int = 0
+    upstream: Upstream | None = None
 
 
 class Decided(NamedTuple):
@@ -174,13 +180,28 @@ class RunningRow:
     started_ms: int
 
 
+class EnginePresence(NamedTuple):
+    """When an engine was there: its start, its stop, and when it was certainly running last."""
+
+    key: str
+    pid: int
+    boot_id: str
+    started_ms: int
+    stopped_ms: int | None
+    seen_ms: int | None
+    has_died: bool
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClockMarks:
     """What a database remembers of clock and zones; None where nothing was noted yet.
 
-    `local_timezone` names the machine's own zone, by whose rules its times were computed.
+    `local_timezone` names the machine's own zone, by whose rules its times were computed. The
+    clock was set last at `set_at_ms`, as the new time has it, by `set_by_ms`: less than 0 is back.
     """
 
     trusted_high_ms: int | None
     tzdata_version: str | None
     local_timezone: str | None
+    set_at_ms: int | None = None
+    set_by_ms: int | None = None

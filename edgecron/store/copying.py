@@ -8,6 +8,7 @@ What the snapshot holds back is the log, which grows by what is written meanwhil
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -22,7 +23,7 @@ from edgecron.store.migrate import SCHEMA_VERSION
 from edgecron.store.opening import APPLICATION_ID, open_alone
 from edgecron.store.translating import translated_errors
 from edgecron.store.whole import copy_pages, leave_wal, snapshot
-from edgecron.values import dataclass
+from edgecron.values import NamedTuple, dataclass
 
 _STEP_PAGES = 1000
 _CACHE_KIB = 32 * 1024  # while a copy is looked through, which jumps between index and table
@@ -121,6 +122,42 @@ def read_contents(path: Path) -> Contents:
         return _contents(database.rows)
     finally:
         database.close()
+
+
+class StoredCommand(NamedTuple):
+    """What a schedule of a database runs, and as whom; None is the user of its engine."""
+
+    schedule: str
+    kind: str
+    job: str
+    user: str | None
+    variables: tuple[str, ...]  # the names of its environment
+
+
+def read_commands(path: Path) -> list[StoredCommand]:
+    """What the schedules of a database run that nobody uses, of any version, by name."""
+    connection = open_alone(path)
+    try:
+        rows = connection.execute(
+            """SELECT name, kind, job, user, env FROM schedules WHERE deleted_at IS NULL
+               ORDER BY name"""
+        ).fetchall()
+    finally:
+        connection.close()
+    return [
+        StoredCommand(
+            str(name), str(kind), str(job), None if user is None else str(user), _names_in(str(env))
+        )
+        for name, kind, job, user, env in rows
+    ]
+
+
+def _names_in(env: str) -> tuple[str, ...]:
+    try:
+        found = json.loads(env)
+    except (ValueError, RecursionError):
+        return ()
+    return tuple(found) if isinstance(found, dict) else ()
 
 
 @contextmanager

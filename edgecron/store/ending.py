@@ -7,26 +7,32 @@ from collections.abc import Mapping, Sequence
 from itertools import groupby
 from typing import Any
 
-from edgecron.attempt import Outcome
+from edgecron.attempt import Outcome, error_code_of, rows_affected_of
 from edgecron.hold import Hold
 from edgecron.model import REPLACED_MARK, Cause, Reason, Status
+from edgecron.reporting import STATE_REFUSED
 from edgecron.steps import DURATION_STEPS_MS, LATE_STEPS_MS, step_of
 from edgecron.store.aftermath import follow_up
 from edgecron.store.cancelling import cancel_removed, withdraw
 from edgecron.store.connection import Database
-from edgecron.store.contract import ClaimBatch, Decided, Ended, RunningRow, Seat
+from edgecron.store.contract import STALE_MS, ClaimBatch, Decided, Ended, RunningRow, Seat
 from edgecron.store.formerjobs import take_after
 from edgecron.store.needs import is_any_waiting
 from edgecron.store.outputs import insert_output, pack_output
 from edgecron.store.queued import fill
-from edgecron.store.reports import write_state
+from edgecron.store.reports import can_change_state, write_state
+from edgecron.store.revisions import snapshot_of
 from edgecron.store.rows import ok_codes_of
 
 _END = """UPDATE executions SET status = :status, exit_code = :exit_code,
         reason = iif(:reason = 'request' AND flags = json_array(:mark), 'replaced', :reason),
         started_at = iif(:started IS NULL, NULL, max(:started, claimed_at)),
         finished_at = max(:finished, claimed_at), duration_ms = :duration,
-        error_code = :error_code, error_msg = :error_msg, flags = :flags, result = :result,
+        error_code = :error_code, error_msg = :error_msg, result = :result,
+        flags = CASE WHEN flags LIKE '["missed:%' OR flags LIKE '["covers:%' THEN iif(
+            :flags IS NULL, flags,
+            substr(flags, 1, length(flags) - 1) || ',' || substr(:flags, 2)) ELSE :flags END,
+        rows_affected = :rows_affected,
         progress = coalesce(:progress, progress)
     WHERE id = :id AND lease_token = :token AND status = 'running'
     RETURNING id, lease_token, schedule_id, reason,
@@ -87,14 +93,15 @@ def find_running(database: Database) -> list[RunningRow]:
     Its kind is that of its revision: whatever its schedule is made meanwhile, the same has it.
     """
     rows = database.rows(
-        """SELECT e.id, e.lease_token, e.engine_id,
+        f"""SELECT e.id, e.lease_token, e.engine_id,
                iif(n.stopped_at IS NULL, n.key, NULL), n.boot_id, e.supervisor_id, s.name,
                iif(json_valid(r.snapshot), coalesce(r.snapshot ->> 'kind', s.kind), s.kind),
                s.ok_codes, s.kill_grace_s, e.started_at
            FROM executions AS e INDEXED BY executions_active
            JOIN schedules AS s ON s.id = e.schedule_id
            LEFT JOIN schedule_revisions AS r
-               ON r.schedule_id = e.schedule_id AND r.revision = e.revision
+               ON r.schedule_id = e.schedule_id
+                   AND r.revision = {snapshot_of("e.schedule_id", "e.revision")}
            LEFT JOIN engines AS n ON n.id = e.engine_id
            WHERE e.status = 'running' AND e.status IN ('queued', 'running')"""
     )
@@ -127,8 +134,8 @@ def requeue(database: Database, row: RunningRow, *, now_ms: int) -> Decided | No
     with database.transaction():
         queued = database.returning(
             """UPDATE executions SET status = 'queued', queued_at = :now, claimed_at = NULL,
-                   heartbeat_at = NULL, started_at = NULL, engine_id = NULL,
-                   supervisor_id = NULL, lease_token = NULL
+                   heartbeat_at = NULL, stale_after = NULL, fence = NULL, started_at = NULL,
+                   engine_id = NULL, supervisor_id = NULL, lease_token = NULL
                WHERE id = :id AND lease_token = :token AND status = 'running'
                RETURNING schedule_id, cancel_requested_at,
                    (SELECT deleted_at FROM schedules WHERE id = executions.schedule_id),
@@ -180,7 +187,8 @@ def adopt(
     with database.transaction():
         return [
             database.change(
-                """UPDATE executions SET engine_id = :new, heartbeat_at = :now
+                """UPDATE executions SET engine_id = :new, heartbeat_at = :now,
+                       stale_after = :stale
                    WHERE id = :id AND lease_token = :token AND status = 'running'
                        AND engine_id = :old""",
                 {
@@ -189,6 +197,7 @@ def adopt(
                     "old": row.engine_id,
                     "new": engine_id,
                     "now": now_ms,
+                    "stale": now_ms + STALE_MS,
                 },
             )
             == 1
@@ -200,10 +209,11 @@ def beat(database: Database, engine_id: int, *, now_ms: int) -> None:
     """Note that what an engine runs is alive."""
     with database.transaction():
         database.change(
-            """UPDATE executions INDEXED BY executions_active SET heartbeat_at = :now
+            """UPDATE executions INDEXED BY executions_active
+               SET heartbeat_at = :now, stale_after = :stale
                WHERE engine_id = :engine AND status = 'running'
                    AND status IN ('queued', 'running')""",
-            {"engine": engine_id, "now": now_ms},
+            {"engine": engine_id, "now": now_ms, "stale": now_ms + STALE_MS},
         )
 
 
@@ -232,6 +242,7 @@ def _write_ends(
     database: Database, ends: Sequence[_End], seed: bytes, now_ms: int
 ) -> list[Ended | None]:
     written: list[Ended | None] = []
+    ends = [(_with_its_state(database, outcome), output) for outcome, output in ends]
     unfollowed = _find_unfollowed(database, [outcome for outcome, _ in ends])
     for is_simple, group in groupby(ends, key=lambda end: _is_simple(end[0], unfollowed)):
         # Nothing waits for a success: looked at anew, for what follows an end may come to.
@@ -242,6 +253,15 @@ def _write_ends(
                 _finish_one(database, outcome, output, seed, now_ms) for outcome, output in group
             ]
     return written
+
+
+def _with_its_state(database: Database, outcome: Outcome) -> Outcome:
+    """The outcome, without its changes of state if these would make the state too large."""
+    if not outcome.state or outcome.status is not Status.SUCCESS:
+        return outcome
+    if can_change_state(database, outcome.execution_id, outcome.state):
+        return outcome
+    return outcome._replace(state=None, flags=(*outcome.flags, STATE_REFUSED))
 
 
 def _find_unfollowed(database: Database, outcomes: Sequence[Outcome]) -> dict[int, bool]:
@@ -328,10 +348,11 @@ def _end_columns(outcome: Outcome) -> dict[str, Any]:
         "started": outcome.started_ms,
         "finished": outcome.finished_ms,
         "duration": outcome.duration_ms,
-        "error_code": outcome.error_code,
+        "error_code": error_code_of(outcome),
         "error_msg": outcome.error_msg,
         "flags": json.dumps(outcome.flags) if outcome.flags else None,
         "result": outcome.result,
+        "rows_affected": rows_affected_of(outcome.result),
         "progress": outcome.progress,
     }
 

@@ -8,6 +8,7 @@ import edgecron
 from edgecron.model import EngineInfo
 from edgecron.queues import Offers, find_program
 from edgecron.store.connection import Database
+from edgecron.store.contract import EnginePresence
 from edgecron.store.offers import note_vanished, offers_text
 from edgecron.store.rows import engine_of
 
@@ -77,16 +78,46 @@ def note_supervisor(database: Database, engine_id: int, supervisor_id: str) -> N
 def close_queues(database: Database, engine_id: int, *, now_ms: int) -> None:
     """Record that an engine takes on nothing more, though it still looks after what it runs."""
     with database.transaction():
-        database.change("UPDATE engines SET queues = '[]' WHERE id = :id", {"id": engine_id})
+        database.change(
+            # One that never looked at any queue, for a run of its own, is no presence.
+            "UPDATE engines SET queues = '[]', seen_at = :now WHERE id = :id",
+            {"id": engine_id, "now": now_ms},
+        )
         _note_vanished(database, engine_id, now_ms)
 
 
-def retire_engine(database: Database, engine_id: int, *, now_ms: int) -> None:
-    """Record that an engine has stopped; harmless when that is recorded already."""
+def note_presence(database: Database, engine_id: int, *, now_ms: int) -> None:
+    """Record that an engine is certainly running."""
+    with database.transaction():
+        database.change(
+            "UPDATE engines SET seen_at = :now WHERE id = :id", {"id": engine_id, "now": now_ms}
+        )
+
+
+def find_presence(database: Database, queues: tuple[str, ...], *, but: int) -> list[EnginePresence]:
+    """When the engines that took one of these queues were there, newest first, but for one."""
+    return [
+        EnginePresence(row[0], row[1], row[2], row[3], row[4], row[5], bool(row[6]))
+        for row in database.rows(
+            """SELECT key, pid, boot_id, started_at, stopped_at, seen_at, died FROM engines AS e
+               WHERE id != :but AND (queues = '[]' AND seen_at IS NOT NULL OR EXISTS (
+                   SELECT 1 FROM json_each(e.queues) AS q JOIN json_each(:queues) AS w
+                       ON w.value = q.value))
+               ORDER BY id DESC""",
+            {"but": but, "queues": json.dumps(queues)},
+        )
+    ]
+
+
+def retire_engine(
+    database: Database, engine_id: int, *, now_ms: int, has_died: bool = False
+) -> None:
+    """Record that an engine has stopped, or died; harmless when that is recorded already."""
     with database.transaction():
         changed = database.change(
-            "UPDATE engines SET stopped_at = :now WHERE id = :id AND stopped_at IS NULL",
-            {"id": engine_id, "now": now_ms},
+            """UPDATE engines SET stopped_at = :now, died = :died
+               WHERE id = :id AND stopped_at IS NULL""",
+            {"id": engine_id, "now": now_ms, "died": int(has_died)},
         )
         if changed:
             _note_vanished(database, engine_id, now_ms)

@@ -20,11 +20,16 @@ _FROM = f"""SELECT {_COLUMNS}, s.name
 
 
 class StoredRevision(NamedTuple):
-    """What a schedule said from an instant on, as columns of its specification."""
+    """What a schedule said from an instant on, as columns of its specification.
+
+    `is_newest`: it says that still. `is_removed`: retention has removed what it said then.
+    """
 
     revision: int
     at_ms: int
     columns: dict[str, Any]
+    is_newest: bool
+    is_removed: bool = False
 
 
 def find_deciding(
@@ -70,9 +75,21 @@ def _read(database: Database, more: str, params: dict[str, Any]) -> list[Executi
 
 
 def find_revision(database: Database, schedule_id: int, *, at_ms: int) -> StoredRevision | None:
-    """What a schedule said at an instant; before it was made, what it said first."""
-    select = "SELECT revision, at, snapshot FROM schedule_revisions WHERE schedule_id = :id"
+    """What a schedule said at an instant; before it was made, what it said first.
+
+    None if nothing that it said was kept.
+    """
+    select = """SELECT revision, at, snapshot, known_until FROM schedule_revisions
+        WHERE schedule_id = :id"""
+    params = {"id": schedule_id}
+    newest = database.row(f"{select} ORDER BY revision DESC LIMIT 1", params)
     row = database.row(
-        f"{select} AND at <= :at ORDER BY revision DESC LIMIT 1", {"id": schedule_id, "at": at_ms}
-    ) or database.row(f"{select} ORDER BY revision LIMIT 1", {"id": schedule_id})
-    return None if row is None else StoredRevision(row[0], row[1], columns_of(row[2]))
+        f"{select} AND at <= :at ORDER BY revision DESC LIMIT 1", params | {"at": at_ms}
+    )
+    if newest is None:
+        return None
+    if row is None:
+        row = database.row(f"{select} AND revision = 1", params)
+    if row is None or (row[3] is not None and at_ms >= row[3]):
+        return StoredRevision(0, at_ms, {}, is_newest=False, is_removed=True)
+    return StoredRevision(row[0], row[1], columns_of(row[2]), is_newest=row[0] == newest[0])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from edgecron.model import Cause, Reason, ScheduleSpec
-from edgecron.planning import Fire, Missed
+from edgecron.planning import Fire, Missed, missed_until, next_after_pause
 from edgecron.retrying import most_attempts
 from edgecron.store.connection import Database
 
@@ -21,6 +21,79 @@ def count_planned(database: Database, schedule_id: int) -> None:
            WHERE id = :id""",
         {"id": schedule_id},
     )
+
+
+def give_back_unmet(database: Database, execution_id: int, *, now_ms: int) -> None:
+    """Give back the run of a fire that waited in vain for what it needs, inside the caller's
+    transaction. Only if it is a fire that max_runs counts, and no other scope of it runs."""
+    row = database.row(
+        """SELECT e.schedule_id FROM executions AS e JOIN schedules AS s ON s.id = e.schedule_id
+           WHERE e.id = :id AND s.max_runs IS NOT NULL AND e.cause NOT IN ('manual', 'backfill')
+               AND NOT EXISTS (SELECT 1 FROM schedule_scopes AS c
+                   CROSS JOIN executions AS o ON o.schedule_id = e.schedule_id
+                       AND o.scope_kind = c.scope_kind AND o.scope_id = c.scope_id
+                       AND o.plan_at = e.plan_at AND o.fire_key = e.fire_key
+                   WHERE c.schedule_id = e.schedule_id AND o.status != 'skipped')""",
+        {"id": execution_id},
+    )
+    if row is not None:
+        give_back_runs(database, row[0], count=1, now_ms=now_ms)
+
+
+def give_back_runs(database: Database, schedule_id: int, *, count: int, now_ms: int) -> None:
+    """Take back fires that max_runs counted and that did not run, inside the caller's transaction.
+
+    If the schedule was done with them, it continues after `now_ms`. The times between were skipped:
+    the last run was still waiting for its start.
+    """
+    row = database.returning(
+        """UPDATE schedules SET planned_count = planned_count - :count
+           WHERE id = :id AND max_runs IS NOT NULL
+           RETURNING next_plan_at IS NULL AND planned_count + :count >= max_runs AND enabled
+               AND deleted_at IS NULL AND trigger_error IS NULL,
+               revision, decided_until, paused_until, planned_count""",
+        {"id": schedule_id, "count": count},
+    )
+    if row is None or not row[0]:
+        return
+    # Nearly no schedule gets here, and these are large.
+    from edgecron.store.revisions import load_schedules
+    from edgecron.timing import load_timing
+
+    _, revision, decided_until_ms, paused_until_ms, planned_count = row
+    [stored] = load_schedules(database, [(schedule_id, revision)])
+    [(seed,)] = database.rows("SELECT seed FROM meta")
+    timing = load_timing(stored.spec, stored.compiled, seed=bytes(seed))
+    passed = missed_until(
+        timing,
+        decided_until_ms=decided_until_ms,
+        until_ms=now_ms,
+        reason=Reason.OVERLAP,
+        planned_count=planned_count,
+    )
+    if passed is not None:
+        for scope in stored.spec.scopes:
+            record_missed(database, schedule_id, revision, stored.spec, scope, passed, now_ms)
+    following = next_after_pause(
+        timing,
+        now_ms + 1 if paused_until_ms is None else paused_until_ms,
+        decided_until_ms=max(now_ms, decided_until_ms),
+        planned_count=planned_count,
+    )
+    if following is not None:
+        database.change(
+            """UPDATE schedules SET next_plan_at = :plan, next_run_at = :run,
+                   next_source = :source, done_revision = NULL,
+                   decided_until = max(decided_until, :now)
+               WHERE id = :id""",
+            {
+                "id": schedule_id,
+                "plan": following.plan_ms,
+                "run": following.due_ms,
+                "source": following.source,
+                "now": now_ms,
+            },
+        )
 
 
 def record_missed(
@@ -95,18 +168,22 @@ def skip_fire(
     spec: ScheduleSpec,
     scope: tuple[str, str],
     fire: Fire,
+    span: Missed,
     now_ms: int,
 ) -> int | None:
-    """Write that overlap left a fire out, or let the newest such row grow; the row's id."""
-    span = overlapped(fire)
+    """Write that overlap skipped a fire and those before it in `span`; the row's id.
+
+    The newest such row grows, whether the engine was in time for each fire or not.
+    """
     found = None
     if not fire.fire_key:
         found = _grow_newest(database, schedule_id, scope, span, fire_key="", cause=fire.cause)
+        fire = fire._replace(plan_ms=span.from_ms)
     if found is None:
         columns = fire_columns(schedule_id, revision, spec, scope, fire, now_ms)
         found = _insert_skipped(database, columns | _missed_columns(span))
     if found is not None:
-        _count_skipped(database, schedule_id, 1)
+        _count_skipped(database, schedule_id, span.count)
     return found
 
 
@@ -118,19 +195,31 @@ def record_held(database: Database, columns: dict[str, Any], held: Missed) -> in
     return found
 
 
-def overlapped(fire: Fire) -> Missed:
-    """A fire that overlap left out, as a range of one."""
-    return Missed(from_ms=fire.plan_ms, to_ms=fire.plan_ms, count=1, reason=Reason.OVERLAP)
+def is_of_slow_engine(span: Missed, fire: Fire) -> bool:
+    """Whether a range passed within the minute before a fire that is not late itself.
+
+    The engine was slow then, not away: overlap skips the range with the fire.
+    """
+    is_on_time = fire.cause is Cause.SCHEDULE and not fire.in_sequence
+    return is_on_time and span.reason is Reason.MISFIRE and span.to_ms < fire.plan_ms
+
+
+def overlapped(fire: Fire, before: Missed | None) -> Missed:
+    """A fire that overlap skips, with the range before it, as one range."""
+    from_ms = fire.plan_ms if before is None else before.from_ms
+    count = 1 if before is None else 1 + before.count
+    return Missed(from_ms=from_ms, to_ms=fire.plan_ms, count=count, reason=Reason.OVERLAP)
 
 
 def _insert_skipped(database: Database, columns: dict[str, Any]) -> int | None:
     row = database.returning(
         """INSERT INTO executions (schedule_id, revision, scope_kind, scope_id, plan_at, fire_key,
                cause, trigger_text, payload, due_at, max_attempts, queue, priority, status,
-               reason, finished_at, missed_from_at, missed_to_at, missed_count)
+               reason, error_code, error_msg, finished_at, missed_from_at, missed_to_at,
+               missed_count)
            VALUES (:schedule, :revision, :scope_kind, :scope_id, :plan, :fire_key, :cause,
-               :source, :payload, :due, :max_attempts, :queue, :priority, 'skipped', :reason, :now,
-               :missed_from, :missed_to, :missed_count)
+               :source, :payload, :due, :max_attempts, :queue, :priority, 'skipped', :reason,
+               :missed_by, :error_msg, :now, :missed_from, :missed_to, :missed_count)
            ON CONFLICT (schedule_id, scope_kind, scope_id, plan_at, fire_key, attempt) DO NOTHING
            RETURNING id""",
         columns,
@@ -152,7 +241,8 @@ def _grow_newest(
            WHERE id = (SELECT id FROM executions WHERE schedule_id = :schedule
                    AND scope_kind = :scope_kind AND scope_id = :scope_id
                    ORDER BY id DESC LIMIT 1)
-               AND status = 'skipped' AND reason = :reason AND fire_key = :fire_key
+               AND status = 'skipped' AND reason = :reason AND error_code IS :missed_by
+               AND fire_key = :fire_key
                AND cause = :cause AND missed_to_at < :from
            RETURNING id""",
         {
@@ -160,6 +250,7 @@ def _grow_newest(
             "scope_kind": scope[0],
             "scope_id": scope[1],
             "reason": missed.reason.value,
+            "missed_by": None if missed.missed_by is None else missed.missed_by.value,
             "fire_key": fire_key,
             "cause": cause.value,
             "from": missed.from_ms,
@@ -208,6 +299,8 @@ def fire_columns(
 def _missed_columns(missed: Missed) -> dict[str, Any]:
     return {
         "reason": missed.reason.value,
+        "missed_by": None if missed.missed_by is None else missed.missed_by.value,
+        "error_msg": missed.error_msg,
         "missed_from": missed.from_ms,
         "missed_to": missed.to_ms,
         "missed_count": missed.count,

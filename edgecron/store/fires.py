@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from edgecron.admission import Admission, running_limit
-from edgecron.model import CatchUp, Cause, Reason, ScheduleSpec, Status, WaitsFor
+from edgecron.model import CatchUp, Cause, Overlap, Reason, ScheduleSpec, Status, WaitsFor
 from edgecron.planning import Fire, Missed
 from edgecron.store.connection import Database
 from edgecron.store.contract import Decided, Granted, Seat
 from edgecron.store.firerows import (
     fire_columns,
+    give_back_unmet,
+    is_of_slow_engine,
     overlapped,
     record_held,
     record_missed,
@@ -19,7 +21,16 @@ from edgecron.store.firerows import (
 from edgecron.store.ledger import Ledger, ScopeKey
 from edgecron.store.needs import Needs, deadline_ms
 from edgecron.store.newrows import NewRows, shape_of
-from edgecron.store.replacing import count_late, keep_turn, replace_oldest, replace_waiting
+from edgecron.store.replacing import (
+    count_late,
+    keep_turn,
+    note_covered,
+    replace_oldest,
+    replace_waiting,
+    take_over_catch_up,
+)
+
+_SKIPPING = frozenset({Overlap.SKIP, Overlap.QUEUE})
 
 
 class FireWriter:
@@ -63,20 +74,37 @@ class FireWriter:
         *,
         fires: Iterable[Fire] = (),
         missed: Iterable[Missed] = (),
-    ) -> None:
-        """Write one schedule's decision, once for each of its scopes."""
+    ) -> bool:
+        """Write one schedule's decision, once for each of its scopes.
+
+        Returns whether any of the fires will run: overlap can skip all of them.
+        """
+        fires, spans = tuple(fires), tuple(missed)
+        # What becomes of this range depends on what becomes of the fire that follows it.
+        slow = spans[-1] if fires and spans and is_of_slow_engine(spans[-1], fires[0]) else None
+        will_run = False
         for scope in spec.scopes:
-            for span in missed:
-                self._rows.write()
-                self._record_skipped(
-                    (schedule_id, revision),
-                    record_missed(
-                        self._database, schedule_id, revision, spec, scope, span, self._now_ms
-                    ),
-                    span,
-                )
+            for span in spans if slow is None else spans[:-1]:
+                self._write_missed(schedule_id, revision, spec, scope, span)
             for fire in fires:
-                self._write_fire(schedule_id, revision, spec, scope, fire)
+                before = slow if fire is fires[0] else None
+                if self._write_fire(schedule_id, revision, spec, scope, fire, before):
+                    will_run = True
+        return will_run
+
+    def _write_missed(
+        self,
+        schedule_id: int,
+        revision: int,
+        spec: ScheduleSpec,
+        scope: tuple[str, str],
+        span: Missed,
+    ) -> None:
+        self._rows.write()
+        execution_id = record_missed(
+            self._database, schedule_id, revision, spec, scope, span, self._now_ms
+        )
+        self._record_skipped((schedule_id, revision), execution_id, span)
 
     def write_held(self, schedule_id: int, revision: int, spec: ScheduleSpec, fire: Fire) -> None:
         """Write that a pause left a fire out, once for each of its schedule's scopes."""
@@ -99,20 +127,37 @@ class FireWriter:
         spec: ScheduleSpec,
         scope: tuple[str, str],
         fire: Fire,
-    ) -> None:
+        before: Missed | None,
+    ) -> bool:
+        """Write what becomes of one fire, and of the range that an engine was too slow for.
+
+        Returns False if overlap skips it.
+        """
         key, policies = (schedule_id, *scope), spec.policies
         unmet = self._needs.find_unmet(policies.needs, fire.cause) if policies.needs else None
         direct = self._direct and unmet is None
+        taken = None
+        if unmet is None and self._takes_over(key, spec, fire):
+            taken = take_over_catch_up(
+                self._database, key, plan_ms=fire.plan_ms, now_ms=self._now_ms
+            )
+        if taken is not None:
+            self._ledger.count_anew(key)
         admission = self._ledger.admit(key, spec, fire, direct=direct)
         if admission is Admission.SKIP:
             self._rows.write()
+            span = overlapped(fire, before)
             execution_id = skip_fire(
-                self._database, schedule_id, revision, spec, scope, fire, self._now_ms
+                self._database, schedule_id, revision, spec, scope, fire, span, self._now_ms
             )
-            self._record_skipped(
-                (schedule_id, revision), execution_id, overlapped(fire), fire.cause
-            )
-            return
+            self._record_skipped((schedule_id, revision), execution_id, span, fire.cause)
+            return False
+        if before is not None:
+            self._write_missed(schedule_id, revision, spec, scope, before)
+        if taken is not None:
+            self._rows.write()
+            self._rows.decided.append(taken.skipped)
+            give_back_unmet(self._database, taken.skipped.execution_id, now_ms=self._now_ms)
         waiting: tuple[str | None, int | None] = (None, None)
         if unmet is not None:
             waiting = (unmet.text, deadline_ms(fire.due_ms, policies.needs_deadline_s))
@@ -123,7 +168,10 @@ class FireWriter:
             waits_for = self._waits_for(admission, key, spec, fire)
         if admission is not Admission.REPLACE:
             self._rows.put(schedule_id, shape, waits_for)
-            return
+            if taken is not None:
+                for execution_id in self._rows.write():
+                    note_covered(self._database, execution_id, taken)
+            return True
         self._rows.write()
         self._rows.put(schedule_id, shape, waits_for)
         # Where there is none, this fire was decided already: the row says so, and nothing runs.
@@ -131,6 +179,17 @@ class FireWriter:
             new = self._rows.decided.pop()
             self._replace(key, spec, by=execution_id, is_owed=unmet is not None)
             self._rows.decided.append(new)  # after what made room for it
+        return True
+
+    def _takes_over(self, key: ScopeKey, spec: ScheduleSpec, fire: Fire) -> bool:
+        """Whether a fire is live, and could meet only a waiting catch-up of its schedule."""
+        policies = spec.policies
+        is_live = fire.cause is Cause.SCHEDULE and not fire.in_sequence and not fire.fire_key
+        is_one = policies.catch_up is CatchUp.ONCE and policies.overlap in _SKIPPING
+        if not is_live or not is_one:
+            return False
+        occupancy = self._ledger.occupancy(key)
+        return occupancy.queued == 1 and occupancy.active == 1 and not occupancy.backfilling
 
     def _waits_for(
         self, admission: Admission, key: ScopeKey, spec: ScheduleSpec, fire: Fire

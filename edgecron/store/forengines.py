@@ -9,11 +9,12 @@ from edgecron.store.later import Later, later
 from edgecron.store.opened import OpenStore
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from edgecron.attempt import Outcome
     from edgecron.correcting import KeptTimes, Retimed
-    from edgecron.planning import Due
+    from edgecron.model import ScheduleSpec
+    from edgecron.planning import Due, Missed
     from edgecron.queues import Offers
     from edgecron.reporting import Reported
     from edgecron.store import (
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
         Decided,
         Decision,
         Ended,
+        EnginePresence,
         RunningRow,
         Seat,
         StoredSchedule,
@@ -93,8 +95,15 @@ class ForEngines(OpenStore):
     def close_queues(self, engine_id: int, *, now_ms: int) -> None:
         engines.close_queues(self._database, engine_id, now_ms=now_ms)
 
-    def retire_engine(self, engine_id: int, *, now_ms: int) -> None:
-        engines.retire_engine(self._database, engine_id, now_ms=now_ms)
+    def retire_engine(self, engine_id: int, *, now_ms: int, has_died: bool = False) -> None:
+        engines.retire_engine(self._database, engine_id, now_ms=now_ms, has_died=has_died)
+
+    def note_presence(self, engine_id: int, *, now_ms: int) -> None:
+        engines.note_presence(self._database, engine_id, now_ms=now_ms)
+
+    def find_presence(self, queues: tuple[str, ...], *, but: int) -> list[EnginePresence]:
+        with self._database.seldom():
+            return engines.find_presence(self._database, queues, but=but)
 
     def find_due(
         self,
@@ -209,6 +218,22 @@ class ForEngines(OpenStore):
     def find_zoned(self, *, only_local: bool) -> list[KeptTimes]:
         with self._database.seldom():
             return upkeep.find_zoned(self._database, only_local=only_local)
+
+    def find_set_back(self, *, read_now: Callable[[], int]) -> list[KeptTimes]:
+        with self._database.seldom():
+            return upkeep.find_set_back(self._database, read_now=read_now)
+
+    def note_clock_set(self, *, at_ms: int, by_ms: int) -> None:
+        upkeep.note_clock_set(self._database, at_ms=at_ms, by_ms=by_ms)
+
+    def find_timeless(self, *, limit: int) -> list[KeptTimes]:
+        return upkeep.find_timeless(self._database, limit=limit)
+
+    def settle_timeless(
+        self, settled: Sequence[tuple[Retimed, Missed | None, ScheduleSpec]], *, now_ms: int
+    ) -> list[bool]:
+        with self._database.seldom():
+            return upkeep.settle_timeless(self._database, settled, now_ms=now_ms)
 
     def retime(self, changes: Sequence[Retimed], *, marks: ClockMarks | None) -> list[bool]:
         return upkeep.retime(self._database, changes, marks=marks)

@@ -13,6 +13,7 @@ from typing import Any
 
 from edgecron.queues import find_program, origin_of
 from edgecron.store.connection import Database
+from edgecron.store.revisions import snapshot_of
 
 # `offer` is what a schedule needs. What no living engine runs as it is on record,
 # and the newest revision of its program's that one does. A revision's words are those of columns.
@@ -58,11 +59,11 @@ def _take_up(database: Database, params: dict[str, Any]) -> None:
         params,
     )
     database.change(
-        """INSERT INTO schedule_revisions (schedule_id, revision, at, origin, snapshot)
-           SELECT c.schedule_id, c.revision + 1, :now, r.origin, json_set(c.snapshot,
+        f"""INSERT INTO schedule_revisions (schedule_id, revision, at, origin, snapshot)
+           SELECT c.schedule_id, :revision + 1, :now, r.origin, json_set(c.snapshot,
                '$.kind', r.snapshot ->> 'kind', '$.job', r.snapshot ->> 'job')
            FROM schedule_revisions AS c, schedule_revisions AS r
-           WHERE c.schedule_id = :id AND c.revision = :revision
+           WHERE c.schedule_id = :id AND c.revision = {snapshot_of(":id", ":revision")}
                AND r.schedule_id = :id AND r.revision = :former""",
         params,
     )
@@ -85,11 +86,12 @@ def take_after(database: Database, execution_id: int, queue: str, *, revision: i
     if find_program(queue) is None:
         return revision
     changed = database.returning(
-        """UPDATE executions SET revision = s.revision
+        f"""UPDATE executions SET revision = s.revision
            FROM schedules AS s, schedule_revisions AS r
            WHERE executions.id = :id AND executions.status = 'queued'
                AND s.id = executions.schedule_id AND r.schedule_id = s.id
-               AND r.revision = executions.revision AND r.snapshot ->> 'kind' != s.kind
+               AND r.revision = {snapshot_of("s.id", "executions.revision")}
+               AND r.snapshot ->> 'kind' != s.kind
            RETURNING revision""",
         {"id": execution_id},
     )

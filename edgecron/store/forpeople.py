@@ -13,9 +13,10 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from edgecron.attempt import Output
+    from edgecron.browsing import Choice
     from edgecron.busy.tally import Recurrence
     from edgecron.errors import Unreadable
-    from edgecron.model import EngineInfo, Execution, Schedule, Status
+    from edgecron.model import Cause, EngineInfo, Execution, Schedule, ScheduleSpec, Status
     from edgecron.planning import Fire, Missed, NextFire
     from edgecron.standing import Standing
     from edgecron.store import (
@@ -27,7 +28,9 @@ if TYPE_CHECKING:
         ending,
         engines,
         history,
+        imports,
         outputs,
+        pendingapply,
         prospects,
         recurring,
         reports,
@@ -38,6 +41,8 @@ if TYPE_CHECKING:
     )
     from edgecron.store.changing import Retiming
     from edgecron.store.contract import Decided, RunningRow
+    from edgecron.store.damage import Orphans
+    from edgecron.store.pendingapply import PendingApply
     from edgecron.store.prospects import Prospects
     from edgecron.timing import CompiledSpec
 else:
@@ -50,7 +55,9 @@ else:
         ending,
         engines,
         history,
+        imports,
         outputs,
+        pendingapply,
         prospects,
         recurring,
         reports,
@@ -68,7 +75,9 @@ else:
         "ending",
         "engines",
         "history",
+        "imports",
         "outputs",
+        "pendingapply",
         "prospects",
         "recurring",
         "reports",
@@ -139,6 +148,28 @@ class ForPeople(OpenStore):
     def remove_schedule(self, schedule: Schedule, *, missed: Missed | None, now_ms: int) -> bool:
         return changing.remove_schedule(self._database, schedule, missed=missed, now_ms=now_ms)
 
+    def restore_removed(
+        self, schedule: Schedule, *, retiming: Retiming, boot_id: str, now_ms: int
+    ) -> bool:
+        return changing.restore_removed(
+            self._database, schedule, retiming=retiming, boot_id=boot_id, now_ms=now_ms
+        )
+
+    def find_last_removed(self, name: str | None) -> list[tuple[Schedule, str | None]]:
+        return schedules.find_last_removed(self._database, name)
+
+    def find_removals(self, name: str) -> list[tuple[int, int]]:
+        return history.find_removals(self._database, name)
+
+    def find_imported(self) -> list[tuple[int, str, str]]:
+        return imports.find_imported(self._database)
+
+    def find_imported_before(self) -> list[tuple[int, ScheduleSpec]]:
+        return imports.find_imported_before(self._database)
+
+    def note_imported(self, rows: Sequence[tuple[int, str, str]]) -> None:
+        imports.note_imported(self._database, rows)
+
     def together(self) -> AbstractContextManager[None]:
         """Let all that is written within be one transaction: all of it or nothing."""
         return self._database.together()
@@ -184,8 +215,20 @@ class ForPeople(OpenStore):
         """How many schedules there are, and how many of them are broken."""
         return standings.count_schedules(self._database)
 
-    def find_standings(self) -> list[Standing]:
-        return standings.find_standings(self._database)
+    def find_ailing(self, *, now_ms: int, limit: int) -> tuple[list[standings.Ailing], int]:
+        return standings.find_ailing(self._database, now_ms=now_ms, limit=limit)
+
+    def find_standings(
+        self,
+        choice: Choice | None = None,
+        *,
+        now_ms: int,
+        after: str | None = None,
+        limit: int | None = None,
+    ) -> list[Standing]:
+        return standings.find_standings(
+            self._database, choice, now_ms=now_ms, after=after, limit=limit
+        )
 
     def coming_schedules(
         self, *, matches: Callable[[str], bool] | None = None
@@ -193,12 +236,24 @@ class ForPeople(OpenStore):
         return schedules.coming_schedules(self._database, matches=matches)
 
     def find_schedules(
-        self, *, after: str | None = None, limit: int | None = None
+        self,
+        choice: Choice | None = None,
+        *,
+        now_ms: int = 0,
+        after: str | None = None,
+        limit: int | None = None,
     ) -> list[Schedule]:
-        return schedules.find_schedules(self._database, after=after, limit=limit)
+        return schedules.find_schedules(
+            self._database, choice, now_ms=now_ms, after=after, limit=limit
+        )
 
-    def find_each_schedule(self) -> tuple[list[Schedule], list[tuple[int, Unreadable]]]:
-        return schedules.find_each_schedule(self._database)
+    def find_each_schedule(
+        self, *, most: int | None = None
+    ) -> tuple[list[Schedule], list[tuple[int, Unreadable]]]:
+        return schedules.find_each_schedule(self._database, most=most)
+
+    def count_waiting(self) -> dict[str, int]:
+        return schedules.count_waiting(self._database)
 
     def remove_unreadable(self, name: str, *, now_ms: int) -> bool:
         return changing.remove_unreadable(self._database, name, now_ms=now_ms)
@@ -280,14 +335,18 @@ class ForPeople(OpenStore):
         self,
         *,
         schedule_id: int | None = None,
+        former_ids: Sequence[int] = (),
         statuses: tuple[Status, ...] = (),
+        causes: tuple[Cause, ...] = (),
         before_id: int | None = None,
         limit: int = 20,
     ) -> list[Execution]:
         return history.find_executions(
             self._database,
             schedule_id=schedule_id,
+            former_ids=former_ids,
             statuses=statuses,
+            causes=causes,
             before_id=before_id,
             limit=limit,
         )
@@ -329,6 +388,24 @@ class ForPeople(OpenStore):
 
     def find_damage(self, *, is_deep: bool = False) -> list[str]:
         return damage.find_damage(self._database, is_deep=is_deep)
+
+    def find_damage_within(self, is_over: Callable[[], bool]) -> tuple[list[str], tuple[str, ...]]:
+        return damage.find_damage_within(self._database, is_over)
+
+    def find_pending_apply(self) -> PendingApply | None:
+        return pendingapply.find_pending_apply(self._database)
+
+    def decide_apply(self, pending: PendingApply) -> bool:
+        return pendingapply.decide_apply(self._database, pending)
+
+    def finish_apply(self) -> None:
+        pendingapply.finish_apply(self._database)
+
+    def find_orphans(self) -> list[Orphans]:
+        return damage.find_orphans(self._database.rows)
+
+    def repair_orphans(self) -> list[Orphans]:
+        return damage.repair_orphans(self._database)
 
     def is_write_locked(self, *, wait_s: float) -> bool:
         return damage.is_write_locked(self.path, wait_s=wait_s)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from edgecron.model import Execution, Status
+from collections.abc import Sequence
+
+from edgecron.model import Cause, Execution, Status
 from edgecron.store.connection import Database
 from edgecron.store.pages import COLUMNS, Wanted, find_page
 from edgecron.store.rows import execution_of
@@ -23,13 +25,20 @@ def find_executions(
     database: Database,
     *,
     schedule_id: int | None = None,
+    former_ids: Sequence[int] = (),
     statuses: tuple[Status, ...] = (),
+    causes: tuple[Cause, ...] = (),
     before_id: int | None = None,
     limit: int = 20,
 ) -> list[Execution]:
-    """A page of executions, newest first; the next page is asked for before its last id."""
-    schedule_ids = None if schedule_id is None else (schedule_id,)
-    wanted = Wanted(schedule_ids=schedule_ids, statuses=statuses, before_id=before_id)
+    """A page of executions, newest first; the next page is asked for before its last id.
+
+    Those of `former_ids` are among those of a schedule.
+    """
+    schedule_ids = None if schedule_id is None else (schedule_id, *former_ids)
+    wanted = Wanted(
+        schedule_ids=schedule_ids, statuses=statuses, causes=causes, before_id=before_id
+    )
     return find_page(database, wanted, limit=limit)
 
 
@@ -93,6 +102,15 @@ def find_removed(database: Database, name: str) -> tuple[int, int] | None:
         {"name": name},
     )
     return None if row is None else (row[0], row[1])
+
+
+def find_removals(database: Database, name: str) -> list[tuple[int, int]]:
+    """(id, deleted_at) of every removed schedule of this name, the newest first."""
+    return database.rows(
+        """SELECT id, deleted_at FROM schedules INDEXED BY schedules_removed
+           WHERE deleted_at IS NOT NULL AND name = :name ORDER BY deleted_at DESC, id DESC""",
+        {"name": name},
+    )
 
 
 def count_active(database: Database) -> dict[Status, int]:

@@ -31,6 +31,8 @@ _PAGE = 256
 # longer than to read a page.
 _BLOCKED = {
     "causes": "AND e.cause NOT IN (SELECT value FROM json_each(:causes))",
+    "late": """AND (e.cause NOT IN ('catch_up', 'backfill')
+        OR e.id IN (SELECT value FROM json_each(:late)))""",
     "keys": """AND (e.schedule_id, e.scope_kind, e.scope_id) NOT IN
         (SELECT value ->> 0, value ->> 1, value ->> 2 FROM json_each(:keys))""",
     "backfills": """AND (e.cause != 'backfill' OR (e.schedule_id, e.scope_kind, e.scope_id) NOT IN
@@ -38,6 +40,8 @@ _BLOCKED = {
     "groups": """AND (s.group_name IS NULL
         OR s.group_name NOT IN (SELECT value FROM json_each(:groups)))""",
 }
+
+LateKey = tuple[int, str, str, str]  # a schedule, a scope, and the cause of its late runs
 
 
 @dataclass(slots=True)
@@ -48,6 +52,7 @@ class Blocked:
     groups: set[str] = field(default_factory=set)
     backfills: set[ScopeKey] = field(default_factory=set)  # whose next has to wait its turn
     causes: set[Cause] = field(default_factory=set)
+    late: dict[int, LateKey] | None = None  # the late runs that are next, by id: all others wait
     has_all_keys: bool = False
 
     def find_all_keys(self, database: Database) -> None:
@@ -69,6 +74,55 @@ class Blocked:
         is_behind = row.cause is Cause.BACKFILL and row.key in self.backfills
         is_full = row.key in self.keys or row.group in self.groups
         return is_full or is_behind or row.cause in self.causes
+
+
+def find_next_late(
+    database: Database,
+    queues: tuple[str, ...],
+    *,
+    now_ms: int,
+    limit: int,
+    full: set[ScopeKey],
+    stuck: set[LateKey],
+) -> dict[int, LateKey]:
+    """The late runs that get the next places for late runs, by id, at most one per schedule and
+    scope. None of a key that is `full`, and none of which an earlier one is `stuck`.
+
+    By priority, then the shortest backlog first: the waiting late runs of a schedule times its
+    mean duration, the unknown last. Of one schedule the newest goes first, but what runs in
+    sequence (`catch_up=all`, a backfill) starts with the oldest.
+    """
+    rows = database.rows(
+        """SELECT id, schedule_id, scope_kind, scope_id, cause FROM (
+               SELECT e.id, e.schedule_id, e.scope_kind, e.scope_id, e.cause, e.priority, e.due_at,
+                   count(*) OVER (PARTITION BY e.schedule_id) * coalesce(
+                       1.0 * s.duration_sum_ms / nullif(s.run_count, 0), 1e15) AS backlog,
+                   row_number() OVER (
+                       PARTITION BY e.schedule_id, e.scope_kind, e.scope_id
+                       ORDER BY e.priority DESC, iif(s.catch_up = 'all' OR e.cause = 'backfill',
+                           e.plan_at, -e.plan_at)) AS turn
+               FROM executions AS e INDEXED BY executions_active
+               CROSS JOIN schedules AS s ON s.id = e.schedule_id
+               WHERE e.status = 'queued' AND e.status IN ('queued', 'running')
+                   AND e.cause IN ('catch_up', 'backfill') AND e.waiting_for IS NULL
+                   AND e.due_at <= :now AND e.queue IN (SELECT value FROM json_each(:queues))
+                   AND (e.schedule_id, e.scope_kind, e.scope_id) NOT IN
+                       (SELECT value ->> 0, value ->> 1, value ->> 2 FROM json_each(:full))
+                   AND (e.schedule_id, e.scope_kind, e.scope_id, e.cause) NOT IN
+                       (SELECT value ->> 0, value ->> 1, value ->> 2, value ->> 3
+                        FROM json_each(:stuck))
+                   AND s.enabled AND s.deleted_at IS NULL
+                   AND (s.paused_until IS NULL OR s.paused_until <= :now))
+           WHERE turn = 1 ORDER BY priority DESC, backlog, due_at DESC LIMIT :limit""",
+        {
+            "now": now_ms,
+            "queues": json.dumps(queues),
+            "full": json.dumps(sorted(full)),
+            "stuck": json.dumps(sorted(stuck)),
+            "limit": limit,
+        },
+    )
+    return {id_: (schedule_id, *scope, cause) for id_, schedule_id, *scope, cause in rows}
 
 
 def walk_queued(

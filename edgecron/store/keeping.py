@@ -9,7 +9,7 @@ from edgecron.store.opened import OpenStore
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from edgecron.retention import Limits, Removed
+    from edgecron.retention import Forgotten, Limits, Removed
 
 
 class Keeping(OpenStore):
@@ -29,6 +29,38 @@ class Keeping(OpenStore):
 
         begun = begin_asked(self._database, limits, schedule_id=schedule_id, is_trial=is_trial)
         return begun.slices()
+
+    def forget(self, schedule_id: int, *, is_trial: bool) -> Forgotten:
+        """Remove what a schedule said before, and what a removed one said at all, for good.
+
+        What an active run was decided with stays, and what past runs printed and were given.
+        """
+        from edgecron.retention import Forgotten
+        from edgecron.store.forgetting import (
+            batches_of,
+            blank_removed,
+            empty_log,
+            find_forgettable,
+            remove_unneeded,
+        )
+
+        unneeded, kept = find_forgettable(self._database, schedule_id)
+        if is_trial:
+            return Forgotten(removed=len(unneeded.snapshots), kept=kept, is_log_empty=True)
+        count = 0
+        for batch in batches_of(unneeded.snapshots):
+            with self._database.transaction():
+                count += remove_unneeded(self._database, unneeded, batch)
+        with self._database.transaction():
+            blank_removed(self._database, schedule_id)
+        return Forgotten(removed=count, kept=kept, is_log_empty=empty_log(self._database))
+
+    def find_all_named(self, name: str) -> list[int]:
+        """Every schedule of a name: the one that lives, and those that were removed."""
+        rows = self._database.rows(
+            "SELECT id FROM schedules WHERE name = :name ORDER BY id", {"name": name}
+        )
+        return [row[0] for row in rows]
 
     def is_removed(self, execution_id: int) -> bool:
         """Whether there was an execution of this id, and is none any more: none is given twice."""

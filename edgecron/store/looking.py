@@ -36,9 +36,10 @@ def find_due(
     for queue in queues:
         offered, values = among(queue, offers)
         sql = f"""SELECT id, revision, next_plan_at, next_run_at, decided_until, paused_until,
-                   planned_count, next_source
+                   planned_count, next_source, repeats_since
                FROM schedules
-               WHERE queue = :queue AND next_run_at IS NOT NULL AND next_run_at <= :now
+               WHERE queue = :queue AND next_run_at IS NOT NULL AND enabled
+                   AND next_run_at <= :now
                    {_HELD[hold]} {offered}
                ORDER BY next_run_at LIMIT :limit"""
         params = {"queue": queue, "now": now_ms, "limit": limit, **values}
@@ -46,7 +47,7 @@ def find_due(
             rows = database.rows(sql, params)
         except Unreadable:
             # It is the one text of these; of which trigger the time is, is known without it too.
-            rows = database.rows(sql.replace("next_source", "NULL"), params)
+            rows = database.rows(sql.replace("next_source,", "NULL,"), params)
         found.extend(
             Due(
                 schedule_id=row[0],
@@ -57,6 +58,7 @@ def find_due(
                 paused_until_ms=row[5],
                 planned_count=row[6],
                 source=row[7],
+                repeats_since_ms=row[8],
             )
             for row in rows
         )
@@ -85,7 +87,7 @@ def is_used(database: Database, queue: str) -> bool:
     """Whether a schedule of a queue has a time to come, fires on boot, or has a row that waits."""
     [(found,)] = database.rows(
         """SELECT EXISTS (SELECT 1 FROM schedules
-               WHERE queue = :queue AND next_run_at IS NOT NULL)
+               WHERE queue = :queue AND next_run_at IS NOT NULL AND enabled)
            OR EXISTS (SELECT 1 FROM schedules
                WHERE queue = :queue AND on_boot AND enabled AND deleted_at IS NULL)
            OR EXISTS (SELECT 1 FROM executions
@@ -115,7 +117,8 @@ def next_due_ms(
             row[0]
             for row in database.rows(
                 f"""SELECT min(next_run_at) FROM schedules
-                   WHERE queue = :queue AND next_run_at IS NOT NULL {_HELD[hold]} {offered}
+                   WHERE queue = :queue AND next_run_at IS NOT NULL AND enabled
+                       {_HELD[hold]} {offered}
                    UNION ALL
                    SELECT min(paused_until) FROM schedules
                    WHERE queue = :queue AND paused_until > :now""",
@@ -159,7 +162,8 @@ def find_next(database: Database, queues: tuple[str, ...]) -> tuple[str, int] | 
         for queue in queues
         for name, at_ms in database.rows(
             """SELECT name, next_run_at FROM schedules
-               WHERE queue = :queue AND next_run_at IS NOT NULL AND vanished_at IS NULL
+               WHERE queue = :queue AND next_run_at IS NOT NULL AND enabled
+                   AND vanished_at IS NULL
                ORDER BY next_run_at LIMIT 1""",
             {"queue": queue},
         )
@@ -191,7 +195,7 @@ def _next_of(
     offered, values = among(queue, offers)
     return database.rows(
         f"""SELECT id, revision, next_run_at FROM schedules
-           WHERE queue = :queue AND next_run_at IS NOT NULL {offered}
+           WHERE queue = :queue AND next_run_at IS NOT NULL AND enabled {offered}
            ORDER BY next_run_at LIMIT :limit""",
         {"queue": queue, "limit": limit, **values},
     )

@@ -5,6 +5,7 @@ A script that has landed never changes, since databases have run it: what is new
 
 from __future__ import annotations
 
+import json
 import os
 from typing import Any
 
@@ -24,18 +25,67 @@ SCRIPTS = (
     "0005_own_payloads.sql",
     "0006_measures.sql",
     "0007_offers.sql",
+    "0008_revisions.sql",
+    "0009_sql_edits.sql",
+    "0010_next_times.sql",
+    "0011_undo.sql",
+    "0012_clock_sets.sql",
+    "0013_pending_apply.sql",
+    "0014_fences.sql",
+    "0015_imports.sql",
+    "0016_presence.sql",
+    "0017_rare_states.sql",
 )
 SCHEMA_VERSION = len(SCRIPTS)
 
-# The one trigger of every version, as the scripts have it.
-OWN_TRIGGER = """CREATE TRIGGER executions_final BEFORE UPDATE ON executions
+# The triggers of edgecron, exactly as the scripts create them.
+OWN_TRIGGERS = (
+    """CREATE TRIGGER executions_final BEFORE UPDATE ON executions
 WHEN OLD.status NOT IN ('queued', 'running') AND (
     OLD.status = 'skipped' AND NEW.status = 'skipped' AND NEW.reason = OLD.reason
     AND NEW.plan_at = OLD.plan_at AND NEW.fire_key = OLD.fire_key
     AND NEW.missed_count > OLD.missed_count AND NEW.missed_to_at > OLD.missed_to_at) IS NOT TRUE
 BEGIN
     SELECT RAISE(ABORT, 'a terminal execution does not change');
-END"""
+END""",
+    """CREATE TRIGGER schedules_switched AFTER UPDATE OF enabled ON schedules
+WHEN NEW.revision = OLD.revision AND NEW.deleted_at IS NULL
+BEGIN
+    UPDATE schedules SET revision = revision + 1,
+        updated_at = CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER),
+        next_plan_at = iif(enabled, next_plan_at, NULL),
+        next_run_at = iif(enabled, next_run_at, NULL),
+        next_source = iif(enabled, next_source, NULL)
+    WHERE id = NEW.id;
+END""",
+    """CREATE TRIGGER schedules_edited AFTER UPDATE OF
+    name, kind, job, payload, stdin, env, env_file, cwd, user, triggers, compiled, on_boot,
+    timezone, from_at, until_at, max_runs, after_end_ms, queue, priority, group_name,
+    description, catch_up, grace_s, overlap, max_running, timeout_s, kill_grace_s, retries,
+    retry_delay_s, retry_factor, retry_max_delay_s, ok_codes, on_interrupt, jitter_s, needs,
+    needs_deadline_s
+ON schedules
+WHEN NEW.revision = OLD.revision AND NEW.deleted_at IS NULL
+BEGIN
+    UPDATE schedules SET revision = revision + 1,
+        updated_at = CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER)
+    WHERE id = NEW.id;
+    INSERT INTO schedule_revisions (schedule_id, revision, at, origin, snapshot)
+    SELECT id, revision, updated_at, 'sql', json_object(
+        'name', name, 'kind', kind, 'job', job, 'payload', payload, 'stdin', stdin, 'env',
+        env, 'env_file', env_file, 'cwd', cwd, 'user', user, 'triggers', triggers,
+        'compiled', compiled, 'on_boot', on_boot, 'timezone', timezone, 'from_at', from_at,
+        'until_at', until_at, 'max_runs', max_runs, 'after_end_ms', after_end_ms, 'queue',
+        queue, 'priority', priority, 'group_name', group_name, 'description', description,
+        'catch_up', catch_up, 'grace_s', grace_s, 'overlap', overlap, 'max_running',
+        max_running, 'timeout_s', timeout_s, 'kill_grace_s', kill_grace_s, 'retries',
+        retries, 'retry_delay_s', retry_delay_s, 'retry_factor', retry_factor,
+        'retry_max_delay_s', retry_max_delay_s, 'ok_codes', ok_codes, 'on_interrupt',
+        on_interrupt, 'jitter_s', jitter_s, 'needs', needs, 'needs_deadline_s',
+        needs_deadline_s)
+    FROM schedules WHERE id = NEW.id;
+END""",
+)
 
 # What the second script brings, and what databases of version 1 have where a state of edgecron
 # that was never released has made them.
@@ -69,13 +119,11 @@ def migrate(database: Database, *, now_ms: int, seed: bytes | None = None) -> No
 
 
 def refuse_planted(database: Database) -> None:
-    """Raise DatabaseUnusable where somebody added a trigger, which our own writes would run.
-
-    Ours too where it says something else than we do: its name alone proves nothing.
-    """
+    """Raise DatabaseUnusable if somebody added or changed a trigger: our writes would run it."""
     planted = database.rows(
-        "SELECT name FROM sqlite_schema WHERE type = 'trigger' AND sql IS NOT :ours",
-        {"ours": OWN_TRIGGER},
+        """SELECT name FROM sqlite_schema WHERE type = 'trigger'
+           AND (sql IS NULL OR sql NOT IN (SELECT value FROM json_each(:ours)))""",
+        {"ours": json.dumps(OWN_TRIGGERS)},
     )
     if planted:
         raise DatabaseUnusable(

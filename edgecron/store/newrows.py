@@ -9,11 +9,11 @@ from __future__ import annotations
 import json
 import os
 
-from edgecron.model import ScheduleSpec, Status, WaitsFor
+from edgecron.model import MISSED_MARK, ScheduleSpec, Status, WaitsFor
 from edgecron.planning import Fire
 from edgecron.retrying import most_attempts
 from edgecron.store.connection import Database
-from edgecron.store.contract import Decided, Granted, Seat
+from edgecron.store.contract import STALE_MS, Decided, Granted, Seat
 from edgecron.values import NamedTuple
 
 _TOKEN_BYTES = 8
@@ -67,6 +67,8 @@ class NewRows:
         found = self._insert(shape, ids, tokens)
         if shape.fire.payload is not None:
             self._give_payload(list(found.values()), shape.fire.payload)
+        if shape.fire.missed_by is not None:
+            self._give_flag(list(found.values()), f"{MISSED_MARK}{shape.fire.missed_by}")
         for at, (schedule_id, waits_for) in enumerate(put):
             execution_id = found.pop(schedule_id, None)
             if execution_id is None:
@@ -75,7 +77,7 @@ class NewRows:
             if tokens is not None:
                 first = 2 * _TOKEN_BYTES * at
                 token = tokens[first : first + 2 * _TOKEN_BYTES]
-                self.granted.append(_granted(execution_id, token, schedule_id, shape))
+                self.granted.append(_granted(execution_id, token, schedule_id, shape, self._now_ms))
         return [one.execution_id for one in self.decided[first_new:]]
 
     def _insert(self, shape: Shape, schedule_ids: list[int], tokens: str | None) -> dict[int, int]:
@@ -85,11 +87,11 @@ class NewRows:
             self._database.returning_all(
                 """INSERT INTO executions (schedule_id, revision, scope_kind, scope_id, plan_at,
                        fire_key, cause, trigger_text, due_at, max_attempts, queue, priority,
-                       status, queued_at, claimed_at, heartbeat_at, started_at, engine_id,
-                       supervisor_id, lease_token, waiting_for, wait_until)
+                       status, queued_at, claimed_at, heartbeat_at, stale_after, started_at,
+                       fence, engine_id, supervisor_id, lease_token, waiting_for, wait_until)
                    SELECT value, :revision, :scope_kind, :scope_id, :plan, :fire_key, :cause,
                        :source, :due, :max_attempts, :queue, :priority, :status, :now, :claimed,
-                       :claimed, :claimed, :engine, :supervisor,
+                       :claimed, :stale, :claimed, :claimed, :engine, :supervisor,
                        substr(:tokens, 1 + :token_size * key, :token_size),
                        :waiting_for, :wait_until
                    FROM json_each(:schedules) WHERE TRUE
@@ -112,6 +114,7 @@ class NewRows:
                     "status": "queued" if seat is None else "running",
                     "now": self._now_ms,
                     "claimed": None if seat is None else self._now_ms,
+                    "stale": None if seat is None else self._now_ms + STALE_MS,
                     "engine": None if seat is None else seat.engine_id,
                     "supervisor": None if seat is None else seat.supervisor_id,
                     "tokens": tokens,
@@ -120,6 +123,13 @@ class NewRows:
                     "wait_until": shape.wait_until_ms,
                 },
             )
+        )
+
+    def _give_flag(self, execution_ids: list[int], flag: str) -> None:
+        self._database.change(
+            """UPDATE executions SET flags = json_array(:flag)
+               WHERE id IN (SELECT value FROM json_each(:ids))""",
+            {"ids": json.dumps(execution_ids), "flag": flag},
         )
 
     def _give_payload(self, execution_ids: list[int], payload: str) -> None:
@@ -172,7 +182,7 @@ def _decided(
     )
 
 
-def _granted(execution_id: int, token: str, schedule_id: int, shape: Shape) -> Granted:
+def _granted(execution_id: int, token: str, schedule_id: int, shape: Shape, fence: int) -> Granted:
     fire = shape.fire
     return Granted(
         execution_id=execution_id,
@@ -187,4 +197,5 @@ def _granted(execution_id: int, token: str, schedule_id: int, shape: Shape) -> G
         max_attempts=shape.max_attempts,
         scope_kind=shape.scope[0],
         scope_id=shape.scope[1],
+        fence=fence,
     )

@@ -8,7 +8,7 @@ import stat
 from pathlib import Path
 
 from edgecron.errors import DatabaseDamaged, DatabaseUnusable, NotFound
-from edgecron.paths import unreachable
+from edgecron.paths import make_folders, unreachable
 
 _OCTAL = re.compile(r"\\([0-7]{3})")  # how a blank or a backslash stands in the table of mounts
 _NETWORK_FS = frozenset(
@@ -159,7 +159,7 @@ def _kind_of(found: os.stat_result) -> str:
 
 def _create_file(path: Path) -> None:
     try:
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_folders(path.parent)
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
     except FileExistsError:
         return  # Another process made it between our look and now; it is as good as ours.

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Protocol
 from edgecron.hold import Hold
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from contextlib import AbstractContextManager
 
     from edgecron.attempt import Outcome
     from edgecron.correcting import KeptTimes, Retimed
-    from edgecron.model import EngineInfo
-    from edgecron.planning import Due
+    from edgecron.model import EngineInfo, ScheduleSpec
+    from edgecron.planning import Due, Missed
     from edgecron.queues import Offers
     from edgecron.reporting import Reported
     from edgecron.retention import Limits, Removed
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
         Decided,
         Decision,
         Ended,
+        EnginePresence,
         RunningRow,
         Seat,
         StoredSchedule,
@@ -67,7 +68,13 @@ class Store(Protocol):
     def close_queues(self, engine_id: int, *, now_ms: int) -> None:
         """Record that an engine takes on nothing more, and likewise."""
 
-    def retire_engine(self, engine_id: int, *, now_ms: int) -> None:
+    def note_presence(self, engine_id: int, *, now_ms: int) -> None:
+        """Record that an engine is certainly running."""
+
+    def find_presence(self, queues: tuple[str, ...], *, but: int) -> list[EnginePresence]:
+        """When the engines that took one of these queues were there, newest first, but for one."""
+
+    def retire_engine(self, engine_id: int, *, now_ms: int, has_died: bool = False) -> None:
         """Record that an engine has stopped, and likewise."""
 
     def find_due(
@@ -201,6 +208,24 @@ class Store(Protocol):
 
     def find_zoned(self, *, only_local: bool) -> list[KeptTimes]:
         """The schedules with calendar times to come: all, or those in the machine's own zone."""
+
+    def find_set_back(self, *, read_now: Callable[[], int]) -> list[KeptTimes]:
+        """The schedules whose times a clock that was set back since has moved ahead.
+
+        `read_now` reads the clock, after the rows: peers write while an engine starts.
+        """
+
+    def note_clock_set(self, *, at_ms: int, by_ms: int) -> None:
+        """Record that the clock was set: when, by the new time, and by how much."""
+
+    def find_timeless(self, *, limit: int) -> list[KeptTimes]:
+        """Enabled schedules whose next time is missing, and that are not known to be done."""
+
+    def settle_timeless(
+        self, settled: Sequence[tuple[Retimed, Missed | None, ScheduleSpec]], *, now_ms: int
+    ) -> list[bool]:
+        """Give them their next times, or record that they are done; False for one that was
+        changed meanwhile."""
 
     def retime(self, changes: Sequence[Retimed], *, marks: ClockMarks | None) -> list[bool]:
         """Give schedules other times, in one transaction; False for one that has moved on.

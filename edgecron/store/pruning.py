@@ -18,7 +18,7 @@ from edgecron.retention import (
     batches_of,
     is_old,
 )
-from edgecron.store import removing
+from edgecron.store import forgetting, removing
 from edgecron.store.connection import Database
 from edgecron.trust import HOUR_MS
 
@@ -106,6 +106,7 @@ class Pass:
             if self._schedule_id is None:
                 yield from self._runs_by_bytes()
                 yield from self._removed_schedules()
+            yield from self._old_revisions()
         except _TurnLost:
             return
 
@@ -347,6 +348,31 @@ class Pass:
                 self._go_on()
                 count = removing.remove_schedule(self._database, schedule_id)
         yield self._removed(Kind.SCHEDULE, Reason.AGE, count, 0)
+
+    # What schedules said before.
+
+    def _old_revisions(self) -> Iterator[Removed | None]:
+        if self._schedule_id is not None:
+            yield from self._old_revisions_of(self._schedule_id)
+            return
+        after_id = 0
+        while found := forgetting.find_changed(self._database, after_id=after_id):
+            for schedule_id in found:
+                yield from self._old_revisions_of(schedule_id)
+            after_id = found[-1]
+
+    def _old_revisions_of(self, schedule_id: int) -> Iterator[Removed | None]:
+        unneeded = yield from forgetting.look_for_unneeded(self._database, schedule_id)
+        if unneeded is None:
+            return
+        for batch in forgetting.batches_of(unneeded.snapshots):
+            count = len(batch)
+            if not self._is_trial:
+                with self._database.transaction():
+                    self._go_on()
+                    count = forgetting.remove_unneeded(self._database, unneeded, batch)
+            size_bytes = sum(one.size_bytes for one in batch) if count else 0
+            yield self._removed(Kind.REVISION, Reason.UNUSED, count, size_bytes)
 
     # Of all of it.
 

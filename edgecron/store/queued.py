@@ -5,12 +5,15 @@ from __future__ import annotations
 import os
 
 from edgecron.admission import LATE_CAUSES, is_behind, is_full, may_start_queued, running_limit
+from edgecron.attempt import Upstream
 from edgecron.hold import Hold
-from edgecron.model import Cause, Overlap
+from edgecron.model import Cause, Overlap, Reason, Status
 from edgecron.store.aftermath import follow_up_withdrawn
 from edgecron.store.connection import Database
-from edgecron.store.contract import ClaimBatch, Decided, Granted, QueuedRow, Seat
-from edgecron.store.inorder import Blocked, is_any_due, walk_queued
+from edgecron.store.contract import STALE_MS, ClaimBatch, Decided, Granted, QueuedRow, Seat
+from edgecron.store.fencing import give_fences
+from edgecron.store.firerows import give_back_unmet
+from edgecron.store.inorder import Blocked, LateKey, find_next_late, is_any_due, walk_queued
 from edgecron.store.ledger import Ledger, has_place
 from edgecron.store.needs import (
     Needs,
@@ -44,7 +47,7 @@ def fill(database: Database, *, seat: Seat, now_ms: int, hold: Hold) -> ClaimBat
         filler.give_up()
     filler.fill()
     return ClaimBatch(
-        granted=tuple(filler.granted),
+        granted=give_fences(database, filler.granted, now_ms=now_ms),
         decided=tuple(filler.decided),
         has_replaced=filler.has_replaced,
     )
@@ -93,6 +96,7 @@ class _Filler:
         self._needs = Needs(database, now_ms=now_ms)
         self._ledger = Ledger(database, seat)
         self._blocked = Blocked()
+        self._stuck_late: set[LateKey] = set()
         self.granted: list[Granted] = []
         self.decided: list[Decided] = []
         self.has_replaced = False
@@ -107,9 +111,37 @@ class _Filler:
     def fill(self) -> None:
         """Start what may, until all places are taken."""
         self._walk()
-        while self._has_followers:
+        while self._has_followers or self._has_other_late_runs():
             self._has_followers = False
             self._walk()
+
+    def _has_other_late_runs(self) -> bool:
+        """Whether places for late runs are left, because some that were next could not start."""
+        if not self._blocked.late or self._ledger.late_places <= 0:
+            return False
+        # If one could not start, none of the same schedule, scope and cause can.
+        started = {grant.execution_id for grant in self.granted}
+        self._stuck_late |= {key for id_, key in self._blocked.late.items() if id_ not in started}
+        self._blocked.find_all_keys(self._database)
+        self._blocked.late = self._find_next_late()
+        return bool(self._blocked.late)
+
+    def _find_next_late(self) -> dict[int, LateKey]:
+        return find_next_late(
+            self._database,
+            self._seat.queues,
+            now_ms=self._now_ms,
+            limit=self._ledger.late_places,
+            full=self._blocked.keys,
+            stuck=self._stuck_late,
+        )
+
+    def _is_next_late(self, row: QueuedRow) -> bool:
+        if self._seat.only is not None:
+            return True
+        if self._blocked.late is None:
+            self._blocked.late = self._find_next_late()
+        return row.execution_id in self._blocked.late
 
     def _walk(self) -> None:
         ledger, only = self._ledger, self._seat.only
@@ -138,6 +170,8 @@ class _Filler:
             self._blocked.groups.add(row.group)
         elif row.cause in LATE_CAUSES and ledger.late_places <= 0:
             self._blocked.causes |= LATE_CAUSES
+        elif row.cause in LATE_CAUSES and not self._is_next_late(row):
+            return False
         elif is_full(overlap=row.overlap, max_running=row.max_running, occupancy=occupancy):
             self._blocked.keys.add(row.key)
             self._ask_for_place(row)
@@ -182,6 +216,7 @@ class _Filler:
     def _note(self, one: Decided) -> None:
         self.decided.append(one)
         if one.reason is not None:  # It was given up, which ends its fire.
+            give_back_unmet(self._database, one.execution_id, now_ms=self._now_ms)
             ended = follow_up_withdrawn(self._database, one.execution_id, now_ms=self._now_ms)
             self.decided.extend(ended.decided)
             self.has_replaced = self.has_replaced or ended.has_replaced
@@ -192,13 +227,14 @@ def _start_queued(database: Database, row: QueuedRow, seat: Seat, now_ms: int) -
     token = os.urandom(8).hex()
     found = database.returning(
         """UPDATE executions SET status = 'running', claimed_at = :now, heartbeat_at = :now,
-               started_at = :now, engine_id = :engine, supervisor_id = :supervisor,
-               lease_token = :token
+               stale_after = :stale, started_at = :now, fence = :now, engine_id = :engine,
+               supervisor_id = :supervisor, lease_token = :token
            WHERE id = :id AND status = 'queued' AND waiting_for IS NULL
            RETURNING plan_at, due_at, fire_key, cause, attempt, max_attempts, payload""",
         {
             "id": row.execution_id,
             "now": now_ms,
+            "stale": now_ms + STALE_MS,
             "engine": seat.engine_id,
             "supervisor": seat.supervisor_id,
             "token": token,
@@ -220,4 +256,22 @@ def _start_queued(database: Database, row: QueuedRow, seat: Seat, now_ms: int) -
         scope_kind=row.scope_kind,
         scope_id=row.scope_id,
         payload=found[6],
+        fence=now_ms,
+        upstream=_find_upstream(database, found[2]),
     )
+
+
+def _find_upstream(database: Database, fire_key: str) -> Upstream | None:
+    """The run that a follow-up comes after; None for other fires, and if retention removed it."""
+    kind, _, upstream_id = fire_key.partition(":")
+    if kind != "after" or not upstream_id.isdecimal():
+        return None
+    row = database.row(
+        """SELECT s.name, e.id, e.status, e.reason, e.exit_code, coalesce(e.error_msg, e.error_code)
+           FROM executions AS e JOIN schedules AS s ON s.id = e.schedule_id WHERE e.id = :id""",
+        {"id": int(upstream_id)},
+    )
+    if row is None:
+        return None
+    reason = None if row[3] is None else Reason(row[3])
+    return Upstream(row[0], row[1], Status(row[2]), reason, row[4], row[5])

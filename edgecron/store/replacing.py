@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from edgecron.model import REPLACED_MARK, Cause, Reason, Status
+from edgecron.model import COVERS_MARK, REPLACED_MARK, Cause, Reason, Status
 from edgecron.store.connection import Database
 from edgecron.store.contract import Decided
+from edgecron.values import NamedTuple
 
 # id, status, revision, plan_at, cause, attempt, cancel_requested_at, due_at
 _Row = tuple[int, str, int, int, str, int, int | None, int]
@@ -50,6 +51,79 @@ def replace_waiting(
     found = _find_oldest(database, key, by, spares_late=spares_late)
     waiting = [row for row in found if row[1] == "queued" and row[4] != "retry"]
     return [_withdraw(database, key[0], row, now_ms) for row in waiting[: max(count, 0)]]
+
+
+class TakenOver(NamedTuple):
+    """A waiting catch-up that a live fire took over, and the missed range that goes with it."""
+
+    skipped: Decided
+    missed_from_ms: int
+    missed_count: int
+
+    @property
+    def flag(self) -> str:
+        """What is noted of the run that took it over; `covered_range` reads it."""
+        return f"{COVERS_MARK}{self.missed_count}:{self.missed_from_ms}"
+
+
+def take_over_catch_up(
+    database: Database, key: tuple[int, str, str], *, plan_ms: int, now_ms: int
+) -> TakenOver | None:
+    """Skip the waiting catch-up of a schedule and scope for its live fire at `plan_ms`, inside the
+    caller's transaction; None if none waits for a place, or anything else of it is active."""
+    names = {"schedule": key[0], "kind": key[1], "scope": key[2]}
+    active = database.rows(
+        """SELECT id, status, cause, waiting_for FROM executions INDEXED BY executions_active
+           WHERE schedule_id = :schedule AND scope_kind = :kind AND scope_id = :scope
+               AND status IN ('queued', 'running')""",
+        names,
+    )
+    if len(active) != 1 or active[0][1:] != ("queued", "catch_up", None):
+        return None
+    found = database.returning(
+        """UPDATE executions SET status = 'skipped', reason = 'misfire', finished_at = :now,
+               missed_from_at = plan_at, missed_to_at = plan_at, missed_count = 1,
+               error_code = iif(flags LIKE '["missed:%', substr(flags ->> 0, 8), NULL),
+               error_msg = 'the next run of its schedule covers it'
+           WHERE id = :id AND status = 'queued' AND attempt = 1 AND plan_at < :plan
+           RETURNING revision, plan_at""",
+        {"id": active[0][0], "plan": plan_ms, "now": now_ms},
+    )
+    if found is None:
+        return None
+    revision, missed_ms = found
+    database.change(
+        "UPDATE schedules SET skipped_count = skipped_count + 1 WHERE id = :schedule", names
+    )
+    range_before = database.row(
+        """SELECT missed_from_at, missed_count FROM executions
+           WHERE id = (SELECT max(id) FROM executions WHERE schedule_id = :schedule
+                   AND scope_kind = :kind AND scope_id = :scope AND id < :id)
+               AND status = 'skipped' AND fire_key = 'missed' AND missed_to_at < :missed""",
+        {**names, "id": active[0][0], "missed": missed_ms},
+    )
+    from_ms, count = range_before or (missed_ms, 0)
+    skipped = Decided(
+        execution_id=active[0][0],
+        schedule_id=key[0],
+        revision=revision,
+        plan_ms=missed_ms,
+        status=Status.SKIPPED,
+        reason=Reason.MISFIRE,
+        cause=Cause.CATCH_UP,
+        missed_from_ms=missed_ms,
+        missed_to_ms=missed_ms,
+        missed_count=1,
+    )
+    return TakenOver(skipped=skipped, missed_from_ms=from_ms, missed_count=count + 1)
+
+
+def note_covered(database: Database, execution_id: int, taken: TakenOver) -> None:
+    """Note of a new run which missed range it covers, inside the caller's transaction."""
+    database.change(
+        "UPDATE executions SET flags = json_array(:flag) WHERE id = :id",
+        {"id": execution_id, "flag": taken.flag},
+    )
 
 
 def keep_turn(database: Database, execution_id: int, withdrawn: Sequence[Decided]) -> None:

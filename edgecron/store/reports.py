@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from edgecron.reporting import Reported
+from edgecron.reporting import Reported, fits_state
 from edgecron.store.connection import Database
 
 
@@ -58,6 +58,18 @@ def write_state(database: Database, schedule_id: int, changes: Mapping[str, str 
                    WHERE state.value IS NOT excluded.value""",
             [{"schedule": schedule_id, "key": key, "value": value} for key, value in kept],
         )
+
+
+def can_change_state(
+    database: Database, execution_id: int, changes: Mapping[str, str | None]
+) -> bool:
+    """Whether what the schedule of a run remembers stays within its limits with these changes."""
+    found = database.row("SELECT schedule_id FROM executions WHERE id = :id", {"id": execution_id})
+    if found is None:
+        return True
+    before = find_state(database, found[0])
+    after = {key: value for key, value in (before | dict(changes)).items() if value is not None}
+    return fits_state(before, after)
 
 
 def find_state(database: Database, schedule_id: int) -> dict[str, str]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from edgecron.model import Schedule
 from edgecron.store.connection import Database
-from edgecron.store.revisions import repeat_revision
 from edgecron.timetext import to_ms
 
 
@@ -27,6 +26,4 @@ def reschedule(database: Database, schedule: Schedule, *, run_ms: int, now_ms: i
                 "now": now_ms,
             },
         )
-        if changed:
-            repeat_revision(database, schedule.id, schedule.revision, now_ms=now_ms)
     return changed == 1

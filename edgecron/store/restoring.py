@@ -71,7 +71,7 @@ def find_due_names(database: Database, *, now_ms: int) -> list[str]:
     """The schedules whose next fire is due, the longest first."""
     rows = database.rows(
         """SELECT name FROM schedules
-           WHERE next_run_at IS NOT NULL AND next_run_at <= :now AND deleted_at IS NULL
+           WHERE next_run_at IS NOT NULL AND enabled AND next_run_at <= :now AND deleted_at IS NULL
            ORDER BY next_run_at, name""",
         {"now": now_ms},
     )

@@ -1,4 +1,8 @@
-"""What schedules said at each of their revisions: engines run what was decided with."""
+"""What schedules said at each of their revisions: engines run what was decided with.
+
+Only a change of a schedule's words stores a snapshot. A pause, a resume and a reschedule bump the
+revision alone: at such a revision the newest snapshot before it holds.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +14,23 @@ from edgecron.errors import Unreadable
 from edgecron.store.connection import Database
 from edgecron.store.contract import StoredSchedule
 from edgecron.store.rows import spec_of
+
+
+def snapshot_of(schedule_id: str, revision: str) -> str:
+    """The revision of the snapshot that holds at a revision, in SQL; both names are SQL, too."""
+    return f"""(SELECT max(f.revision) FROM schedule_revisions AS f
+        WHERE f.schedule_id = {schedule_id} AND f.revision <= {revision})"""
+
+
+_FIND = f"""SELECT w.value ->> 0, w.value ->> 1, r.snapshot, (
+        SELECT json_group_array(json_array(scope_kind, scope_id)) FROM schedule_scopes AS c
+        WHERE c.schedule_id = r.schedule_id)
+    FROM json_each(:wanted) AS w JOIN schedule_revisions AS r
+        ON r.schedule_id = w.value ->> 0
+            AND r.revision = {snapshot_of("w.value ->> 0", "w.value ->> 1")}"""
+_ORIGINS = f"""SELECT s.name, r.origin FROM schedules AS s JOIN schedule_revisions AS r
+        ON r.schedule_id = s.id AND r.revision = {snapshot_of("s.id", "s.revision")}
+    WHERE s.deleted_at IS NULL"""
 
 
 def load_schedules(database: Database, wanted: Sequence[tuple[int, int]]) -> list[StoredSchedule]:
@@ -48,11 +69,7 @@ def find_compiled(
 
 def _find_snapshots(database: Database, wanted: Sequence[tuple[int, int]]) -> list[tuple[Any, ...]]:
     return database.rows(
-        """SELECT r.schedule_id, r.revision, r.snapshot, (
-               SELECT json_group_array(json_array(scope_kind, scope_id)) FROM schedule_scopes AS c
-               WHERE c.schedule_id = r.schedule_id)
-           FROM json_each(:wanted) AS w JOIN schedule_revisions AS r
-               ON r.schedule_id = w.value ->> 0 AND r.revision = w.value ->> 1""",
+        _FIND,
         {"wanted": json.dumps(list(wanted))},
     )
 
@@ -68,23 +85,7 @@ def columns_of(snapshot: str) -> dict[str, Any]:
 
 def find_origins(database: Database) -> dict[str, str]:
     """What made each schedule say what it says now, by name: `cli`, `crontab` and the like."""
-    return dict(
-        database.rows(
-            """SELECT s.name, r.origin FROM schedules AS s JOIN schedule_revisions AS r
-                   ON r.schedule_id = s.id AND r.revision = s.revision
-               WHERE s.deleted_at IS NULL"""
-        )
-    )
-
-
-def repeat_revision(database: Database, schedule_id: int, revision: int, *, now_ms: int) -> None:
-    """Keep under the next revision what a schedule said at this one: its words did not change."""
-    database.change(
-        """INSERT INTO schedule_revisions (schedule_id, revision, at, origin, snapshot)
-           SELECT schedule_id, :revision + 1, :now, origin, snapshot FROM schedule_revisions
-           WHERE schedule_id = :id AND revision = :revision""",
-        {"id": schedule_id, "revision": revision, "now": now_ms},
-    )
+    return dict(database.rows(_ORIGINS))
 
 
 def write_revision(

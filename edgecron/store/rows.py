@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any
 
 from edgecron.errors import SENSELESS
@@ -25,6 +26,7 @@ from edgecron.model import (
 from edgecron.reporting import read_progress
 from edgecron.store.sense import texts_of, unreadable
 from edgecron.timetext import from_ms, to_ms
+from edgecron.values import names_of
 
 # The columns that a person's words decide. Their values, as JSON, are also a revision's snapshot.
 SPEC_COLUMNS = (
@@ -49,6 +51,7 @@ EXECUTION_COLUMNS = (
     "flags", "waiting_for", "wait_until", "queued_at", "claimed_at", "engine_id", "supervisor_id",
     "cancel_requested_at", "progress", "started_at", "finished_at", "duration_ms", "exit_code",
     "result", "error_code", "error_msg", "missed_from_at", "missed_to_at", "missed_count",
+    "fence",
 )  # fmt: skip
 COUNTED = (
     Status.SUCCESS,
@@ -57,8 +60,10 @@ COUNTED = (
     Status.CANCELLED,
     Status.INTERRUPTED,
 )
+_COUNT_COLUMNS = tuple((status, f"{status}_count") for status in COUNTED)
 
 Columns = Mapping[str, Any]
+_POLICY_COLUMNS = tuple(name for name in names_of(Policies) if name in SPEC_COLUMNS)
 
 
 def spec_columns(
@@ -120,13 +125,13 @@ def _spec_of(columns: Columns, scopes: tuple[tuple[str, str], ...]) -> ScheduleS
     job_text: str = columns["job"]
     return ScheduleSpec(
         name=columns["name"],
-        triggers=texts_of(json.loads(columns["triggers"])),
+        triggers=_texts_in(columns["triggers"]),
         job=Job(
             kind=kind,
             argv=texts_of(json.loads(job_text)) if kind is JobKind.COMMAND else (job_text,),
             payload=columns["payload"],
             stdin=columns["stdin"],
-            env=_env_of(json.loads(columns["env"])),
+            env={} if columns["env"] == "{}" else _env_of(json.loads(columns["env"])),
             env_file=columns["env_file"],
             cwd=columns["cwd"],
             user=columns["user"],
@@ -172,11 +177,14 @@ def _schedule_of(columns: Columns, spec: ScheduleSpec) -> Schedule:
         run_count=columns["run_count"],
         planned_count=columns["planned_count"],
         group_max_running=columns["group_max_running"],
-        counts={status: columns[f"{status}_count"] for status in COUNTED},
+        counts={status: columns[name] for status, name in _COUNT_COLUMNS},
         created_at=from_ms(columns["created_at"]),
         updated_at=from_ms(columns["updated_at"]),
         pruned_until=_instant(columns["pruned_until"]),
         vanished_at=_instant(columns["vanished_at"]),
+        is_done=bool(columns["is_done"]),
+        is_active=bool(columns["is_active"]),
+        gone_upstreams=tuple((columns["gone_upstreams"] or "").split()),
     )
 
 
@@ -248,24 +256,27 @@ def ok_codes_of(column: str) -> tuple[int, ...]:
 
 
 def _policies_of(columns: Columns) -> Policies:
+    return _policies(*[columns[name] for name in _POLICY_COLUMNS])
+
+
+@lru_cache(maxsize=256)  # Most schedules have the policies of others.
+def _policies(*values: Any) -> Policies:
+    columns = dict(zip(_POLICY_COLUMNS, values, strict=True))
     return Policies(
-        catch_up=CatchUp(columns["catch_up"]),
-        grace_s=columns["grace_s"],
-        overlap=Overlap(columns["overlap"]),
-        max_running=columns["max_running"],
-        timeout_s=columns["timeout_s"],
-        kill_grace_s=columns["kill_grace_s"],
-        retries=columns["retries"],
-        retry_delay_s=columns["retry_delay_s"],
-        retry_factor=columns["retry_factor"],
-        retry_max_delay_s=columns["retry_max_delay_s"],
-        on_interrupt=OnInterrupt(columns["on_interrupt"]),
-        ok_codes=tuple(int(code) for code in json.loads(columns["ok_codes"])),
-        priority=columns["priority"],
-        jitter_s=columns["jitter_s"],
-        needs=needs_of(columns["needs"]),
-        needs_deadline_s=columns["needs_deadline_s"],
+        **columns
+        | {
+            "catch_up": CatchUp(columns["catch_up"]),
+            "overlap": Overlap(columns["overlap"]),
+            "on_interrupt": OnInterrupt(columns["on_interrupt"]),
+            "ok_codes": tuple(int(code) for code in json.loads(columns["ok_codes"])),
+            "needs": needs_of(columns["needs"]),
+        }
     )
+
+
+@lru_cache(maxsize=256)
+def _texts_in(column: str) -> tuple[str, ...]:
+    return texts_of(json.loads(column))
 
 
 def _env_of(stored: object) -> dict[str, str]:

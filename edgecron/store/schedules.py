@@ -3,20 +3,39 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Callable, Iterator
 from heapq import merge
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from edgecron.errors import Unreadable
 from edgecron.model import Schedule
 from edgecron.store.connection import Database
 from edgecron.store.rows import KEPT_COLUMNS, SPEC_COLUMNS, schedule_of
+from edgecron.store.standings import IDLE_COLUMNS, page_where
 from edgecron.timetext import to_ms
 
-_ALL_COLUMNS = (*SPEC_COLUMNS, *KEPT_COLUMNS, "group_max_running")
+if TYPE_CHECKING:
+    from edgecron.browsing import Choice
+
+_IDLE_NAMES = ("is_done", "is_active", "gone_upstreams")
+_ALL_COLUMNS = (*SPEC_COLUMNS, *KEPT_COLUMNS, *_IDLE_NAMES, "group_max_running")
+# Found by indexes alone, however many schedules there are.
+_NEED_A_LOOK = """
+    SELECT id FROM schedules INDEXED BY schedules_broken
+    WHERE trigger_error IS NOT NULL AND deleted_at IS NULL
+    UNION SELECT id FROM schedules INDEXED BY schedules_vanished
+    WHERE vanished_at IS NOT NULL AND deleted_at IS NULL
+    UNION SELECT id FROM schedules INDEXED BY schedules_without_time
+    WHERE next_run_at IS NULL AND enabled AND deleted_at IS NULL AND trigger_error IS NULL
+        AND done_revision IS NOT revision
+    UNION SELECT * FROM (SELECT schedule_id FROM schedule_upstreams LIMIT :most)
+    UNION SELECT * FROM (SELECT id FROM schedules
+        INDEXED BY schedules_of_programs
+        WHERE queue != 'command' AND deleted_at IS NULL LIMIT :most)"""
 _FIRST_PAGE, _PAGE = 20, 500
 _BEFORE_ALL_MS = -(1 << 62)
-_SELECT = f"""SELECT {", ".join((*SPEC_COLUMNS, *KEPT_COLUMNS))},
+_SELECT = f"""SELECT {", ".join((*SPEC_COLUMNS, *KEPT_COLUMNS, *IDLE_COLUMNS))},
     (SELECT g.max_running FROM groups AS g WHERE g.name = schedules.group_name)
     FROM schedules"""
 
@@ -46,33 +65,90 @@ def find_schedule(database: Database, name: str) -> Schedule | None:
     return found[0] if found else None
 
 
-def find_schedules(
-    database: Database, *, after: str | None = None, limit: int | None = None
-) -> list[Schedule]:
-    """Every schedule, by name; or a page of them, those whose names come after one."""
-    return _find(
-        database,
-        " WHERE deleted_at IS NULL AND name > :after ORDER BY name LIMIT :limit",
-        {"after": after or "", "limit": -1 if limit is None else limit},
+def find_last_removed(database: Database, name: str | None) -> list[tuple[Schedule, str | None]]:
+    """What was removed last, of this name or at all, and whether it was `enabled` then.
+
+    Several if one change removed them together.
+    """
+    rows = database.rows(
+        """SELECT id, removed_state FROM schedules INDEXED BY schedules_removed
+           WHERE deleted_at IS NOT NULL AND (:name IS NULL OR name = :name)
+               AND deleted_at = (
+                   SELECT max(deleted_at) FROM schedules INDEXED BY schedules_removed
+                   WHERE deleted_at IS NOT NULL AND (:name IS NULL OR name = :name))
+           ORDER BY id DESC""",
+        {"name": name},
     )
+    states = dict(rows if name is None else rows[:1])
+    found = _find(
+        database,
+        " WHERE id IN (SELECT value FROM json_each(:ids)) ORDER BY name",
+        {"ids": json.dumps(list(states))},
+    )
+    return [(schedule, states[schedule.id]) for schedule in found]
+
+
+def find_schedules(
+    database: Database,
+    choice: Choice | None = None,
+    *,
+    now_ms: int = 0,
+    after: str | None = None,
+    limit: int | None = None,
+) -> list[Schedule]:
+    """Schedules by name: all, a choice as of `now_ms`, or a page of either."""
+    where, params = page_where(choice, now_ms=now_ms, after=after, limit=limit)
+    return _find(database, f" {where}", params)
 
 
 def find_each_schedule(
-    database: Database,
+    database: Database, *, most: int | None = None
 ) -> tuple[list[Schedule], list[tuple[int, Unreadable]]]:
-    """Every schedule that can be read, by name; and (id, why) of every one that can't."""
+    """Every schedule that can be read, by name; and (id, why) of every one that can't.
+
+    If there are more than `most`, so many at most of those that need a look: they are broken, have
+    vanished or miss their next time, come after others, or are a program's.
+    """
+    where = "WHERE deleted_at IS NULL"
+    if most is not None and _count(database) > most:
+        where += f" AND id IN ({_NEED_A_LOOK}) ORDER BY name LIMIT :most"
+    params = {"most": most}
     try:
-        return find_schedules(database), []
+        return _find(database, f" {where}", params), []
     except Unreadable:
         pass
     found: list[Schedule] = []
     unreadable: list[tuple[int, Unreadable]] = []
-    for (schedule_id,) in database.rows("SELECT id FROM schedules WHERE deleted_at IS NULL"):
+    for (schedule_id,) in database.rows(f"SELECT id FROM schedules {where}", params):
         try:
             found += _find(database, " WHERE id = :id", {"id": schedule_id})
         except Unreadable as error:
             unreadable.append((schedule_id, error))
     return sorted(found, key=lambda schedule: schedule.name), unreadable
+
+
+def count_waiting(database: Database) -> dict[str, int]:
+    """By queue, how many schedules wait for an engine: for their next time, or the next boot."""
+    rows = database.rows(
+        """SELECT queue, count(*) FROM schedules INDEXED BY schedules_due
+           WHERE next_run_at IS NOT NULL AND enabled GROUP BY queue
+           UNION ALL
+           SELECT queue, count(*) FROM schedules INDEXED BY schedules_boot
+           WHERE on_boot AND enabled AND deleted_at IS NULL AND next_run_at IS NULL GROUP BY queue
+           UNION ALL
+           SELECT queue, -count(*) FROM schedules INDEXED BY schedules_vanished
+           WHERE vanished_at IS NOT NULL AND deleted_at IS NULL
+               AND enabled AND (next_run_at IS NOT NULL OR on_boot) GROUP BY queue"""
+    )
+    counts: Counter[str] = Counter()
+    for queue, count in rows:
+        counts[queue] += count
+    return {queue: count for queue, count in counts.items() if count}
+
+
+def _count(database: Database) -> int:
+    [(count,)] = database.rows("SELECT count(*) FROM schedules WHERE deleted_at IS NULL")
+    return int(count)
 
 
 def coming_schedules(
@@ -85,10 +161,11 @@ def coming_schedules(
     """
     queues = database.rows(
         """WITH RECURSIVE each (queue) AS (
-               SELECT min(queue) FROM schedules WHERE next_run_at IS NOT NULL
+               SELECT min(queue) FROM schedules
+               WHERE next_run_at IS NOT NULL AND enabled
                UNION ALL
                SELECT (SELECT min(queue) FROM schedules
-                       WHERE queue > each.queue AND next_run_at IS NOT NULL)
+                       WHERE queue > each.queue AND next_run_at IS NOT NULL AND enabled)
                FROM each WHERE each.queue IS NOT NULL)
            SELECT queue FROM each WHERE queue IS NOT NULL"""
     )
@@ -106,7 +183,7 @@ def _coming_of(
         # All of a schedule is much, and of many a few are looked for.
         page = database.rows(
             """SELECT id, name, next_run_at FROM schedules
-               WHERE queue = :queue AND next_run_at IS NOT NULL
+               WHERE queue = :queue AND next_run_at IS NOT NULL AND enabled
                    AND (next_run_at, id) > (:run, :id)
                ORDER BY next_run_at, id LIMIT :size""",
             {"queue": queue, "run": run_ms, "id": last_id, "size": size},
@@ -114,7 +191,8 @@ def _coming_of(
         wanted = [row[0] for row in page if matches is None or matches(row[1])]
         found = _find(
             database,
-            " WHERE id IN (SELECT value FROM json_each(:ids)) AND next_run_at IS NOT NULL",
+            """ WHERE id IN (SELECT value FROM json_each(:ids))
+                AND next_run_at IS NOT NULL AND enabled""",
             {"ids": json.dumps(wanted)},
         )
         yield from sorted(found, key=lambda schedule: (schedule.next_run_at, schedule.id))

@@ -3,17 +3,36 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from edgecron.errors import SENSELESS
 from edgecron.standing import Standing
 from edgecron.store.connection import Database
 from edgecron.store.sense import texts_of, unreadable
 from edgecron.timetext import from_ms
+from edgecron.values import NamedTuple
 
+if TYPE_CHECKING:
+    from edgecron.browsing import Choice
+
+_LATE_MS = 60_000  # a time that has passed by less is not missed
+# What the words of a choice are looked for in. A newline is in no word.
+_WORDS = """lower(concat_ws(char(10), name, group_name, description, job))"""
+# What says why a schedule has no next time: whether it is done, whether a run of it is active, and
+# which of the schedules that it comes after are gone.
+IDLE_COLUMNS = (
+    "next_run_at IS NULL AND done_revision IS revision",
+    """next_run_at IS NULL AND EXISTS (
+        SELECT 1 FROM executions AS e INDEXED BY executions_active
+        WHERE e.schedule_id = schedules.id AND e.status IN ('queued', 'running'))""",
+    """(SELECT group_concat(u.upstream, ' ') FROM schedule_upstreams AS u
+        WHERE u.schedule_id = schedules.id AND NOT EXISTS (
+            SELECT 1 FROM schedules AS x WHERE x.name = u.upstream AND x.deleted_at IS NULL))""",
+)
 COLUMNS = (
     "name", "triggers", "enabled", "paused_until", "next_run_at", "trigger_error", "last_status",
     "last_run_at", "run_count", "planned_count", "max_runs", "until_at", "vanished_at",
+    *IDLE_COLUMNS,
 )  # fmt: skip
 
 
@@ -21,19 +40,74 @@ def count_schedules(database: Database) -> tuple[int, int, int]:
     """How many schedules there are; of how many the triggers can't be read; and how many nobody
     runs, as no engine of their programs offers them."""
     [counts] = database.rows(
-        """SELECT count(*), count(trigger_error), count(vanished_at)
-           FROM schedules WHERE deleted_at IS NULL"""
+        """SELECT (SELECT count(*) FROM schedules WHERE deleted_at IS NULL),
+               (SELECT count(*) FROM schedules INDEXED BY schedules_broken
+                WHERE trigger_error IS NOT NULL AND deleted_at IS NULL),
+               (SELECT count(*) FROM schedules INDEXED BY schedules_vanished
+                WHERE vanished_at IS NOT NULL AND deleted_at IS NULL)"""
     )
     count, broken, vanished = counts
     return count, broken, vanished
 
 
-def find_standings(database: Database) -> list[Standing]:
-    """How every schedule stands, by name."""
+class Ailing(NamedTuple):
+    """A schedule that has only failed, or of which nothing has ever run."""
+
+    name: str
+    failed_count: int  # with interrupted runs; 0: it has never run
+    skipped_count: int
+    last_error: str | None
+
+
+def find_ailing(database: Database, *, now_ms: int, limit: int) -> tuple[list[Ailing], int]:
+    """Enabled schedules that fail every time or have never run although a time has passed; at most
+    `limit` of them, and how many there are."""
     rows = database.rows(
-        f"""SELECT {", ".join(COLUMNS)} FROM schedules WHERE deleted_at IS NULL ORDER BY name"""
+        """SELECT name, failed_count + interrupted_count, skipped_count, last_error,
+               count(*) OVER ()
+           FROM schedules
+           WHERE deleted_at IS NULL AND enabled AND success_count = 0
+               AND iif(run_count > 0, last_status IN ('failed', 'interrupted'),
+                   skipped_count > 0 OR next_run_at BETWEEN 0 AND :late)
+           ORDER BY name LIMIT :limit""",
+        {"late": now_ms - _LATE_MS, "limit": limit},
     )
+    return [Ailing(*row[:4]) for row in rows], rows[0][4] if rows else 0
+
+
+def find_standings(
+    database: Database,
+    choice: Choice | None = None,
+    *,
+    now_ms: int,
+    after: str | None = None,
+    limit: int | None = None,
+) -> list[Standing]:
+    """How schedules stand, by name: of all, of a choice, or of a page of either."""
+    where, params = page_where(choice, now_ms=now_ms, after=after, limit=limit)
+    rows = database.rows(f"SELECT {', '.join(COLUMNS)} FROM schedules {where}", params)
     return [standing_of(row) for row in rows]
+
+
+def page_where(
+    choice: Choice | None, *, now_ms: int, after: str | None, limit: int | None
+) -> tuple[str, dict[str, Any]]:
+    """The end of a statement that reads a page of schedules by name, and its values."""
+    wheres = ["deleted_at IS NULL", "name > :after"]
+    params: dict[str, Any] = {"after": after or "", "limit": -1 if limit is None else limit}
+    if choice is not None:
+        if choice.group is not None:
+            wheres.append("group_name = :group")
+            params["group"] = choice.group
+        if choice.is_failed:
+            wheres.append("last_status IN ('failed', 'interrupted')")
+        if choice.is_paused:
+            wheres.append("(NOT enabled OR paused_until > :now)")
+            params["now"] = now_ms
+        for number, word in enumerate(choice.words):
+            wheres.append(f"instr({_WORDS}, :word_{number})")
+            params[f"word_{number}"] = word.lower()
+    return f"WHERE {' AND '.join(wheres)} ORDER BY name LIMIT :limit", params
 
 
 def standing_of(row: tuple[Any, ...]) -> Standing:
@@ -53,6 +127,9 @@ def standing_of(row: tuple[Any, ...]) -> Standing:
             max_runs=row[10],
             until_at=None if row[11] is None else from_ms(row[11]),
             vanished_at=None if row[12] is None else from_ms(row[12]),
+            is_done=bool(row[13]),
+            is_active=bool(row[14]),
+            gone_upstreams=tuple((row[15] or "").split()),
         )
     except SENSELESS as error:
         raise unreadable("schedule", error, name=row[0]) from error

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from _thread import RLock  # what `threading` gives, which takes 1 ms to load
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -69,6 +69,15 @@ class Statements:
         with suppress(apsw.ConnectionClosedError):  # Then nothing is.
             self._connection.interrupt()
 
+    @contextmanager
+    def until(self, is_over: Callable[[], bool]) -> Iterator[None]:
+        """Have a statement within raise QueryInterrupted once `is_over`, which is asked often."""
+        self._connection.set_progress_handler(is_over, 1000)
+        try:
+            yield
+        finally:
+            self._connection.set_progress_handler(None)
+
     def row(self, sql: str, params: Params | None = None) -> tuple[Any, ...] | None:
         """The first row of a statement, or None."""
         found = self.rows(sql, params)
@@ -79,16 +88,6 @@ class Statements:
         self._check_transaction()
         self._connection.execute(sql, params, can_cache=self._keeps)
         return self._connection.changes()
-
-    def change_each(self, sql: str, params: Sequence[Params]) -> list[int]:
-        """Run a writing statement once for each set of parameters; how many rows each changed."""
-        self._check_transaction()
-        execute, changes = self._connection.execute, self._connection.changes
-        counts = []
-        for one in params:
-            execute(sql, one)
-            counts.append(changes())
-        return counts
 
     def change_many(self, sql: str, params: Sequence[Params]) -> None:
         """Run a writing statement once for each set of parameters."""

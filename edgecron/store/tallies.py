@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+from collections import Counter
+from collections.abc import Mapping, Sequence
 
 from edgecron.store.connection import Database
 from edgecron.tallies import EndedRun
@@ -11,6 +13,8 @@ from edgecron.tallies import EndedRun
 _WRITTEN_AT = "coalesce(queued_at, claimed_at, finished_at)"
 _COLUMNS = """schedule_id, status, reason, cause, attempt, missed_count, duration_ms,
     started_at - due_at"""
+# Of a schedule's older rows of skipped times: those of its scopes that were the newest once.
+_MOST_GROWN = 100
 _ENDED = "status NOT IN ('queued', 'running')"
 
 
@@ -39,8 +43,73 @@ def find_ended(
         rows.pop()
         cut_ms = rows[-1][8]
     # What was written by a clock that was set since may lie among them.
-    found = [EndedRun(*row[:8]) for row in rows if row[9] and row[8] >= since_ms]
+    found = [EndedRun._make(row[:8]) for row in rows if row[9] and row[8] >= since_ms]
     return found + _find_grown(database, schedule_id, since_ms=since_ms, params=params), cut_ms
+
+
+def find_ended_of(
+    database: Database, schedule_ids: Sequence[int], *, since_ms: int, limit: int
+) -> tuple[list[EndedRun], int | None]:
+    """The same of some schedules, at most `limit` runs of each.
+
+    If a schedule has more, the instant from which the runs of all are complete comes with them.
+    """
+    params = {
+        "schedules": json.dumps(list(schedule_ids)),
+        "first": _first_id(database, since_ms=since_ms),
+        "since": since_ms,
+        "limit": limit,
+    }
+    rows = database.rows(
+        f"""SELECT {_COLUMNS}, {_WRITTEN_AT}, {_ENDED}
+            FROM json_each(:schedules) AS j CROSS JOIN executions AS e
+            WHERE e.id IN (SELECT id FROM executions INDEXED BY executions_by_schedule
+                WHERE schedule_id = j.value AND id >= :first ORDER BY id DESC LIMIT :limit)
+            ORDER BY j.value, e.id DESC""",
+        params,
+    )
+    found = [EndedRun._make(row[:8]) for row in rows if row[9] and row[8] >= since_ms]
+    grown = database.rows(
+        f"""SELECT {_COLUMNS}
+            FROM json_each(:schedules) AS j CROSS JOIN executions AS e
+            WHERE e.id IN (SELECT id FROM executions INDEXED BY executions_unwell_by_schedule
+                WHERE schedule_id = j.value AND status = 'skipped' AND id < :first
+                    AND status IN ('failed', 'skipped', 'cancelled', 'interrupted')
+                ORDER BY id DESC LIMIT {_MOST_GROWN}) AND missed_to_at >= :since""",
+        params,
+    )
+    counts = Counter(row[0] for row in rows)
+    oldest = {row[0]: row[8] for row in rows}
+    cuts = [oldest[schedule_id] for schedule_id, count in counts.items() if count == limit]
+    return found + [EndedRun._make(row) for row in grown], max(cuts, default=None)
+
+
+def find_named_page(
+    database: Database, *, since_ms: int, after: str | None, limit: int
+) -> dict[int, str]:
+    """The first schedules by name, removed ones included, whose newest row is from an instant on
+    or has grown since: their names by id."""
+    params = {
+        "first": _first_id(database, since_ms=since_ms),
+        "since": since_ms,
+        "after": after or "",
+        "limit": limit,
+    }
+    pages = []
+    for living in (
+        "INDEXED BY schedules_by_name WHERE deleted_at IS NULL",
+        "INDEXED BY schedules_removed WHERE deleted_at IS NOT NULL",
+    ):
+        pages += database.rows(
+            f"""SELECT name, id FROM schedules {living} AND name > :after AND (
+                    SELECT e.id >= :first OR coalesce(e.missed_to_at >= :since, FALSE)
+                    FROM executions AS e INDEXED BY executions_by_schedule
+                    WHERE e.schedule_id = schedules.id ORDER BY e.id DESC LIMIT 1)
+                ORDER BY name LIMIT :limit""",
+            params,
+        )
+    names = sorted({name for name, _ in pages})[:limit]
+    return {schedule_id: name for name, schedule_id in pages if name in names}
 
 
 def _find_grown(
@@ -56,7 +125,7 @@ def _find_grown(
             WHERE status = 'skipped' AND id < :first {where} ORDER BY id DESC LIMIT :limit""",
         params,
     )
-    return [EndedRun(*row[:8]) for row in rows if row[8] is not None and row[8] >= since_ms]
+    return [EndedRun._make(row[:8]) for row in rows if row[8] is not None and row[8] >= since_ms]
 
 
 def find_output_sizes(
@@ -76,9 +145,10 @@ def find_output_sizes(
     return [row[0] for row in rows]
 
 
-def find_names_of(database: Database) -> dict[int, str]:
-    """The name of each schedule, removed ones included, by its id."""
-    return dict(database.rows("SELECT id, name FROM schedules"))
+def find_names_of(database: Database, schedule_id: int | None) -> dict[int, str]:
+    """The name of one schedule, or of each, removed ones included, by its id."""
+    where = "" if schedule_id is None else "WHERE id = :id"
+    return dict(database.rows(f"SELECT id, name FROM schedules {where}", {"id": schedule_id}))
 
 
 def _first_id(database: Database, *, since_ms: int) -> int:

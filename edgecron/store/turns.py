@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import time
 from _thread import RLock  # what `threading` gives, which takes 1 ms to load
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,7 +21,14 @@ if TYPE_CHECKING:
     from edgecron.store.forks import Identity
 
 _TURN_MS = 100  # somebody may want to know that we still wait
+_LONG_TRIES = 800  # about a second, with what each nap takes beside its millisecond
 _turns: dict[Identity, RLock] = {}  # a few bytes for each file
+_tell_wait: list[Callable[[Path], object]] = []  # at most one: the command line's
+
+
+def tell_long_waits(tell: Callable[[Path], object]) -> None:
+    """Have this called once another process's lock was waited for about a second."""
+    _tell_wait[:] = [tell]
 
 
 class Turns:
@@ -35,9 +42,23 @@ class Turns:
         self.waits = 0
         self.failures = 0
         self._path = path
-        self._tries = max(1, round(most_s * 1000))
+        self.wait_at_most(most_s)
         # Its own where the file has no name.
         self._lock = RLock() if identity is None else _turns.setdefault(identity, RLock())
+
+    def wait_at_most(self, most_s: float) -> None:
+        """Wait so long from now on."""
+        self._tries = max(1, round(most_s * 1000))
+
+    @contextmanager
+    def waiting_at_most(self, most_s: float) -> Iterator[None]:
+        """Wait so long, within."""
+        tries = self._tries
+        self.wait_at_most(most_s)
+        try:
+            yield
+        finally:
+            self._tries = tries
 
     def nap(self, tries_before: int) -> bool:
         """SQLite's busy handler: wait a moment for another process; False to give up."""
@@ -49,6 +70,9 @@ class Turns:
         if tries_before >= self._tries:
             return False
         self.waits += 1
+        if tries_before == _LONG_TRIES:
+            for tell in _tell_wait:
+                tell(self._path)
         from random import random  # nearly nobody has to wait
 
         time.sleep(0.0005 + random() * 0.001)

@@ -5,18 +5,20 @@ A schedule's times change only where they are still as they were read.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from edgecron.correcting import KeptTimes, Retimed
-from edgecron.planning import NextFire
+from edgecron.model import ScheduleSpec
+from edgecron.planning import Missed, NextFire
 from edgecron.store.connection import Database
 from edgecron.store.contract import ClockMarks
+from edgecron.store.firerows import record_missed
 from edgecron.trust import FIRST_MS, LARGE_MS
 
 _SELECT = """SELECT id, revision, name, enabled AND trigger_error IS NULL, next_plan_at,
         next_run_at, next_source, decided_until, trusted_until, paused_until, planned_count,
-        pruned_until
+        pruned_until, repeats_since, last_enqueued_at
     FROM schedules WHERE deleted_at IS NULL """
 _HAS_KIND = """EXISTS (SELECT 1 FROM json_each(compiled)
     WHERE value ->> '$.kind' IN ({kinds}) {more})"""
@@ -25,16 +27,35 @@ _LOCAL_CRON = _HAS_KIND.format(kinds="'cron'", more="AND value ->> '$.timezone' 
 # The longest that a queued row waits for its due time: only a retry has one to come.
 _MOST_DELAY_MS = """iif(cause != 'retry', 0, 1100 * coalesce(
     (SELECT snapshot ->> 'retry_max_delay_s' FROM schedule_revisions AS r
-     WHERE r.schedule_id = executions.schedule_id AND r.revision = executions.revision),
+     WHERE r.schedule_id = executions.schedule_id AND r.revision <= executions.revision
+     ORDER BY r.revision DESC LIMIT 1),
     (SELECT retry_max_delay_s FROM schedules AS s WHERE s.id = executions.schedule_id)))"""
 _CALENDAR = _HAS_KIND.format(kinds="'cron', 'at'", more="")
 
 
 def find_clock_marks(database: Database) -> ClockMarks:
     """What the database remembers of clock and zones."""
-    row = database.row("SELECT trusted_high_at, tzdata_version, local_timezone FROM meta")
+    row = database.row(
+        """SELECT trusted_high_at, tzdata_version, local_timezone, clock_set_at, clock_set_by_ms
+           FROM meta"""
+    )
     assert row is not None
-    return ClockMarks(trusted_high_ms=row[0], tzdata_version=row[1], local_timezone=row[2])
+    return ClockMarks(
+        trusted_high_ms=row[0],
+        tzdata_version=row[1],
+        local_timezone=row[2],
+        set_at_ms=row[3],
+        set_by_ms=row[4],
+    )
+
+
+def note_clock_set(database: Database, *, at_ms: int, by_ms: int) -> None:
+    """Record that the clock was set: when, by the new time, and by how much."""
+    with database.transaction():
+        database.change(
+            "UPDATE meta SET clock_set_at = :at, clock_set_by_ms = :by",
+            {"at": at_ms, "by": by_ms},
+        )
 
 
 def note_trusted(database: Database, mark_ms: int, *, was_ms: int | None) -> bool:
@@ -69,6 +90,33 @@ def find_misdated(database: Database, *, now_ms: int, ahead_ms: int) -> list[Kep
     )
 
 
+# How far ahead of the clock a row may lie without saying that the clock was set back: an engine
+# claims functions up to 20 ms before their time, and a slewed clock is off by less than this.
+_AHEAD_MS = 1_000
+
+
+def find_set_back(database: Database, *, read_now: Callable[[], int]) -> list[KeptTimes]:
+    """The schedules that were decided, made or changed by a clock that was set back since, by at
+    least a second, and that do not repeat what it repeats yet."""
+    written = database.rows(
+        """SELECT id, at FROM (
+               SELECT id, max(coalesce(last_enqueued_at, 0), coalesce(repeats_since, updated_at))
+                   AS at
+               FROM schedules WHERE next_plan_at IS NOT NULL)
+           WHERE at > :now""",
+        {"now": read_now() + _AHEAD_MS},
+    )
+    # Read the clock again: what a peer has written since the first reading is not ahead.
+    now_ms = read_now()
+    ahead = {schedule_id for schedule_id, at_ms in written if at_ms > now_ms + _AHEAD_MS}
+    if not ahead:
+        return []
+    found = _kept(
+        database, "AND next_plan_at IS NOT NULL AND decided_until > :now", {"now": now_ms}
+    )
+    return [kept for kept in found if kept.schedule_id in ahead]
+
+
 def find_intervals(database: Database, *, now_ms: int, has_stepped: bool) -> list[KeptTimes]:
     """The schedules without calendar times that do not go by a clock that can't be trusted yet.
 
@@ -90,6 +138,54 @@ def find_zoned(database: Database, *, only_local: bool) -> list[KeptTimes]:
         f"AND next_plan_at IS NOT NULL AND {_LOCAL_CRON if only_local else _CRON}",
         {},
     )
+
+
+def find_timeless(database: Database, *, limit: int) -> list[KeptTimes]:
+    """Enabled schedules without a next time of which nobody has found that they are done.
+
+    Not those whose next time counts from the end of a run that is active.
+    """
+    return _kept(
+        database,
+        """AND next_run_at IS NULL AND enabled AND trigger_error IS NULL
+           AND done_revision IS NOT revision
+           AND NOT (after_end_ms IS NOT NULL AND EXISTS (
+               SELECT 1 FROM executions AS e INDEXED BY executions_active
+               WHERE e.schedule_id = schedules.id AND e.status IN ('queued', 'running')))""",
+        {"limit": limit},
+        limit="LIMIT :limit",
+    )
+
+
+def settle_timeless(
+    database: Database,
+    settled: Sequence[tuple[Retimed, Missed | None, ScheduleSpec]],
+    *,
+    now_ms: int,
+) -> list[bool]:
+    """Give schedules their missing next times, or record that they are done, in one transaction.
+
+    What they missed becomes a skipped row. False for a schedule that was changed meanwhile.
+    """
+    done = []
+    with database.transaction():
+        for change, missed, spec in settled:
+            kept = change.kept
+            is_ours = _retime_one(database, change)
+            done.append(is_ours)
+            if not is_ours:
+                continue
+            if change.next is None:
+                database.change(
+                    "UPDATE schedules SET done_revision = revision WHERE id = :id",
+                    {"id": kept.schedule_id},
+                )
+            if missed is not None:
+                for scope in spec.scopes:
+                    record_missed(
+                        database, kept.schedule_id, kept.revision, spec, scope, missed, now_ms
+                    )
+    return done
 
 
 def retime(
@@ -140,7 +236,11 @@ def _retime_one(database: Database, change: Retimed) -> bool:
     kept, following = change.kept, change.next
     changed = database.change(
         """UPDATE schedules SET next_plan_at = :next_plan, next_run_at = :next_run,
-               next_source = :next_source, decided_until = :decided, trusted_until = :trusted
+               next_source = :next_source, decided_until = :decided, trusted_until = :trusted,
+               done_revision = iif(:next_plan IS NULL, done_revision, NULL),
+               repeats_since = :repeats,
+               last_enqueued_at = iif(:repeats IS NULL, last_enqueued_at,
+                   min(last_enqueued_at, :repeats))
            WHERE id = :id AND revision = :revision AND next_plan_at IS :plan
                AND next_run_at IS :run AND decided_until = :was AND trusted_until IS :was_trusted
                AND (enabled AND trigger_error IS NULL) = :active AND deleted_at IS NULL""",
@@ -157,12 +257,15 @@ def _retime_one(database: Database, change: Retimed) -> bool:
             "next_source": following.source if following else None,
             "decided": change.decided_until_ms,
             "trusted": change.trusted_until_ms,
+            "repeats": change.repeats_since_ms,
         },
     )
     return changed == 1
 
 
-def _kept(database: Database, where: str, params: dict[str, Any]) -> list[KeptTimes]:
+def _kept(
+    database: Database, where: str, params: dict[str, Any], *, limit: str = ""
+) -> list[KeptTimes]:
     return [
         KeptTimes(
             schedule_id=row[0],
@@ -179,6 +282,8 @@ def _kept(database: Database, where: str, params: dict[str, Any]) -> list[KeptTi
             paused_until_ms=row[9],
             planned_count=row[10],
             pruned_until_ms=row[11],
+            repeats_since_ms=row[12],
+            last_fired_ms=row[13],
         )
-        for row in database.rows(f"{_SELECT} {where} ORDER BY id", params)
+        for row in database.rows(f"{_SELECT} {where} ORDER BY id {limit}", params)
     ]

@@ -26,8 +26,10 @@ def rebuilding(database: Database) -> Iterator[None]:
     try:
         yield
     finally:
-        connection.execute("PRAGMA temp_store = MEMORY")
-        connection.config(apsw.SQLITE_DBCONFIG_ENABLE_FKEY, 1)
+        # A ROLLBACK that failed leaves a transaction, in which neither can be set any more.
+        if not connection.in_transaction:
+            connection.execute("PRAGMA temp_store = MEMORY")
+            connection.config(apsw.SQLITE_DBCONFIG_ENABLE_FKEY, 1)
 
 
 def rewrite(database: Database) -> None:

@@ -5,7 +5,6 @@ Everything is 0600 in a folder 0700, never followed through a symlink, and close
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import fcntl
 import os
@@ -14,6 +13,7 @@ import stat
 from pathlib import Path
 
 from edgecron.errors import SupervisorUnavailable
+from edgecron.paths import make_folders
 from edgecron.supervisor.holders import has_holder
 
 SCARCE = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM})  # it may work a moment later
@@ -28,8 +28,7 @@ def prepare_state_dir(state_dir: Path) -> Path:
     """
     folder = Path(os.path.abspath(state_dir))
     try:
-        with contextlib.suppress(FileExistsError):
-            folder.mkdir(mode=0o700, parents=True)
+        make_folders(folder)
         seen = folder.lstat()
         if not stat.S_ISDIR(seen.st_mode):
             what = "a symbolic link" if stat.S_ISLNK(seen.st_mode) else "no folder"

@@ -3,6 +3,8 @@
 Bytes are kept as records (stream, time, length, content) in three regions: the head, and two
 segments of the tail that take turns as a ring, so that the last half of the cap is always whole.
 The regions lie in memory while they are small, then in one spool file in the state folder.
+`save` copies small regions to the file, too. The file begins with an index of its regions, so that
+an engine can read it after the supervisor was killed.
 """
 
 from __future__ import annotations
@@ -28,6 +30,10 @@ PART_BYTES = 64 * 1024  # about so much is read at once while a run lives
 MAX_CHUNKS = 4096  # of a region: two streams that alternate byte by byte stay bounded too
 
 _HEADER = struct.Struct("<BqI")  # stream, milliseconds since 1970, bytes of content
+# Magic, bytes of stdout, of stderr, limit of the tail; of each region its base, size, checksum.
+_INDEX = struct.Struct("<8s3Q3Q3Q3I")
+_INDEX_BYTES = _INDEX.size + 4  # with its own checksum: sizes that are not sure are not used
+_MAGIC = b"ECSPOOL1"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,12 +94,14 @@ class OutputKeeper:
         head_limit = cap_bytes // 2
         tail_limit = cap_bytes - head_limit
         overhead = MAX_CHUNKS * _HEADER.size
-        tail_base = head_limit + overhead
+        tail_base = _INDEX_BYTES + head_limit + overhead
         self._spool = spool
         self._spool_fd: int | None = None
+        self._is_spilled = False  # the regions lie in the file; else it has at most a copy
+        self._is_saved = True  # nothing was printed since the last `save`
         self._spill_failed = False
         self._tail_limit = tail_limit
-        self._head = _Region(base=0, limit=head_limit)
+        self._head = _Region(base=_INDEX_BYTES, limit=head_limit)
         self._older = _Region(base=tail_base, limit=tail_limit)
         self._newer = _Region(base=tail_base + tail_limit + overhead, limit=tail_limit)
         self._printed = {Stream.STDOUT: 0, Stream.STDERR: 0}
@@ -106,6 +114,7 @@ class OutputKeeper:
     def add(self, stream: Stream, at_ms: int, content: bytes) -> None:
         """Bytes that were read from a stream at that time (milliseconds since 1970)."""
         self._printed[stream] += len(content)
+        self._is_saved = False
         if (
             self._pending
             and stream is self._pending_stream
@@ -121,6 +130,21 @@ class OutputKeeper:
             self._pending_ms = at_ms
         else:
             self._keep(stream, at_ms, memoryview(content))
+
+    @property
+    def is_saved(self) -> bool:
+        """Whether the file has all that was printed, as far as it could be written."""
+        return self._is_saved
+
+    def save(self) -> None:
+        """Write everything so far to the file, for the case that the supervisor is killed.
+
+        The memory stays the truth while the output is small: a full disk loses nothing of it.
+        """
+        self._flush()
+        self._is_saved = True
+        if not self._is_spilled and any(region.size for region in self._regions):
+            self._copy_memory()  # If it fails: with more output, `save` tries again.
 
     @property
     def end_position(self) -> int:
@@ -163,7 +187,7 @@ class OutputKeeper:
         return (offset if chunks else next_at), chunks
 
     def _records(self, region: _Region, first: int, last: int) -> bytes:
-        if self._spool_fd is None:
+        if self._spool_fd is None or not self._is_spilled:
             return bytes(region.memory[first:last])
         try:
             return os.pread(self._spool_fd, last - first, region.base + first)
@@ -173,7 +197,7 @@ class OutputKeeper:
     def finish(self) -> dict[str, Any]:
         """What was kept, as JSON: inline where it is small, else by the spool's name."""
         self._flush()
-        regions = (self._head, self._older, self._newer)
+        regions = self._regions
         told: dict[str, Any] = {
             "stdout_bytes": self._printed[Stream.STDOUT],
             "stderr_bytes": self._printed[Stream.STDERR],
@@ -182,7 +206,8 @@ class OutputKeeper:
         if self._spool_fd is not None:
             os.close(self._spool_fd)
             self._spool_fd = None
-            told["spool"] = self._spool.name
+            told["spool"] = self._spool.name  # of a copy, too: whoever acknowledges removes it
+        if self._is_spilled:
             told["regions"] = [[region.base, region.size] for region in regions]
             told["checksums"] = [region.checksum for region in regions]
         elif any(region.size for region in regions):
@@ -191,18 +216,27 @@ class OutputKeeper:
             ]
         return told
 
+    @property
+    def _regions(self) -> tuple[_Region, _Region, _Region]:
+        return self._head, self._older, self._newer
+
     def _flush(self) -> None:
         if self._pending:
-            self._keep(self._pending_stream, self._pending_ms, memoryview(bytes(self._pending)))
+            content = memoryview(bytes(self._pending))
             self._pending.clear()
+            self._keep(self._pending_stream, self._pending_ms, content)
 
     def _keep(self, stream: Stream, at_ms: int, content: memoryview) -> None:
         self._passed_bytes += len(content)
         if room := self._head.room:
             self._append(self._head, stream, at_ms, content[:room])
             content = content[room:]
-        if not self._tail_limit:
-            return
+        if self._tail_limit:
+            self._keep_in_tail(stream, at_ms, content)
+        if self._is_spilled:
+            self._write_index()
+
+    def _keep_in_tail(self, stream: Stream, at_ms: int, content: memoryview) -> None:
         # What is longer than the whole tail would only push itself out again.
         content = content[-self._tail_limit :]
         while content:
@@ -210,6 +244,8 @@ class OutputKeeper:
             if not room:
                 self._older, self._newer = self._newer, self._older
                 self._newer.reset()
+                if self._is_spilled:
+                    self._write_index()  # before anything of the region is overwritten
                 continue
             self._append(self._newer, stream, at_ms, content[:room])
             content = content[room:]
@@ -218,9 +254,9 @@ class OutputKeeper:
         if region.content_bytes - region.marks[-1][0] >= PART_BYTES:
             region.mark()
         record = _HEADER.pack(stream, at_ms, len(content)) + content
-        if self._spool_fd is None and not self._fits_in_memory(len(record)):
+        if not self._is_spilled and not self._fits_in_memory(len(record)):
             self._spill()
-        if self._spool_fd is None:
+        if not self._is_spilled:
             if not self._fits_in_memory(len(record)):
                 self._lose(region, content)
                 return
@@ -247,21 +283,45 @@ class OutputKeeper:
         """Move all that is in memory to the spool; without space, go on with what memory holds."""
         if self._spill_failed:
             return
-        try:
-            self._spool_fd = open_private(self._spool, os.O_RDWR | os.O_CREAT | os.O_EXCL)
-        except OSError:
-            self._spill_failed = True  # told to a person by is_lost
-            return
-        regions = (self._head, self._older, self._newer)
-        if all(self._write(bytes(region.memory), region.base) for region in regions):
-            for region in regions:
+        if self._copy_memory():
+            self._is_spilled = True
+            for region in self._regions:
                 region.memory = bytearray()
             return
-        os.close(self._spool_fd)
-        self._spool_fd = None
-        self._spill_failed = True
-        with contextlib.suppress(OSError):  # What refused the write may refuse this as well.
-            self._spool.unlink()
+        self._spill_failed = True  # told to a person by is_lost
+        if self._spool_fd is not None:
+            os.close(self._spool_fd)
+            self._spool_fd = None
+            with contextlib.suppress(OSError):  # What refused the write may refuse this as well.
+                self._spool.unlink()
+
+    def _copy_memory(self) -> bool:
+        """Write all that is in memory to the file; whether that could be done."""
+        if self._spool_fd is None:
+            try:
+                self._spool_fd = open_private(self._spool, os.O_RDWR | os.O_CREAT | os.O_EXCL)
+            except OSError:
+                return False
+        return (
+            all(self._write(bytes(region.memory), region.base) for region in self._regions)
+            and self._write_index()
+        )
+
+    def _write_index(self) -> bool:
+        # What is pending is not in the file: it does not count as printed there.
+        printed = {**self._printed}
+        printed[self._pending_stream] -= len(self._pending)
+        regions = self._regions
+        index = _INDEX.pack(
+            _MAGIC,
+            printed[Stream.STDOUT],
+            printed[Stream.STDERR],
+            self._tail_limit,
+            *(region.base for region in regions),
+            *(region.size for region in regions),
+            *(region.checksum for region in regions),
+        )
+        return self._write(index + zlib.crc32(index).to_bytes(4, "little"), 0)
 
     def _write(self, record: bytes, offset: int) -> bool:
         assert self._spool_fd is not None
@@ -295,6 +355,36 @@ def load_output(told: Mapping[str, Any], state_dir: Path) -> tuple[Output, bool]
         ),
         is_whole,
     )
+
+
+def load_saved_output(spool: Path) -> tuple[Output, bool] | None:
+    """The output in the file of a run whose supervisor was killed, and whether it is whole.
+
+    None if there is no such file, or an earlier version wrote it, without an index.
+    """
+    try:
+        spool_fd = open_private(spool, os.O_RDONLY)
+    except OSError:
+        return None
+    try:
+        head = os.pread(spool_fd, _INDEX_BYTES, 0)
+    except OSError:
+        return None
+    finally:
+        os.close(spool_fd)
+    index, checksum = head[: _INDEX.size], head[_INDEX.size :]
+    if not index.startswith(_MAGIC) or checksum != zlib.crc32(index).to_bytes(4, "little"):
+        return None
+    _, stdout_bytes, stderr_bytes, tail_limit, *numbers = _INDEX.unpack(index)
+    told = {
+        "stdout_bytes": stdout_bytes,
+        "stderr_bytes": stderr_bytes,
+        "tail_limit": tail_limit,
+        "spool": spool.name,
+        "regions": list(zip(numbers[:3], numbers[3:6], strict=True)),
+        "checksums": numbers[6:],
+    }
+    return load_output(told, spool.parent)
 
 
 def _load_regions(told: Mapping[str, Any], state_dir: Path) -> tuple[list[bytes], bool]:

@@ -15,6 +15,7 @@ from edgecron.supervisor.records import Identity, StartRequest
 from edgecron.validity import check_json
 
 VARIABLE = "EDGECRON_RESULT"
+MARKER = "edgecron"  # the only key of a result that holds more: see `runners.results`
 WITHOUT = "EDGECRON_RUN_MARK"  # in its place where there can be no such file: who it is of
 # On a disk, where the file counts as its user's own, as what that user leaves in /var/tmp. In /run,
 # which lies in memory and is otherwise root's, one job could take all the room there is.
@@ -68,11 +69,19 @@ def forget_results(token: str, state_dir: Path) -> None:
         remove_result(result_path(token, state_dir, of_another_user=of_another_user))
 
 
-def take_result(path: Path) -> tuple[str | None, Flag | None]:
+def take_result(path: Path, *, of_another_user: bool = False) -> tuple[str | None, Flag | None]:
     """The JSON text that a run has left, or why it can't be kept; both None where it left none.
 
-    The file is gone then. Nothing is followed or waited for that a run may have put there.
+    The file is gone then. Nothing is followed or waited for that a run may have put there. What
+    another user's run has left is a result and nothing else: neither state nor progress.
     """
+    text, flag = _take(path)
+    if of_another_user and text is not None and f'"{MARKER}"' in text:
+        text = f'{{"{MARKER}": {{"result": {text}}}}}'
+    return text, flag
+
+
+def _take(path: Path) -> tuple[str | None, Flag | None]:
     try:
         fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except FileNotFoundError:

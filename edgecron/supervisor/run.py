@@ -60,8 +60,9 @@ class LiveRun:
         self._members = members
         self._clock = clock
         self._started_monotonic_ms = started_monotonic_ms
+        self._is_of_another_user = request.identity is not None
         self._result_path = result_path(
-            self.token, state_dir, of_another_user=request.identity is not None
+            self.token, state_dir, of_another_user=self._is_of_another_user
         )
         self._unfed = memoryview((request.stdin or "").encode("utf-8", "surrogateescape"))
         self._keeper = OutputKeeper(
@@ -79,6 +80,14 @@ class LiveRun:
     def read_output(self, position: int) -> Part:
         """What is kept of its output from a position on, a part of it at a time."""
         return self._keeper.read(position)
+
+    @property
+    def has_unsaved_output(self) -> bool:
+        return not self._keeper.is_saved
+
+    def save_output(self) -> None:
+        """Have its output in a file, for an engine that finds this supervisor killed."""
+        self._keeper.save()
 
     def read(self, fd: int) -> bool:
         """Take what a pipe holds, at most one read; False at its end."""
@@ -176,7 +185,7 @@ class LiveRun:
         number = -code if code is not None and code < 0 else None
         if status is not None and number is not None and os.WCOREDUMP(status):
             self.flags.append(Flag.CORE_DUMPED)
-        result, unkept = take_result(self._result_path)
+        result, unkept = take_result(self._result_path, of_another_user=self._is_of_another_user)
         if unkept is not None:
             self.flags.append(unkept)
         output = self._keeper.finish()

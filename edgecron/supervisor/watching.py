@@ -14,6 +14,7 @@ from edgecron.supervisor.records import EndCause
 from edgecron.supervisor.run import READ_BYTES, LiveRun
 
 MOST_HELD_PIPES = 256
+SAVE_MS = 200  # output is in a file so long after it was printed; shorter runs need none
 WAKE_REAP = "reap"  # the deadline at which `reap_unwatched` is called
 
 
@@ -66,7 +67,13 @@ class Watch:
         self._set_deadline(run, run.kill_grace_ms)
 
     def on_deadline(self, key: str) -> None:
-        """The time-out or the grace of a run is over, or it is searched once more."""
+        """The time-out or the grace of a run is over, or it is searched once more, or its output
+        is to be saved."""
+        if key.startswith("save "):
+            run = self.live.get(key.removeprefix("save "))
+            if run is not None:
+                run.save_output()
+            return
         run = self.live.get(key.removeprefix("run "))
         if run is None:
             return
@@ -82,7 +89,13 @@ class Watch:
             self._reap(run)
 
     def _on_output(self, run: LiveRun, fd: int) -> None:
-        if fd in run.streams and not run.read(fd):
+        if fd not in run.streams:
+            return
+        has_more = run.read(fd)
+        save = f"save {run.token}"
+        if run.token in self.live and run.has_unsaved_output and save not in self._deadlines:
+            self._deadlines.set(save, self._clock.monotonic_ms() + SAVE_MS)
+        if not has_more:
             del run.streams[fd]
             self._reactor.close(fd)
             if run.end_cause is not None and not run.streams:
@@ -111,6 +124,7 @@ class Watch:
         del self.live[run.token]
         self._unwatched.pop(run.token, None)
         self._deadlines.clear(f"run {run.token}")
+        self._deadlines.clear(f"save {run.token}")
         self._close_ended(run)
         if run.stdin_fd is not None:
             self._reactor.close(run.stdin_fd)

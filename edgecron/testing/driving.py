@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from edgecron.attempt import Outcome
+from edgecron.attempt import Outcome, Output
 from edgecron.engine.core import Engine
 from edgecron.errors import Conflict
 from edgecron.model import Reason
@@ -160,6 +160,9 @@ class _Alone:
 
     def outcome_of(self, verdict: Exit, row: RunningRow) -> Outcome:
         raise AssertionError("no journal of a journey tells an end")
+
+    def find_output(self, token: str) -> tuple[Output, bool] | None:
+        return None  # it was no process
 
     def end_what_is_left(self, verdict: Interrupted, token: str) -> None:
         """Nothing is left: it was no process."""

@@ -77,6 +77,11 @@ class Trigger(ABC):
     def last_ms(self, after_ms: int, until_ms: int) -> int | None:
         """The latest plan time later than `after_ms` and not later than `until_ms`, or None."""
 
+    @property
+    def follows_elapsed(self) -> bool:
+        """Whether its times follow elapsed time, and go on where a clock is set back a little."""
+        return False
+
     def interval_hint_ms(self, at_ms: int) -> int | None:
         """The distance between the next two plan times after `at_ms`, or None without two."""
         first_ms = self.next_after_ms(at_ms)

@@ -52,6 +52,10 @@ class CronTrigger(Trigger):
         self._set("_history", None if is_local else zone_history(timezone or "UTC"))
         super().__init__(text, timezone=timezone, warnings=warnings, identity=(fields.identity(),))
 
+    @property
+    def follows_elapsed(self) -> bool:
+        return self.fields.is_wildcard
+
     def next_after_ms(self, ms: int) -> int | None:
         since = max(ms // 1000 + 1, _EARLIEST_S)
         until = min(since + SEARCH_S, _LATEST_S)

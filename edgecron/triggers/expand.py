@@ -1,13 +1,11 @@
-"""A gated cron text, expanded to its values: a plain one here, any other by croniter.
+"""A gated cron text, expanded to its values by croniter when the schedule is written.
 
-Nearly every text is plain, numbers with their ranges, lists and steps; and croniter, with what it
-needs itself, takes three megabytes and longer to load than all of edgecron. It is imported here
-alone, and only its reading is used: it never decides an instant.
+Only this module imports croniter, and only its reading of the text is used: our own arithmetic
+decides every instant. Engines read the expanded fields from the database.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 
 from edgecron.errors import InvalidTrigger
@@ -23,19 +21,13 @@ from edgecron.triggers.fields import (
 )
 from edgecron.triggers.gate import Gated
 
-_FULL = (SECONDS, MINUTES, HOURS, DAYS, MONTHS, WEEKDAYS)
-_PLAIN = re.compile(r"[0-9*/,-]+", re.ASCII)
-
 
 def expand(gated: Gated, text: str, *, hash_id: bytes | None) -> CronFields:
     """The fields of a gated text; `hash_id` is what H is derived from, if there is any.
 
     Raises InvalidTrigger for what croniter refuses and for a date that can never come.
     """
-    if all(_PLAIN.fullmatch(field) for field in gated.fields):
-        fields = expand_plain(gated.fields)
-    else:
-        fields = expand_by_croniter(gated, text, hash_id=hash_id)
+    fields = _read_by_croniter(gated, text, hash_id=hash_id)
     if not fields.rule.can_ever_match():
         raise InvalidTrigger(
             f"cron text {text!r} can never fire: none of its months has such a day",
@@ -44,43 +36,8 @@ def expand(gated: Gated, text: str, *, hash_id: bytes | None) -> CronFields:
     return fields
 
 
-def expand_plain(words: Sequence[str]) -> CronFields:
-    """The fields of a gated text that holds nothing but numbers, ranges, lists, steps and stars."""
-    seconds, minutes, hours, days, months, weekdays = (
-        sorted({value for item in word.split(",") for value in _range_of(item, full)})
-        for word, full in zip(words, _FULL, strict=True)
-    )
-    return make_fields(
-        seconds=seconds,
-        minutes=minutes,
-        hours=hours,
-        days=days,
-        last_day=False,
-        nearest=[],
-        months=months,
-        weekdays=weekdays,
-        nth_weekdays=[],
-        last_weekdays=[],
-        day_star=words[3].startswith("*"),
-        weekday_star=words[5].startswith("*"),
-        is_wildcard=words[1].startswith("*") or words[2].startswith("*"),
-    )
-
-
-def _range_of(item: str, full: Sequence[int]) -> range:
-    """The values of `5`, `5-10`, `*`, or one of these with a step: `5/10` goes on to the end."""
-    values, has_step, step = item.partition("/")
-    first, has_last, last = values.partition("-")
-    low = full[0] if first == "*" else int(first)
-    if has_last:
-        high = int(last)
-    else:
-        high = full[-1] if has_step or first == "*" else low
-    return range(low, high + 1, int(step) if has_step else 1)
-
-
-def expand_by_croniter(gated: Gated, text: str, *, hash_id: bytes | None) -> CronFields:
-    """The fields of any gated text."""
+def _read_by_croniter(gated: Gated, text: str, *, hash_id: bytes | None) -> CronFields:
+    # It takes longer to load than all of edgecron, and commands that write no cron text need none.
     from croniter import CroniterError, croniter
 
     try:

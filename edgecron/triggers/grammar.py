@@ -16,7 +16,7 @@ from edgecron.triggers.simple import (
     EveryTrigger,
 )
 from edgecron.triggers.texts import check_text
-from edgecron.triggers.walltime import LATEST_WRITTEN_MS, parse_local
+from edgecron.triggers.walltime import LATEST_WRITTEN_MS, parse_local, parse_when
 from edgecron.triggers.zones import check_zone
 
 
@@ -27,17 +27,19 @@ def parse_trigger(
     *,
     anchor: datetime | None = None,
     seed: bytes | None = None,
+    now: datetime | None = None,
 ) -> Trigger:
     """The trigger that a text means, in a zone: an IANA name, 'local', or None for UTC.
 
     `name` is the schedule's, which H is derived from, together with a database's `seed`.
     `anchor`, floored to a whole second, gives a bare `every 15m` its phase; None is 1970.
+    With `now` a time can be relative: `at tomorrow 09:00`, `in 20m`.
     Raises UnknownTimezone, and InvalidTrigger for everything else.
     """
     shown = check_text(text)
     zone = check_zone(timezone)
     try:
-        return _read(shown, zone, name=name, anchor=anchor, seed=seed)
+        return _read(shown, zone, name=name, anchor=anchor, seed=seed, now=now)
     except (InvalidTrigger, UnknownTimezone):
         raise
     except EdgecronError as error:
@@ -95,13 +97,16 @@ def _read(
     name: str | None,
     anchor: datetime | None,
     seed: bytes | None,
+    now: datetime | None,
 ) -> Trigger:
     keyword, _, rest = text.partition(" ")
     match keyword.lower():
         case "every":
-            return _every(text, rest, timezone, anchor=anchor)
+            return _every(text, rest, timezone, anchor=anchor, now=now)
         case "at":
-            return AtTrigger(to_ms(parse_local(rest, timezone=timezone)), timezone=timezone)
+            return AtTrigger(_time_ms(rest, timezone, now=now), timezone=timezone)
+        case "in" if now is not None:
+            return AtTrigger(_time_ms(text, timezone, now=now), timezone=timezone)
         case "on":
             if rest.lower() != "boot":
                 raise InvalidTrigger(
@@ -137,13 +142,25 @@ def _cron(text: str, timezone: str | None, *, name: str | None, seed: bytes | No
     return CronTrigger(text, timezone=timezone, fields=fields, warnings=gated.warnings)
 
 
-def _every(text: str, rest: str, timezone: str | None, *, anchor: datetime | None) -> Trigger:
+def _every(
+    text: str,
+    rest: str,
+    timezone: str | None,
+    *,
+    anchor: datetime | None,
+    now: datetime | None,
+) -> Trigger:
     words = rest.split()
-    duration = words[0].lower() if words else ""
     tail = [word.lower() for word in words[1:]]
     if not words or (tail and tail[0] not in ("from", "after")):
         raise _bad_every(text)
-    interval_ms = parse_duration_ms(duration)
+    interval_ms = parse_duration_ms(words[0])
+    duration = words[0].lower()
+    if "mo" in duration:
+        raise InvalidTrigger(
+            f"trigger {text!r}: months differ in length, expected a fixed interval",
+            hint="write '@monthly' for the first of each month, or 'every 30d'",
+        )
     shown = f"every {duration}"
     if not tail:
         anchor_ms = 0 if anchor is None else to_ms(check_aware(anchor)) // 1000 * 1000
@@ -154,7 +171,7 @@ def _every(text: str, rest: str, timezone: str | None, *, anchor: datetime | Non
         return AfterEndTrigger(interval_ms, timezone=timezone, text=f"{shown} after end")
     if tail[0] != "from":
         raise _bad_every(text)
-    start = AtTrigger(to_ms(parse_local(" ".join(words[2:]), timezone=timezone)), timezone=None)
+    start = AtTrigger(_time_ms(" ".join(words[2:]), timezone, now=now), timezone=None)
     return EveryTrigger(
         interval_ms,
         anchor_ms=start.at_ms,
@@ -162,6 +179,12 @@ def _every(text: str, rest: str, timezone: str | None, *, anchor: datetime | Non
         timezone=timezone,
         text=f"{shown} from {start.text.removeprefix('at ')}",
     )
+
+
+def _time_ms(text: str, timezone: str | None, *, now: datetime | None) -> int:
+    if now is None:
+        return to_ms(parse_local(text, timezone=timezone))
+    return to_ms(parse_when(text, timezone=timezone, now=now))
 
 
 def _after(text: str, rest: str, timezone: str | None) -> Trigger:

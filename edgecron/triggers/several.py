@@ -79,6 +79,12 @@ class Triggers:
                 ms = trigger.next_after_ms(ms)
         return len(found)
 
+    @property
+    def elapsed(self) -> Triggers | None:
+        """Those that follow elapsed time, intervals and wildcard cron; None if there are none."""
+        found = [trigger for trigger in self.triggers if trigger.follows_elapsed]
+        return combine(found) if found else None
+
     def interval_hint_ms(self, at_ms: int) -> int | None:
         """The distance between the next two plan times after `at_ms`, or None without two."""
         first_ms = self.next_after_ms(at_ms)

@@ -68,6 +68,10 @@ class EveryTrigger(Trigger):
         found = until_ms - (until_ms - self.anchor_ms) % self.interval_ms
         return found if found > after_ms else None
 
+    @property
+    def follows_elapsed(self) -> bool:
+        return True
+
     def interval_hint_ms(self, at_ms: int) -> int | None:
         return self.interval_ms
 

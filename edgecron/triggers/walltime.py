@@ -23,26 +23,36 @@ _LOCAL = re.compile(
 _CLOCK = re.compile(r"(\d{1,2}):(\d\d)(?::(\d\d))?", re.ASCII)
 _WEEKDAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 _HINT = (
-    "write 2026-11-20T08:00:00Z, a local 2026-11-20 09:00, 'in 20m', '09:00' or 'tomorrow 09:00'"
+    "write 2026-11-20T08:00:00Z, a local 2026-11-20 09:00, 'in 20m', '2h ago', '09:00' or"
+    " 'tomorrow 09:00'"
 )
+_DAYS = {"yesterday": -1, "today": 0, "tomorrow": 1}
 _LOCAL_HINT = "write 2026-11-20T08:00:00Z, or a local 2026-11-20 09:00"
 
 
-def parse_when(text: str, *, timezone: str | None, now: datetime) -> datetime:
+def parse_when(
+    text: str, *, timezone: str | None, now: datetime, is_past: bool = False
+) -> datetime:
     """The instant, in UTC, that a person means by a text, in a zone, at `now`.
 
-    RFC 3339; a local date with or without a time; `now`; `in 20m`; `09:00` (the next one after
-    now); `today`, `tomorrow` or a weekday (the next after today) and a time.
+    RFC 3339; a local date with or without a time; `now`; `in 20m`; `2h ago`; `09:00`;
+    `yesterday`, `today`, `tomorrow` or a weekday, with or without a time. Each with or without
+    `at` before it. A bare `09:00` is the next one, a weekday the next after today; with `is_past`
+    today's `09:00` and the last such weekday before today.
     Raises InvalidTime, or UnknownTimezone.
     """
     shown = _check(text, hint=_HINT)
     words = shown.lower().split()
+    if words[0] == "at" and len(words) > 1:
+        shown, words = shown[3:], words[1:]
     if words == ["now"]:
         return check_aware(now).astimezone(UTC)
     if words[0] == "in" and len(words) > 1:
-        return _later(shown, words[1:], now=now)
+        return _distant(text, shown.split()[1:], now=now, sign=1)
+    if words[-1] == "ago" and len(words) > 1:
+        return _distant(text, shown.split()[:-1], now=now, sign=-1)
     if not shown[:4].isdigit():
-        return _relative(shown, words, timezone=timezone, now=now)
+        return _relative(text, words, timezone=timezone, now=now, is_past=is_past)
     return parse_local(shown, timezone=timezone)
 
 
@@ -85,51 +95,54 @@ def _check(text: object, *, hint: str) -> str:
     return " ".join(text.split())
 
 
-def _later(text: str, words: list[str], *, now: datetime) -> datetime:
+def _distant(text: str, words: list[str], *, now: datetime, sign: int) -> datetime:
     try:
-        later_ms = parse_duration_ms("".join(words))
+        distance_ms = parse_duration_ms("".join(words))
     except InvalidDuration as error:
         raise UnreadableTime(
             f"time {text!r}: {error}", hint=error.hint or "write 'in 20m'"
         ) from None
-    return _bounded(to_ms(check_aware(now)) + later_ms, text=text)
+    return _bounded(to_ms(check_aware(now)) + sign * distance_ms, text=text)
 
 
-def _relative(text: str, words: list[str], *, timezone: str | None, now: datetime) -> datetime:
+def _relative(
+    text: str, words: list[str], *, timezone: str | None, now: datetime, is_past: bool
+) -> datetime:
     now_s = to_ms(check_aware(now)) // 1000
     today = (now_s + offset_at(now_s, timezone=timezone)) // DAY_S
     first = words[0]
-    if len(words) == 1:
-        time_s = _clock(text, first)
-        at_s = resolve_wall(today * DAY_S + time_s, timezone=timezone)
-        if at_s <= now_s:
-            at_s = resolve_wall((today + 1) * DAY_S + time_s, timezone=timezone)
-        return _bounded(at_s * 1000, text=text)
-    if len(words) != 2:
-        raise UnreadableTime(
-            f"time {text!r} is not understood, expected an instant or a time of day", hint=_HINT
-        )
-    if first in ("today", "tomorrow"):
-        day = today + (first == "tomorrow")
+    if len(words) > 2:
+        raise _not_understood(text)
+    if first in _DAYS:
+        day = today + _DAYS[first]
     elif first[:3] in _WEEKDAYS and (len(first) == 3 or first.endswith("day")):
         weekday = (today + EPOCH_ORDINAL - 1) % 7
-        day = today + ((_WEEKDAYS.index(first[:3]) - weekday) % 7 or 7)
+        ahead = (_WEEKDAYS.index(first[:3]) - weekday) % 7
+        day = today + (ahead - 7 if is_past else ahead or 7)
+    elif len(words) == 1:
+        time_s = _clock(text, first)
+        at_s = resolve_wall(today * DAY_S + time_s, timezone=timezone)
+        if at_s <= now_s and not is_past:
+            at_s = resolve_wall((today + 1) * DAY_S + time_s, timezone=timezone)
+        return _bounded(at_s * 1000, text=text)
     else:
-        raise UnreadableTime(
-            f"time {text!r} is not understood, expected an instant or a time of day", hint=_HINT
-        )
-    at_s = resolve_wall(day * DAY_S + _clock(text, words[1]), timezone=timezone)
-    return _bounded(at_s * 1000, text=text)
+        raise _not_understood(text)
+    time_s = _clock(text, words[1]) if len(words) == 2 else 0
+    return _bounded(resolve_wall(day * DAY_S + time_s, timezone=timezone) * 1000, text=text)
 
 
 def _clock(text: str, word: str) -> int:
     found = _CLOCK.fullmatch(word)
     hour, minute, second = (int(part or 0) for part in found.groups()) if found else (24, 0, 0)
     if hour > 23 or minute > 59 or second > 59:
-        raise UnreadableTime(
-            f"time {text!r} is not understood, expected an instant or a time of day", hint=_HINT
-        )
+        raise _not_understood(text)
     return hour * 3600 + minute * 60 + second
+
+
+def _not_understood(text: str) -> UnreadableTime:
+    return UnreadableTime(
+        f"time {text!r} is not understood, expected an instant or a time of day", hint=_HINT
+    )
 
 
 def _bounded(at_ms: int, *, text: str) -> datetime:

@@ -213,6 +213,7 @@ class _Ahead:
     timezone: str | None = None
     fires: tuple[Fire, ...] = ()
     notes: tuple[str, ...] = ()
+    jitter_warning: str | None = None
 
 
 def _look_ahead(client: Face, draft: Draft, table: Table, *, now: datetime) -> _Ahead:
@@ -248,6 +249,7 @@ def _look_ahead(client: Face, draft: Draft, table: Table, *, now: datetime) -> _
         timezone=timezone,
         fires=tuple(Fire(due_at, source) for due_at, source in found.fires),
         notes=found.changes,
+        jitter_warning=found.jitter_warning,
     )
 
 
@@ -264,6 +266,7 @@ def _read_line(line: str, draft: Draft, *, timezone: str | None, now: datetime) 
         name=draft.name or _STAND_IN,
         timezone=timezone,
         now=None if line in draft.known else now,
+        is_fast_ok=line in draft.known,
     )
 
 
@@ -310,6 +313,8 @@ def _cautions(job: Job | None, ahead: _Ahead, *, is_here: bool) -> dict[str, str
     warnings = [warning for trigger in ahead.triggers for warning in trigger.warnings]
     if warnings:
         cautions["when"] = warnings[0]
+    if ahead.jitter_warning is not None:
+        cautions["jitter"] = ahead.jitter_warning
     if job is None:
         return cautions
     secrets = [name for name in job.env if values.is_secret_name(name)]

@@ -53,6 +53,8 @@ def read_engines(client: Face) -> Engines:
     from edgecron.model import COMMAND_QUEUE
 
     states = client.engines()
+    if not any(state.is_working for state in states):
+        client.take_over()  # A run whose engine and supervisor are gone has ended.
     return Engines(
         alive=tuple(
             state.info.pid

@@ -130,7 +130,7 @@ def all_facts(found: RunFacts, *, now: datetime, zone: tzinfo) -> list[Row]:
     """Everything, in the order in which people ask for it; what is not there is left out."""
     run = found.run
     rows: list[Row] = [
-        Fact("why", run_sentence(run, zone=zone, now=now)),
+        Fact("why", run_sentence(run, zone=zone, now=now, spec=found.spec)),
         *progress_rows(run),
         Fact("attempt", _attempt_words(found)),
         Fact("cause", _cause_words(run)),
@@ -253,7 +253,7 @@ def short_lines(
     """A sentence, and below it the facts that matter most, in columns: `most` lines at most."""
     far = progress_line(found.run, width=width)
     most -= bool(far)
-    sentence = clean(run_sentence(found.run, zone=zone, now=now))
+    sentence = clean(run_sentence(found.run, zone=zone, now=now, spec=found.spec))
     told = [f" {part}" for part in folded(sentence, max(1, width - 2))]
     across = max(1, (width - 1) // _CELL)
     down = min(-(-len(_BY_WEIGHT) // across), _MOST_DOWN, most)

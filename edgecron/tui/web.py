@@ -1,23 +1,27 @@
 """The dashboard in a browser, through textual-serve: each page is a dashboard process of its own.
 
-Whoever reaches it can do all that this user can, so it is served to this machine alone unless
-another host is named, and there to this user and root, as far as the kernel tells whose a browser
-is. And to no page of another site: a browser lets those talk to it, too.
+Whoever opens it can do all that this user can. On this machine it is for this user and root, as far
+as the kernel tells whose a browser is; at any other address it needs a token. No page of another
+site may ask: a browser lets those talk to it, too.
 """
 
 from __future__ import annotations
 
 import asyncio
+import hmac
 import logging
 import re
+import secrets
 import shlex
 import sys
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from ipaddress import ip_address
 from typing import Any
 
 from edgecron.bundle import hint_for_extra
 from edgecron.errors import NotSupported, UsageError
 from edgecron.peers import find_user_of, own_users, tells_users
+from edgecron.tokens import MAKE
 from edgecron.values import NamedTuple
 
 _PLACE = re.compile(r"(?:(?P<host>\[[0-9a-fA-F:.]+\]|[^:\[\]/\s]+):)?(?P<port>[0-9]{1,5})")
@@ -29,6 +33,18 @@ _POLICY = (
     " script-src 'self' 'unsafe-inline'; img-src 'self' data:; font-src 'self' data:;"
     " frame-ancestors 'none'"
 )
+_ASKS_FOR_TOKEN = """\
+<!doctype html>
+<html lang="en">
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width">
+<title>edgecron</title>
+<form method="post" action="/" style="font-family: sans-serif; margin: 4em auto; width: 20em">
+<label>edgecron: token <input type="password" name="token" autofocus></label>
+<button>Open</button>
+</form>
+</html>
+"""
 
 
 class WebPlace(NamedTuple):
@@ -40,7 +56,10 @@ class WebPlace(NamedTuple):
     @property
     def is_local(self) -> bool:
         """Whether this machine alone reaches it."""
-        return self.host in _LOOPBACK or self.host.startswith("127.")
+        try:
+            return self.host in _LOOPBACK or ip_address(self.host).is_loopback
+        except ValueError:
+            return False  # A name can mean another machine tomorrow.
 
     @property
     def url(self) -> str:
@@ -60,6 +79,44 @@ def read_place(text: str) -> WebPlace:
     return WebPlace(host, int(found["port"]))
 
 
+class Door:
+    """Asks browsers for the token once, and then knows them by a cookie of this server."""
+
+    def __init__(self, token: str, *, port: int) -> None:
+        self._token = token
+        self._pass = secrets.token_urlsafe(32)
+        self._cookie = f"edgecron-{port}"  # Cookies do not tell the ports of a host apart.
+
+    def is_open_to(self, cookies: Mapping[str, str], authorization: str) -> bool:
+        """Whether a request has the cookie, or the token as `Authorization: Bearer TOKEN`."""
+        kind, _, given = authorization.partition(" ")
+        has_token = kind.lower() == "bearer" and self.opens_with(given.strip())
+        return has_token or _is_same(cookies.get(self._cookie, ""), self._pass)
+
+    def opens_with(self, given: str) -> bool:
+        """Whether this is the token."""
+        return _is_same(given, self._token)
+
+    @property
+    def cookie(self) -> str:
+        """The header that lets a browser in. No script and no other site can use it."""
+        return f"{self._cookie}={self._pass}; Path=/; HttpOnly; SameSite=Strict"
+
+
+def _is_same(given: str, expected: str) -> bool:
+    return hmac.compare_digest(given.encode("utf-8", "surrogateescape"), expected.encode())
+
+
+def check_served(place: WebPlace, *, has_token: bool) -> None:
+    """Raise UsageError for a place that other machines reach, if no token is given."""
+    if not place.is_local and not has_token:
+        raise UsageError(
+            f"{place.url} can be reached from other machines, and whoever reaches the dashboard"
+            " could run commands as you",
+            hint=f"make a token, {MAKE}, and give --token-file FILE; or serve 127.0.0.1",
+        )
+
+
 def users_of(place: WebPlace) -> Collection[int] | None:
     """The numbers of those who may open it, None for whoever reaches it."""
     return own_users() if place.is_local and tells_users() else None
@@ -71,8 +128,10 @@ def session_command(given: Sequence[str], *, color: str | None) -> str:
     return shlex.join(["exec", sys.executable, "-P", "-m", "edgecron", *options, "tui"])
 
 
-def serve(place: WebPlace, command: str, *, ready: Callable[[], None]) -> None:
+def serve(place: WebPlace, command: str, *, token: str | None, ready: Callable[[], None]) -> None:
     """Serve until a signal ends it. `ready` is called when pages can be opened.
+
+    With a token, browsers are asked for it, and programs send it as a bearer.
 
     Raises NotSupported where textual-serve is missing, and OSError where the place is taken.
     """
@@ -88,7 +147,8 @@ def serve(place: WebPlace, command: str, *, ready: Callable[[], None]) -> None:
     logging.basicConfig(level=logging.WARNING)
     server = Server(command, host=place.host, port=place.port, title="edgecron")
 
-    users = users_of(place)
+    users = users_of(place) if token is None else None
+    door = None if token is None else Door(token, port=place.port)
     pages: set[asyncio.Task[Any]] = set()
 
     async def guarded(request: Any, handler: Callable[[Any], Any]) -> Any:
@@ -96,6 +156,10 @@ def serve(place: WebPlace, command: str, *, ready: Callable[[], None]) -> None:
             raise web.HTTPForbidden(text="edgecron: not from this place\n")
         if users is not None and _user_of(request) not in users:
             raise web.HTTPForbidden(text="edgecron: not for this user of the machine\n")
+        if door is not None and not door.is_open_to(
+            request.cookies, request.headers.get("Authorization", "")
+        ):
+            return await answered_at(door, request)
         # The page finds the rest of itself by the name by which it was found.
         server.public_url = f"http://{request.host}"
         task = asyncio.current_task()
@@ -106,6 +170,22 @@ def serve(place: WebPlace, command: str, *, ready: Callable[[], None]) -> None:
         if not response.prepared:
             response.headers["Content-Security-Policy"] = _POLICY
         return response
+
+    async def answered_at(door: Door, request: Any) -> Any:
+        """Let a browser in that has sent the token; ask any other one for it."""
+        if request.method == "POST" and request.path == "/":
+            given = (await request.post()).get("token", "")
+            if isinstance(given, str) and door.opens_with(given.strip()):
+                headers = {"Location": "/", "Set-Cookie": door.cookie}
+                return web.Response(status=303, headers=headers)
+        headers = {
+            "WWW-Authenticate": 'Bearer realm="edgecron"',
+            "Content-Security-Policy": _POLICY,
+            "Cache-Control": "no-store",
+        }
+        return web.Response(
+            status=401, text=_ASKS_FOR_TOKEN, content_type="text/html", headers=headers
+        )
 
     async def end_pages(_: Any) -> None:
         for page in pages:

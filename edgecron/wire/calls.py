@@ -21,6 +21,7 @@ WRITES = frozenset(
     {
         *("add", "add_all", "apply", "backfill", "cancel", "edit_once", "limit_group", "pause"),
         *("remove", "remove_unreadable", "reschedule", "resume", "run_once"),
+        *("note_imported", "undo_removal"),
     }
 )
 # They answer None where there is nothing yet: after so many seconds it is looked again.
@@ -44,6 +45,7 @@ _OF_CLIENT = frozenset(
         *("is_supervised", "last_failure", "last_run", "limit_group", "local_zone"),
         *("names_of_all", "nearest_names", "next_attempt", "outlook", "output", "pause"),
         *("plan_backfill", "plan_document", "remove", "remove_unreadable", "removed_at"),
+        *("imported", "note_imported", "removals", "undo_removal"),
         *("reschedule", "resume", "run_bounds", "run_once", "run_page", "schedule"),
         *("schedule_ids_named", "schedule_lines", "schedule_order", "schedules", "spec_of"),
         *("standings", "take_over", "tallies", "told_before", "triggers", "triggers_at", "twins"),

@@ -14,6 +14,8 @@ _NAME = re.compile(r"[A-Za-z_]\w*")
 # Where the values live that signatures of a Client mention.
 _HOMES: dict[str, str] = {
     "Backfill": "edgecron.backfilling",
+    "Cause": "edgecron.model",
+    "Choice": "edgecron.browsing",
     "Client": "edgecron.api",
     "ClockState": "edgecron.trust",
     "Document": "edgecron.documents.document",
@@ -22,6 +24,7 @@ _HOMES: dict[str, str] = {
     "Explanation": "edgecron.explaining",
     "Filter": "edgecron.filtering",
     "Foreseen": "edgecron.outlook",
+    "Imported": "edgecron.model",
     "LaterTold": "edgecron.following",
     "Outlook": "edgecron.outlook",
     "Output": "edgecron.attempt",

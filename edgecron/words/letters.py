@@ -34,6 +34,8 @@ def beginning(text: str, width: int) -> str:
 
 def fit(text: str, width: int) -> str:
     """A text filled up with blanks, or cut, to just so many columns."""
+    if text.isascii() and len(text) <= width:
+        return text.ljust(width)
     size = display_width(text)
     if size <= width:
         return text + " " * (width - size)

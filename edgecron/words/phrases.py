@@ -26,7 +26,15 @@ _FLAG_WORDS = {
     "result_too_big": "its result was too big to keep",
     "result_invalid": "its result was no JSON",
     "core_dumped": "core dumped",
+    "state_refused": "its changes of state were too large to keep",
 }
+
+
+def failure_words(execution: Execution) -> str:
+    """What went wrong with a run, on one line: a newline in it would begin a line of its own."""
+    from edgecron.safetext import clean
+
+    return clean(execution.error_msg or "")
 
 
 def moved_words(fire: UpcomingFire, *, zone: tzinfo, now: datetime) -> str:
@@ -41,27 +49,41 @@ def is_overdue(instant: datetime, now: datetime) -> bool:
     return (now - instant).total_seconds() >= _OVERDUE_S
 
 
-def next_words(standing: Standing, *, zone: tzinfo, now: datetime) -> str:
-    """When a schedule may start next, or why it will not."""
+_UNTRUSTED = "held: the clock can't be trusted"
+
+
+def next_words(
+    standing: Standing, *, zone: tzinfo, now: datetime, is_clock_trusted: bool = True
+) -> str:
+    """When a schedule may start next, or why it will not.
+
+    By a clock that can't be trusted nobody knows how far away that is.
+    """
     from edgecron.standing import idle_words
 
     why_none = idle_words(standing, now=now)
     if why_none is not None or standing.next_run_at is None:
         return why_none or "nothing to come"
     time = near_time(standing.next_run_at, zone=zone, now=now)
+    if not is_clock_trusted:
+        return f"{time}, {_UNTRUSTED}"
     if is_overdue(standing.next_run_at, now):
         return f"overdue since {time}"
     held = "paused, " if standing.paused_until is not None and standing.paused_until > now else ""
     return f"{held}{time}, {distance(standing.next_run_at, now)}"
 
 
-def next_sentence(schedule: Schedule, *, zone: tzinfo, now: datetime) -> str:
-    """The next time in full, local and how far away."""
+def next_sentence(
+    schedule: Schedule, *, zone: tzinfo, now: datetime, is_clock_trusted: bool = True
+) -> str:
+    """The next time in full, local and how far away; see `next_words`."""
     if schedule.next_run_at is None or schedule.vanished_at is not None:
         from edgecron.standing import standing_of
 
         return f"next: {next_words(standing_of(schedule), zone=zone, now=now)}"
     time = full_time(schedule.next_run_at, schedule.spec.timezone, zone=zone)
+    if not is_clock_trusted:
+        return f"next {time} ({_UNTRUSTED})"
     word = "overdue since" if is_overdue(schedule.next_run_at, now) else "next"
     return f"{word} {time} ({distance(schedule.next_run_at, now)})"
 
@@ -165,7 +187,7 @@ def note_words(execution: Execution, *, zone: tzinfo, now: datetime) -> str:
         until = execution.wait_until
         notes.append(waiting_words(execution.waiting_for, until, zone=zone, now=now))
     if execution.error_msg:
-        notes.append(execution.error_msg)
+        notes.append(failure_words(execution))
     return ", ".join(note for note in (*notes, *flag_words(execution)) if note)
 
 
@@ -183,7 +205,23 @@ def percent_words(progress: Progress) -> str:
 def flag_words(execution: Execution) -> list[str]:
     """What a person should know of how a run went, besides how it ended."""
     # Several flags may say the same to a person.
-    return list(dict.fromkeys(_FLAG_WORDS[flag] for flag in execution.flags if flag in _FLAG_WORDS))
+    words = dict.fromkeys(_FLAG_WORDS[flag] for flag in execution.flags if flag in _FLAG_WORDS)
+    covered = covered_range(execution)
+    if covered is not None:
+        words[f"covers {count_words(covered[0], 'missed time')}"] = None
+    return list(words)
+
+
+def covered_range(execution: Execution) -> tuple[int, datetime] | None:
+    """How many missed times a run covers besides its own, and the first of them."""
+    from edgecron.model import COVERS_MARK
+    from edgecron.timetext import from_ms
+
+    for flag in execution.flags:
+        if flag.startswith(COVERS_MARK):
+            count, _, first_ms = flag.removeprefix(COVERS_MARK).partition(":")
+            return int(count), from_ms(int(first_ms))
+    return None
 
 
 def count_words(count: int, what: str) -> str:

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from datetime import datetime, tzinfo
+from datetime import datetime, timedelta, tzinfo
 from typing import TYPE_CHECKING
 
+from edgecron.timetext import from_ms
 from edgecron.words.engines import absence_advice, runner_words
 from edgecron.words.phrases import (
     count_words,
     due_words,
+    failure_words,
     moved_words,
     progress_words,
     range_words,
     waiting_words,
 )
-from edgecron.words.times import distance, full_time, local_time, near_time
+from edgecron.words.times import clock_set_words, distance, full_time, local_time, near_time
 
 if TYPE_CHECKING:
     from edgecron.model import Execution
@@ -29,31 +31,37 @@ _SKIPPED = {
     "misfire": "nothing could run it at its time, and catch-up gave it up",
     "paused": "it was paused",
     "edited": "its time had passed when its times were changed",
+    "rescheduled": "the run before it was rescheduled past its time",
+    "jitter": "jitter delayed the run before it past its time; the jitter exceeds the interval",
     "condition": "what it needs did not come true in time",
     "removed": "it was removed",
 }
 
 
 def prospect_lines(
-    front: FrontEnd, outlook: Outlook, *, zone: tzinfo, now: datetime
+    front: FrontEnd, outlook: Outlook, *, zone: tzinfo, now: datetime, mask: str | None = None
 ) -> list[tuple[str, str]]:
-    """(label, text): what comes next, what is active, what a fire now would do, what did not."""
+    """(label, text): what comes next, what is active, what a fire now would do, what did not.
+
+    A mask stands for payloads.
+    """
     lines = _next_lines(front, outlook, zone=zone, now=now)
     lines += [("note", text) for text in outlook.changes]
-    return lines + present_lines(outlook, doctor=front.command("doctor"), zone=zone, now=now)
+    doctor = front.command("doctor")
+    return lines + present_lines(outlook, doctor=doctor, zone=zone, now=now, mask=mask)
 
 
 def present_lines(
-    outlook: Outlook, *, doctor: str, zone: tzinfo, now: datetime
+    outlook: Outlook, *, doctor: str, zone: tzinfo, now: datetime, mask: str | None = None
 ) -> list[tuple[str, str]]:
     """(label, text): what is held or active, what a fire now would do, what did not run.
 
-    `doctor` is a command line of it.
+    `doctor` is a command line of it. A mask stands for payloads.
     """
     lines = []
     if not outlook.is_clock_trusted:
         lines.append(("held", f"this machine's clock can't be trusted; see: {doctor}"))
-    lines += _active_lines(outlook, zone=zone, now=now)
+    lines += _active_lines(outlook, zone=zone, now=now, mask=mask)
     lines.append(("a fire now", _fire_words(outlook)))
     if outlook.last_unrun is not None:
         lines.append(("not run", unrun_words(outlook.last_unrun, zone=zone, now=now)))
@@ -64,9 +72,10 @@ def prospect_sentences(
     front: FrontEnd, outlook: Outlook, *, zone: tzinfo, now: datetime
 ) -> list[str]:
     """What is active and what comes next, as sentences; first of all that nobody runs it."""
+    from edgecron.objects import MASK
     from edgecron.standing import Idle
 
-    lines = _active_lines(outlook, zone=zone, now=now)
+    lines = _active_lines(outlook, zone=zone, now=now, mask=MASK)
     if outlook.upcoming:
         fire = outlook.upcoming[0]
         time = full_time(fire.due_at, outlook.schedule.spec.timezone, zone=zone)
@@ -74,7 +83,8 @@ def prospect_sentences(
         moved = ""
         if fire.is_moved:
             moved = f", {moved_words(fire, zone=zone, now=now)}"
-        lines.append(("next", f"{time} ({distance(fire.due_at, now)}){by}{moved}"))
+        far = distance(fire.due_at, now) if outlook.is_clock_trusted else "held"
+        lines.append(("next", f"{time} ({far}){by}{moved}"))
         lines += [("note", text) for text in outlook.changes]
     elif outlook.idle is not Idle.VANISHED:
         lines += _next_lines(front, outlook, zone=zone, now=now)
@@ -83,6 +93,13 @@ def prospect_sentences(
         sentences.insert(0, absence_advice(front, outlook.schedule, zone=zone, now=now))
     if outlook.upcoming and not outlook.has_engine:
         sentences.append(absence_advice(front, outlook.schedule, zone=zone, now=now))
+    clock = front.client().clock_state()
+    if clock.set_at_ms is not None and clock.set_by_ms is not None:
+        set_at = from_ms(clock.set_at_ms)
+        words = clock_set_words(set_at, clock.set_by_ms, zone=zone, now=now)
+        is_past = now >= set_at - timedelta(milliseconds=min(0, clock.set_by_ms))
+        if words is not None and not is_past:
+            sentences.append(f"this machine's clock {words}")
     if not outlook.is_clock_trusted:
         sentences.append(f"this machine's clock can't be trusted; see {front.command('doctor')}")
     return [f"{line[:1].upper()}{line[1:].rstrip()}." for line in sentences]
@@ -93,7 +110,7 @@ def unrun_words(execution: Execution, *, zone: tzinfo, now: datetime) -> str:
     reason = "" if execution.reason is None else execution.reason.value
     words = _SKIPPED.get(reason, reason)
     if execution.error_msg:
-        words = f"{words}: {execution.error_msg}"
+        words = f"{words}: {failure_words(execution)}"
     missed = range_words(execution, zone=zone, now=now)
     more = f"; {missed}" if missed else ""
     time = near_time(execution.plan_at, zone=zone, now=now)
@@ -111,7 +128,8 @@ def _next_lines(
     for fire in outlook.upcoming:
         time = full_time(fire.due_at, schedule.spec.timezone, zone=zone)
         label = "due since" if is_overdue(fire.due_at, now) else "next"
-        shown = f"{time}  {distance(fire.due_at, now)}  {fire.source or ''}".rstrip()
+        far = distance(fire.due_at, now) if outlook.is_clock_trusted else "held"
+        shown = f"{time}  {far}  {fire.source or ''}".rstrip()
         if fire.is_moved:
             shown += f"  {moved_words(fire, zone=zone, now=now)}"
         lines.append(("" if label == before else label, shown))
@@ -156,6 +174,7 @@ def idle_sentence(front: FrontEnd, outlook: Outlook, *, zone: tzinfo, now: datet
         Idle.UPSTREAM: f"none of its own: {_upstream_words(front, outlook, zone=zone, now=now)}",
         Idle.BOOT: "none before the machine's next boot",
         Idle.DONE: "none: its triggers have no more times",
+        Idle.NO_NEXT: "none yet: its next time is missing, and an engine computes it",
     }[outlook.idle]
 
 
@@ -182,10 +201,12 @@ def _upstream_words(front: FrontEnd, outlook: Outlook, *, zone: tzinfo, now: dat
     return "; ".join(words)
 
 
-def _active_lines(outlook: Outlook, *, zone: tzinfo, now: datetime) -> list[tuple[str, str]]:
+def _active_lines(
+    outlook: Outlook, *, zone: tzinfo, now: datetime, mask: str | None
+) -> list[tuple[str, str]]:
     shown = outlook.active[:_MOST_ACTIVE]
     lines = [
-        ("active" if number == 0 else "", _active_words(run, zone=zone, now=now))
+        ("active" if number == 0 else "", _active_words(run, zone=zone, now=now, mask=mask))
         for number, run in enumerate(shown)
     ]
     more = outlook.active_count - len(shown)
@@ -194,7 +215,7 @@ def _active_lines(outlook: Outlook, *, zone: tzinfo, now: datetime) -> list[tupl
     return lines
 
 
-def _active_words(run: ActiveRun, *, zone: tzinfo, now: datetime) -> str:
+def _active_words(run: ActiveRun, *, zone: tzinfo, now: datetime, mask: str | None) -> str:
     from edgecron.model import Cause
 
     execution = run.execution
@@ -204,7 +225,7 @@ def _active_words(run: ActiveRun, *, zone: tzinfo, now: datetime) -> str:
     elif execution.cause is not Cause.SCHEDULE:
         attempt = f", {execution.cause.value.replace('_', ' ')}"
     scope = f", {execution.scope_kind}:{execution.scope_id}" if execution.scope_id else ""
-    what = f"{attempt}{scope}{_payload_words(execution)}"
+    what = f"{attempt}{scope}{_payload_words(execution, mask=mask)}"
     if run.waits_for is None:
         since = execution.started_at or execution.due_at
         when = f"runs since {near_time(since, zone=zone, now=now)}"
@@ -214,10 +235,12 @@ def _active_words(run: ActiveRun, *, zone: tzinfo, now: datetime) -> str:
     return f"run {execution.id} is queued{what}: {waits_words(run, zone=zone, now=now)}"
 
 
-def _payload_words(execution: Execution) -> str:
-    """The beginning of a payload of its own; empty where it has its schedule's."""
+def _payload_words(execution: Execution, *, mask: str | None) -> str:
+    """The beginning of a payload of its own, or the mask; empty where it has its schedule's."""
     if execution.payload is None:
         return ""
+    if mask is not None:
+        return f", with payload {mask}"
     text = " ".join(execution.payload.split())
     shown = text if len(text) <= _MOST_PAYLOAD else f"{text[:_MOST_PAYLOAD]}..."
     return f", with payload {shown}"

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from datetime import datetime, tzinfo
+from datetime import datetime, timedelta, tzinfo
 from typing import TYPE_CHECKING
 
+from edgecron.timetext import from_ms
 from edgecron.words.engines import absence_advice
-from edgecron.words.phrases import range_words, waiting_words
+from edgecron.words.phrases import count_words, covered_range, range_words, waiting_words
 from edgecron.words.times import full_time, near_time, short_duration
 
 if TYPE_CHECKING:
     from edgecron.explaining import Explanation
-    from edgecron.model import Execution
+    from edgecron.model import Execution, ScheduleSpec
     from edgecron.words.frontend import FrontEnd
 
 MOST_RUNS = 5
@@ -20,6 +21,8 @@ _NOT_RUN = {
     "misfire": "nothing could run it at its time, and its catch-up left it out",
     "paused": "it was paused",
     "edited": "its time had passed when its times were changed",
+    "rescheduled": "the run before it was rescheduled past its time",
+    "jitter": "jitter delayed the run before it past its time; the jitter exceeds the interval",
     "condition": "what it needs did not come true in time",
     "removed": "it was removed",
     "request": "somebody asked for its end",
@@ -29,14 +32,26 @@ _NOT_RUN = {
     "lost": "its supervisor died, and how it ended is not on record",
     "reboot": "the machine started anew while it ran",
 }
+_MISSED_BY = {
+    "missed:asleep": "the machine was asleep",
+    "missed:off": "no engine was running: the machine was off, or the engine was killed",
+    "missed:stopped": "no engine was running: the last one had been stopped",
+    "missed:stalled": "an engine was running, and did not get to it in time",
+    "missed:clock": "the clock could not be trusted, or was set forward",
+}
 _PASSED = {"failed": "failed", "interrupted": "was interrupted", "cancelled": "was cancelled"}
 
 
-def run_sentence(run: Execution, *, zone: tzinfo, now: datetime) -> str:
-    """`Run 41 ran at 02:00:00, because ...; it succeeded after 3 s.`"""
+def run_sentence(
+    run: Execution, *, zone: tzinfo, now: datetime, spec: ScheduleSpec | None = None
+) -> str:
+    """`Run 41 ran at 02:00:00, because ...; it succeeded after 3 s.`
+
+    `spec` is what its schedule said when the run was decided; None if that is unknown.
+    """
     from edgecron.model import Cause, Status
 
-    because = f"because {_cause_words(run, zone=zone, now=now)}"
+    because = f"because {_cause_words(run, spec, zone=zone, now=now)}"
     scope = f" ({run.scope_kind}:{run.scope_id})" if run.scope_id else ""
     subject = f"Run {run.id}{scope}"
     if run.status is Status.SKIPPED:
@@ -148,13 +163,19 @@ def _around(found: Explanation, *, zone: tzinfo) -> str:
     return f" Of those, {' and '.join(around)}."
 
 
-def _cause_words(run: Execution, *, zone: tzinfo, now: datetime) -> str:
+def _cause_words(run: Execution, spec: ScheduleSpec | None, *, zone: tzinfo, now: datetime) -> str:
     plan = near_time(run.plan_at, zone=zone, now=now)
     by = "" if run.trigger_text is None else f" of {run.trigger_text!r}"
+    moved = _moved_words(run, spec, zone=zone, now=now)
     upstream = run.fire_key.partition(":")[2]
+    again = ""
+    if run.fire_key.startswith("again:"):
+        at = near_time(from_ms(int(upstream)), zone=zone, now=now)
+        again = f" once more, as the clock was set back at {at}"
     return {
-        "schedule": f"{plan} was its time{by}",
-        "catch_up": f"its time {plan}{by} was missed, and caught up",
+        "schedule": f"{plan} was its time{by}{moved}{again}"
+        f"{_covered_words(run, zone=zone, now=now)}",
+        "catch_up": f"its time {plan}{by}{moved} was missed{_missed_words(run)}, and caught up",
         "manual": "somebody asked for it",
         "retry": f"attempt {run.attempt - 1} of {plan} had not succeeded"
         f" (this is {run.attempt} of {run.max_attempts})",
@@ -164,6 +185,36 @@ def _cause_words(run: Execution, *, zone: tzinfo, now: datetime) -> str:
     }[run.cause.value]
 
 
+def _missed_words(run: Execution) -> str:
+    """Why the time of a run that catches up was missed: ` (the machine was asleep)`."""
+    for flag in run.flags:
+        words = _MISSED_BY.get(flag)
+        if words is not None:
+            return f" ({words})"
+    return ""
+
+
+def _covered_words(run: Execution, *, zone: tzinfo, now: datetime) -> str:
+    """Which missed times a run covers: ` (it also covers 14 missed times from 18:45:05 on)`."""
+    covered = covered_range(run)
+    if covered is None:
+        return ""
+    count, first_at = covered
+    times = count_words(count, "missed time")
+    return f" (it also covers {times} from {near_time(first_at, zone=zone, now=now)} on)"
+
+
+def _moved_words(run: Execution, spec: ScheduleSpec | None, *, zone: tzinfo, now: datetime) -> str:
+    """Why a run was due at another time than its plan time: ` (rescheduled to 10:30:00)`."""
+    jitter_s = 0.0 if spec is None else spec.policies.jitter_s
+    if spec is None or run.due_at == run.plan_at:
+        return ""
+    due = near_time(run.due_at, zone=zone, now=now)
+    if timedelta(0) <= run.due_at - run.plan_at <= timedelta(seconds=jitter_s):
+        return f" (delayed to {due} by its jitter)"
+    return f" (rescheduled to {due})"
+
+
 def _reason_words(run: Execution) -> str:
     reason = "" if run.reason is None else run.reason.value
     known = _NOT_RUN.get(reason)
@@ -171,6 +222,8 @@ def _reason_words(run: Execution) -> str:
         known = "it took longer than its timeout"
     if known is None:
         return run.error_msg or reason
+    if reason == "misfire" and run.error_msg:
+        return f"{run.error_msg}, and its catch-up left it out"
     if reason == "condition" and run.error_msg:
         return f"{known}: {run.error_msg}"
     return known

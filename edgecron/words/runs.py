@@ -21,6 +21,70 @@ def prints_elsewhere(execution: Execution) -> bool:
     return execution.supervisor_id == THREADS
 
 
+def is_planned_earlier(execution: Execution) -> bool:
+    """Whether the plan time of a run says more than when it started: a run that was late, retried,
+    caught up or backfilled."""
+    from edgecron.model import ON_TIME_MS, Cause
+
+    if execution.attempt > 1 or execution.cause in (Cause.CATCH_UP, Cause.BACKFILL, Cause.RETRY):
+        return True
+    if execution.started_at is None or execution.cause is Cause.MANUAL:
+        return False
+    return (execution.started_at - execution.plan_at).total_seconds() * 1000 > ON_TIME_MS
+
+
+def run_lines(execution: Execution, *, zone: tzinfo, now: datetime) -> list[tuple[str, str]]:
+    """All that is known of a run, but for what it printed: (label, text)."""
+    from edgecron.words.phrases import (
+        flag_words,
+        progress_words,
+        range_words,
+        status_words,
+        waiting_words,
+    )
+    from edgecron.words.times import local_time, short_duration
+
+    def time(at: datetime | None) -> str:
+        return "" if at is None else local_time(at, zone=zone)
+
+    waiting = ""
+    if execution.waiting_for is not None and execution.wait_until is not None:
+        until = execution.wait_until
+        waiting = waiting_words(execution.waiting_for, until, zone=zone, now=now)
+    took = "" if execution.duration_ms is None else short_duration(execution.duration_ms)
+    late_ms = 0.0
+    if execution.started_at is not None:
+        late_ms = (execution.started_at - execution.due_at).total_seconds() * 1000
+    late = f"  ({short_duration(int(late_ms))} after due)" if late_ms >= 1000 else ""
+    attempts = f"{execution.attempt} of {execution.max_attempts}"
+    lines = [
+        ("status", status_words(execution)),
+        ("cause", execution.cause.value.replace("_", " ")),
+        ("trigger", execution.trigger_text or ""),
+        ("scope", f"{execution.scope_kind}:{execution.scope_id}" if execution.scope_id else ""),
+        ("attempt", attempts if execution.max_attempts > 1 else ""),
+        ("plan", time(execution.plan_at)),
+        ("due", time(execution.due_at)),
+        ("started", f"{time(execution.started_at)}{late}" if execution.started_at else ""),
+        ("finished", time(execution.finished_at)),
+        ("took", took),
+        ("exit code", "" if execution.exit_code is None else str(execution.exit_code)),
+        ("error", execution.error_msg or ""),
+        ("missed", range_words(execution, zone=zone, now=now) or ""),
+        ("waiting", waiting),
+        ("cancel", f"requested {time(execution.cancel_requested_at)}"),
+        ("progress", "" if execution.progress is None else progress_words(execution.progress)),
+        ("result", execution.result or ""),
+        ("payload", "" if execution.payload is None else "its own"),
+        ("flags", ", ".join(flag_words(execution))),
+        ("engine", "" if execution.engine_id is None else str(execution.engine_id)),
+        ("revision", str(execution.revision)),
+    ]
+    if execution.cancel_requested_at is None:
+        lines = [line for line in lines if line[0] != "cancel"]
+    return [(label, text) for label, text in lines if text]
+
+
 def state_words(front: FrontEnd, execution: Execution, *, zone: tzinfo) -> str:
     """What there is to be said of a run beside its output, or instead of it."""
     from edgecron.model import Status
@@ -58,7 +122,7 @@ def no_output_words(
     `spec` is its schedule's when it was decided, None where that can't be read any more.
     """
     from edgecron.model import JobKind, Status
-    from edgecron.words.phrases import size_words, status_words
+    from edgecron.words.phrases import failure_words, size_words, status_words
     from edgecron.words.times import local_time
 
     if execution.status is Status.INTERRUPTED:
@@ -66,7 +130,7 @@ def no_output_words(
     if removed_at is not None:
         when = local_time(removed_at, zone=zone)
         return f"printed {size_words(printed_bytes)}, which retention has removed at {when}"
-    more = f"; {execution.error_msg}" if execution.error_msg else ""
+    more = f"; {failure_words(execution)}" if execution.error_msg else ""
     is_function = spec is not None and spec.job.kind is JobKind.CALLABLE
     if is_function and execution.started_at is not None:
         return f"has no output here: {PRINTS_ELSEWHERE} ({status_words(execution)}{more})"
@@ -75,11 +139,11 @@ def no_output_words(
 
 def end_words(front: FrontEnd, ended: Execution, *, zone: tzinfo) -> str:
     """`: failed (exit code 7), 1.2 s; attempt 2 of 3 is run 42, due at 14:05:10, in 10 s`."""
-    from edgecron.words.phrases import due_words, status_words
+    from edgecron.words.phrases import due_words, failure_words, status_words
     from edgecron.words.times import short_duration
 
     client = front.client()
-    why = f" ({ended.error_msg})" if ended.error_msg else ""
+    why = f" ({failure_words(ended)})" if ended.error_msg else ""
     took = "" if ended.duration_ms is None else f", {short_duration(ended.duration_ms)}"
     following = client.next_attempt(ended)
     more = ""

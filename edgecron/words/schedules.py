@@ -26,17 +26,24 @@ def trigger_lines(client: Face, schedule: Schedule) -> list[tuple[str, str]]:
     return [(trigger.text, describe(trigger)) for trigger in triggers]
 
 
-def job_lines(schedule: Schedule) -> list[tuple[str, str]]:
-    """(label, text): what it runs, and how."""
+def job_lines(schedule: Schedule, *, mask: str | None = None) -> list[tuple[str, str]]:
+    """(label, text): what it runs, and how.
+
+    A mask stands for the values of environment, stdin and payload.
+    """
     spec, job = schedule.spec, schedule.spec.job
+
+    def shown(value: str | None) -> str | None:
+        return value if mask is None or value is None else mask
+
     lines = [
         ("job", f"{job_words(spec)}  ({job.kind})"),
         ("folder", job.cwd),
         ("user", job.user),
         ("env file", job.env_file),
-        ("env", "\n".join(f"{key}={value}" for key, value in job.env.items())),
-        ("stdin", job.stdin),
-        ("payload", job.payload),
+        ("env", "\n".join(f"{key}={shown(value)}" for key, value in job.env.items())),
+        ("stdin", shown(job.stdin)),
+        ("payload", shown(job.payload)),
     ]
     return [(label, text) for label, text in lines if text]
 

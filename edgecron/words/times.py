@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, tzinfo
+from datetime import UTC, datetime, timedelta, tzinfo
 
 from edgecron.timetext import format_duration_ms
+
+_LARGE_MS = 3 * 3_600_000  # a step back of more is repaired as a whole: see `trust`
 
 
 def local_time(instant: datetime | None, *, zone: tzinfo | None, absent: str = "-") -> str:
@@ -74,6 +76,24 @@ def spoken_time(instant: datetime, *, zone: tzinfo, now: datetime) -> str:
     """A time read back to whoever wrote it: `Sat 2026-11-21 09:00:00, in 18 h`."""
     local = instant.astimezone(zone)
     return f"{local.strftime('%a %Y-%m-%d %H:%M:%S')}, {distance(instant, now)}"
+
+
+def clock_set_words(set_at: datetime, by_ms: int, *, zone: tzinfo, now: datetime) -> str | None:
+    """That the clock was set, and what the effect is, for a day; None if that is over."""
+    if not timedelta(0) <= now - set_at < timedelta(days=1):
+        return None
+    at, span = near_time(set_at, zone=zone, now=now), short_duration(abs(by_ms))
+    if by_ms > 0:
+        return f"was set forward by {span} at {at}: the times that it passed were missed"
+    before = set_at - timedelta(milliseconds=by_ms)
+    until = near_time(before, zone=zone, now=now)
+    if -by_ms > _LARGE_MS:
+        return f"was set back by {span} at {at}: next times were computed anew"
+    over = "" if now < before else "; this span is over"
+    return (
+        f"was set back by {span} at {at}: intervals and wildcard cron times go on by elapsed time,"
+        f" fixed times up to {until} do not fire again{over}"
+    )
 
 
 def short_duration(duration_ms: int | None) -> str:

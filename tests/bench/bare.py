@@ -14,7 +14,8 @@ import apsw
 
 _DUE = """SELECT id, revision, next_plan_at, next_run_at, decided_until, paused_until,
         planned_count, next_source
-    FROM schedules WHERE queue = 'command' AND next_run_at IS NOT NULL AND next_run_at <= :now
+    FROM schedules WHERE queue = 'command' AND next_run_at IS NOT NULL AND enabled
+        AND next_run_at <= :now
     ORDER BY next_run_at LIMIT :limit"""
 _ADVANCE = """UPDATE schedules SET next_plan_at = :next_plan, next_run_at = :next_run,
         next_source = :next_source, decided_until = max(decided_until, :decided),

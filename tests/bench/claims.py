@@ -1,8 +1,9 @@
 """What does a claim cost, against a loop of the bare statements?
 
 All schedules are due at one instant. edgecron: the engine's own step looks, decides, claims in
-its chunks, and its next step writes the ends; its runs end at once. The bare loop does the same
-statements in batches of the same size. Checkpoints are neither's: they come between the rounds.
+its chunks, and its next step writes the ends. The runs end together after the claims, since a step
+stops claiming when runs end. The bare loop does the same statements in batches of the same size.
+Checkpoints are neither's: they come between the rounds.
 """
 
 from __future__ import annotations
@@ -82,7 +83,9 @@ class Ground:
 
     def ours(self) -> Took:
         step = self.rig.engine.step
+        self.rig.holds_ends = True
         claims_s = seconds_of(lambda: _expect(step().claimed, self.count))
+        self.rig.holds_ends = False
         return Took(claims_s=claims_s, ends_s=seconds_of(lambda: _expect(step().ended, self.count)))
 
     def theirs(self) -> Took:

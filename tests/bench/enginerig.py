@@ -22,8 +22,8 @@ from edgecron.supervisor.files import lock_path, prepare_state_dir, take_lock
 class InstantRunner:
     """Says of all that it is given that it went well, unless it `keeps` it running.
 
-    `seen` hears of each batch of claims. It holds a supervisor's lock, so that nobody judges what
-    it runs.
+    It reports no end while `holds_ends` says so. `seen` hears of each batch of claims. It holds a
+    supervisor's lock, so that nobody judges what it runs.
     """
 
     def __init__(
@@ -33,6 +33,7 @@ class InstantRunner:
         *,
         folder: Path,
         keeps: bool,
+        holds_ends: Callable[[], bool],
     ) -> None:
         self.supervisor_id = os.urandom(8).hex()
         self._lock = lock_path(folder, self.supervisor_id)
@@ -43,6 +44,7 @@ class InstantRunner:
         self._clock = clock
         self._seen = seen
         self._keeps = keeps
+        self._holds_ends = holds_ends
         self._outcomes: list[Outcome] = []
         self._fds = os.pipe()
 
@@ -73,6 +75,8 @@ class InstantRunner:
         ]
 
     def collect(self) -> list[Outcome]:
+        if self._holds_ends():
+            return []
         outcomes, self._outcomes = self._outcomes, []
         return outcomes
 
@@ -106,11 +110,14 @@ class EngineRig:
         folder = prepare_state_dir(state_dir(database))
         key = os.urandom(8).hex()
         self._place = EnginePlace(folder, key)
+        self.holds_ends = False  # While it is True, no run ends.
         self.store: SqliteStore = open_store(database, now_ms=clock.now_ms())
         self.engine = Engine(
             store=self.store,
             clock=clock,
-            start_runner=lambda: InstantRunner(clock, seen, folder=folder, keeps=keeps),
+            start_runner=lambda: InstantRunner(
+                clock, seen, folder=folder, keeps=keeps, holds_ends=lambda: self.holds_ends
+            ),
             liveness=KernelLiveness(folder, boot_id=clock.boot_id()),
             key=key,
             pid=os.getpid(),

@@ -55,6 +55,7 @@ def multiply(database: Path, name: str, count: int) -> None:
     )
     connection.execute(
         f"""{numbers} INSERT INTO schedule_revisions
+                (schedule_id, revision, at, origin, snapshot)
             SELECT :first + i, revision, at, origin,
                 json_set(snapshot, '$.name', :name || '-' || i)
             FROM n, schedule_revisions WHERE schedule_id = :source""",

@@ -9,16 +9,20 @@ from types import ModuleType
 import pytest
 from binary.bundles import Binary, compile_launcher, packing, small_files
 
+from support.tools import need_compiler, need_packages
+
 Make = Callable[..., Binary]
 
 
 @pytest.fixture(scope="session")
 def pack() -> ModuleType:
+    need_packages("zstandard")
     return packing()
 
 
 @pytest.fixture(scope="session")
 def launcher(tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    need_compiler()
     return compile_launcher(tmp_path_factory.mktemp("launcher"))
 
 

@@ -21,7 +21,13 @@ MOST_BYTES = 14_000_000
 # another on each machine.
 MOST_RATIO = 1.3
 # Other runs, other places: all else is the same however edgecron was installed.
-OWN = {"EDGECRON_RUN_ID", "EDGECRON_PLAN_AT", "EDGECRON_IDEMPOTENCY_KEY", "EDGECRON_RESULT"}
+OWN = {
+    "EDGECRON_FENCE",
+    "EDGECRON_RUN_ID",
+    "EDGECRON_PLAN_AT",
+    "EDGECRON_IDEMPOTENCY_KEY",
+    "EDGECRON_RESULT",
+}
 
 
 def run(*words: str | Path, program: tuple[str, ...] = PROGRAM, **variables: str) -> str:

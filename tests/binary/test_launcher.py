@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import fcntl
 import os
+import shlex
 import shutil
+import struct
 import subprocess
 import sys
 from pathlib import Path
+from types import ModuleType
 
 import pytest
-from binary.bundles import Binary, wait_for_lock
+from binary.bundles import Binary, small_files, wait_for_lock
 from binary.conftest import Make
 
 from support.processes import BOUND_S
+from support.tools import private_mounts
 
 
 def test_the_second_start_writes_nothing(binary: Binary) -> None:
@@ -112,6 +116,151 @@ def test_a_file_that_is_not_whole_is_put_back(binary: Binary, damage: str) -> No
     assert said.stdout == "hello\n"
     assert file.read_text() == "one" * 1000
     assert binary.versions() == [folder]
+
+
+def test_what_a_package_has_installed_is_started_and_nothing_is_unpacked(
+    binary: Binary, launcher: bytes, tmp_path: Path
+) -> None:
+    """As packaging/deb/build makes it: the launcher, the folder of the program, and no payload."""
+    binary.run("hello")
+    [folder] = binary.versions()
+    installed = (tmp_path / "lib").resolve() / "1.0.0"
+    shutil.copytree(folder, installed)
+    shutil.rmtree(binary.places)
+    place = str(installed).encode()
+    trailer = (b"edgecron bundle", len(launcher), 0, len(place), 0, b"1.0.0")
+    binary.path.write_bytes(launcher + place + struct.pack("<16sQQQQ64s", *trailer))
+
+    said = binary.run("where")
+    shutil.rmtree(installed)
+    gone = binary.run("hello")
+
+    assert (said.returncode, said.stdout, said.stderr) == (0, f"{installed}\n", "")
+    assert not binary.places.exists()
+    assert gone.returncode == 125
+    assert f"{installed} can't be started" in gone.stderr.splitlines()[0]
+    assert "apt-get install --reinstall edgecron" in gone.stderr
+
+
+def boot_again(binary: Binary) -> None:
+    """Let the next start be the first after a boot."""
+    for folder in binary.versions():
+        (folder / ".checked").write_text("00000000-0000-0000-0000-000000000000")
+
+
+@pytest.mark.parametrize("name", ["edgecron", "_internal/lib/one.so"])
+def test_a_file_of_the_right_size_with_wrong_bytes_is_replaced_at_the_next_boot(
+    binary: Binary, name: str
+) -> None:
+    binary.run("hello")
+    [folder] = binary.versions()
+    right = (folder / name).read_bytes()
+    (folder / name).write_bytes(bytes(len(right)))
+
+    boot_again(binary)
+    said = binary.run("hello")
+
+    assert (said.returncode, said.stdout, said.stderr) == (0, "hello\n", "")
+    assert (folder / name).read_bytes() == right
+    assert binary.versions() == [folder]
+
+
+def test_a_check_happens_once_in_a_boot_and_replaces_nothing_that_is_right(binary: Binary) -> None:
+    binary.run("hello")
+    [folder] = binary.versions()
+    files = [path for path in folder.rglob("*") if path.is_file() and path.name != ".checked"]
+    before = {path: path.stat().st_ino for path in files}
+
+    boot_again(binary)
+    binary.run("hello")
+    after_check = binary.snapshot()
+    binary.run("hello")
+
+    assert {path: path.stat().st_ino for path in files} == before
+    assert binary.snapshot() == after_check
+
+
+@pytest.mark.parametrize("name", ["edgecron", "_internal/two.so"])
+def test_self_checks_each_time_so_that_it_works_with_wrong_bytes(make: Make, name: str) -> None:
+    binary = make(**{"_internal/two.so": "two"})
+    binary.run("hello")
+    [folder] = binary.versions()
+    right = (folder / name).read_bytes()
+    (folder / name).write_bytes(bytes(len(right)))
+
+    said = binary.run("self", "remove")
+
+    assert (said.returncode, said.stdout, said.stderr) == (0, "self remove\n", "")
+    assert (folder / name).read_bytes() == right
+
+
+@pytest.mark.parametrize(
+    ("hidden", "reason"),
+    [
+        ("/proc", "/proc is not mounted here"),
+        ("/lib64", "this system has no glibc (/lib64/ld-linux-x86-64.so.2 is missing)"),
+    ],
+)
+@pytest.mark.skipif(os.uname().machine != "x86_64", reason="knows the loader of x86-64")
+def test_on_a_system_that_can_not_run_it_the_reason_is_the_first_line(
+    binary: Binary, tmp_path: Path, hidden: str, reason: str
+) -> None:
+    """The launcher is linked statically: it runs where nothing else does."""
+    fenced = f"mount -t tmpfs tmpfs {os.path.realpath(hidden)} && exec {binary.path} hello"
+
+    said = subprocess.run(
+        [*private_mounts(), "sh", "-c", fenced],
+        env=binary.environment(),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert said.returncode == 125
+    assert said.stderr.startswith(f"edgecron: {reason}")
+    assert "glibc 2.31 or newer" in said.stderr.splitlines()[-1]
+    assert not binary.places.exists()
+
+
+@pytest.mark.parametrize(
+    ("complaint", "reason"),
+    [
+        (
+            "/x/edgecron: libc.so.6: version `GLIBC_2.36' not found",
+            "this system's glibc is older than 2.31",
+        ),
+        ("symbol not found", "symbol not found"),
+    ],
+)
+def test_a_program_that_a_system_is_too_old_for_is_tried_in_one_place_only(
+    pack: ModuleType, launcher: bytes, tmp_path: Path, complaint: str, reason: str
+) -> None:
+    lines = (
+        f"echo tried >>{tmp_path}/tried",
+        f"printf '%s' {shlex.quote(complaint)} >&2",
+        "exit 1",
+    )
+    program = "\n".join(["#!/bin/sh", *lines, ""])
+    content = pack.packed(
+        small_files(pack, program=program), launcher=launcher, version="1.0.0", level=1
+    )
+    binary = Binary(tmp_path / "edgecron", content=content, places=tmp_path / "places")
+    environment = binary.environment(HOME=str(tmp_path), XDG_CACHE_HOME=str(tmp_path / "cache"))
+    del environment["EDGECRON_UNPACK_DIR"]
+    folders = [*private_mounts(), "sh", "-c"]
+    mounts = "for each in /var/cache /var/lib /var/tmp; do mount -t tmpfs tmpfs $each; done"
+
+    said = subprocess.run(
+        [*folders, f"{mounts}; exec {binary.path} hello"],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert said.returncode == 125
+    assert said.stderr.splitlines()[0] == f"edgecron: {reason}"
+    assert len((tmp_path / "tried").read_text().splitlines()) == 1
 
 
 @pytest.mark.parametrize("gone", ["the place", "its lock"])
@@ -248,14 +397,13 @@ def test_where_the_place_that_was_named_can_not_have_it_the_reason_is_told(
 ) -> None:
     binary = make(**{"_internal/large": "0123456789" * 20_000})
     binary.places.mkdir()
-    namespace = ["unshare", "-m"] if os.geteuid() == 0 else ["unshare", "-rm"]
     script = (
         f"mount -t tmpfs -o {options} tmpfs {binary.places} &&"
         f" {{ {binary.path} hello; echo code $?; }}"
     )
 
     said = subprocess.run(
-        [*namespace, "sh", "-c", script],
+        [*private_mounts(), "sh", "-c", script],
         env=binary.environment(),
         capture_output=True,
         text=True,
@@ -278,7 +426,7 @@ def run_with_places(binary: Binary, mounts: dict[str, str], script: str) -> tupl
     del environment["EDGECRON_UNPACK_DIR"]
     made = [f"mount -t tmpfs -o {options} tmpfs {place}" for place, options in mounts.items()]
     said = subprocess.run(
-        ["unshare", "-m" if os.geteuid() == 0 else "-rm", "sh", "-c", " && ".join([*made, script])],
+        [*private_mounts(), "sh", "-c", " && ".join([*made, script])],
         env=environment,
         capture_output=True,
         text=True,
@@ -383,7 +531,7 @@ def test_a_program_that_does_not_start_here_says_why_and_is_not_kept(make: Make)
     said = binary.run("hello", TRIED="1")
 
     assert said.returncode == 125
-    assert "it was tried there, and ended at once" in said.stderr
+    assert said.stderr.startswith("edgecron: it was tried, and ended at once\n")
     assert "glibc 2.31 or newer" in said.stderr
     assert binary.versions() == []
 

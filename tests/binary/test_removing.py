@@ -14,6 +14,7 @@ from binary.bundles import Binary, package_files, wait_for_lock
 
 from support.processes import BOUND_S
 from support.terminal import process_of_terminal, read_until
+from support.tools import private_mounts
 
 
 @pytest.fixture
@@ -57,6 +58,20 @@ def test_a_program_is_told_what_was_removed(program: Binary) -> None:
     assert not program.path.exists()
 
 
+@pytest.mark.parametrize("name", ["_internal/edgecron/cli/self_.py", "_internal/entry.py"])
+def test_it_is_removed_also_where_its_own_files_have_wrong_bytes(
+    program: Binary, name: str
+) -> None:
+    [folder] = program.versions()
+    (folder / name).write_bytes(bytes((folder / name).stat().st_size))
+
+    said = program.run("self", "remove", "--yes")
+
+    assert said.returncode == 0, said.stderr
+    assert not program.path.exists()
+    assert list(program.places.iterdir()) == []
+
+
 @pytest.mark.parametrize("words", [(), ("--json",)])
 def test_without_a_terminal_it_asks_for_yes_and_does_nothing(
     program: Binary, words: tuple[str, ...]
@@ -94,7 +109,7 @@ def test_what_a_system_package_has_put_there_is_left_to_it(program: Binary) -> N
 
     said = subprocess.run(
         [
-            *("unshare", "-m" if os.geteuid() == 0 else "-rm", "sh", "-c"),
+            *(*private_mounts(), "sh", "-c"),
             f"{script} && exec {program.path} self remove --yes",
         ],
         env=program.environment(),

@@ -41,7 +41,7 @@ def one_body_of_a_fire(history: History) -> Iterator[str]:
     for bodies in fires.values():
         row = rows.get(bodies[0].run)
         if len(bodies) > 1 and row is not None:
-            era = lives[row["schedule_id"]].eras[row["revision"] - 1]
+            era = lives[row["schedule_id"]].era_at(row["revision"])
             if era.retries == 0 and era.on_interrupt == "leave":
                 yield "; ".join(map(body_words, bodies))
             elif len({body.attempt for body in bodies}) != len(bodies):

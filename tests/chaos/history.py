@@ -35,9 +35,15 @@ class Body:
 
 @dataclass(frozen=True, kw_only=True)
 class Era:
-    """What a schedule was from an instant on, as its revisions say. No period: only by events."""
+    """What a schedule was from a revision on, as its snapshots say. No period: only by events.
 
+    A change of its state alone has no snapshot. `until_ms`: when it ended for sure, if retention
+    has removed the snapshot of the next one.
+    """
+
+    revision: int
     since_ms: int
+    until_ms: int | None
     period_ms: int | None
     overlap: str
     max_running: int | None
@@ -58,6 +64,14 @@ class Life:
     eras: tuple[Era, ...]
     counts: Mapping[str, int]  # per status, as the schedule keeps them
 
+    def era_at(self, revision: int) -> Era:
+        """Return the era that holds at a revision; the first if none is as old."""
+        return max(
+            (era for era in self.eras if era.revision <= revision),
+            key=lambda era: era.revision,
+            default=self.eras[0],
+        )
+
     def plans(self, *, after_ms: int, until_ms: int) -> set[int]:
         """Its plan times in (after, until], by grids that all begin at the epoch."""
         found: set[int] = set()
@@ -67,7 +81,8 @@ class Life:
                 continue
             since_ms = max(after_ms, era.since_ms)
             first = (since_ms // era.period_ms + 1) * era.period_ms
-            found.update(range(first, min(end_ms, until_ms) + 1, era.period_ms))
+            known_ms = end_ms if era.until_ms is None else min(end_ms, era.until_ms)
+            found.update(range(first, min(known_ms, until_ms) + 1, era.period_ms))
         return found
 
 

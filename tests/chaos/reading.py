@@ -33,10 +33,12 @@ def read_lives(connection: apsw.Connection) -> tuple[Life, ...]:
     ):
         scopes.setdefault(schedule_id, []).append((kind, one))
     eras: dict[int, list[Era]] = {}
-    for schedule_id, at_ms, snapshot in connection.execute(
-        "SELECT schedule_id, at, snapshot FROM schedule_revisions ORDER BY schedule_id, revision"
+    for schedule_id, revision, at_ms, until_ms, snapshot in connection.execute(
+        """SELECT schedule_id, revision, at, known_until, snapshot FROM schedule_revisions
+           ORDER BY schedule_id, revision"""
     ):
-        eras.setdefault(schedule_id, []).append(_era(at_ms, json.loads(snapshot)))
+        found_era = _era(revision, at_ms, until_ms, json.loads(snapshot))
+        eras.setdefault(schedule_id, []).append(found_era)
     counts = ", ".join(f"{status}_count" for status in _STATUSES)
     found = connection.execute(
         f"SELECT id, name, created_at, deleted_at, pruned_until, {counts} FROM schedules"
@@ -56,11 +58,13 @@ def read_lives(connection: apsw.Connection) -> tuple[Life, ...]:
     )
 
 
-def _era(at_ms: int, snapshot: Mapping[str, Any]) -> Era:
+def _era(revision: int, at_ms: int, until_ms: int | None, snapshot: Mapping[str, Any]) -> Era:
     [trigger] = json.loads(snapshot["triggers"])
     grid = _GRID.fullmatch(trigger) or _CRON.fullmatch(trigger)
     return Era(
+        revision=revision,
         since_ms=at_ms,
+        until_ms=until_ms,
         period_ms=int(grid[1]) * 1000 if grid else None,
         overlap=snapshot["overlap"],
         max_running=snapshot["max_running"],

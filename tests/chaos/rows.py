@@ -129,7 +129,7 @@ def attempts_within_bound(history: History) -> Iterator[str]:
     """I12: attempt <= max_attempts, and no more retries than were asked for."""
     lives = {life.schedule_id: life for life in history.lives}
     for row in history.rows:
-        era = lives[row["schedule_id"]].eras[row["revision"] - 1]
+        era = lives[row["schedule_id"]].era_at(row["revision"])
         most = 1 + era.retries + (era.on_interrupt == "retry")
         if row["attempt"] > row["max_attempts"] or row["attempt"] > most:
             yield f"at most {most}: {short(row)} max_attempts={row['max_attempts']}"

@@ -29,7 +29,9 @@ S = 1000
 
 def era(**changes: Any) -> Era:
     plain = Era(
+        revision=1,
         since_ms=T0,
+        until_ms=None,
         period_ms=2 * S,
         overlap="skip",
         max_running=None,
@@ -418,6 +420,24 @@ def test_a_verb_may_find_no_database_near_a_fault_and_nothing_in_another_one() -
     assert "VERB" not in found(replace(refused(5)(calm_history()), troubles=(LOCK,)))
     assert "VERB" in found(replace(refused(3)(calm_history()), troubles=(LOCK,)))
     assert "VERB" not in found(replace(refused(3)(calm_history()), troubles=(away,)))
+
+
+def test_a_run_after_a_change_of_state_is_judged_by_the_definition_before_it() -> None:
+    history = with_row(calm_history(), 5, revision=3)
+    retried = with_row(history, 5, attempt=2, max_attempts=2)
+
+    assert found(history) == set()
+    assert "I12" in found(retried)
+
+
+def test_times_of_a_definition_that_retention_removed_are_not_judged() -> None:
+    history = without_body(without_row(calm_history(), 5), 5)
+    history = without_body(without_row(history, 6), 6)
+    known = era(until_ms=T0 + 3 * S)
+    removed = replace(history.lives[1], eras=(known,), counts={"success": 1})
+
+    assert "I15" in found(history)
+    assert "I15" not in found(replace(history, lives=(history.lives[0], removed)))
 
 
 def test_late_before_a_fault_is_not_excused_by_it() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -287,7 +288,7 @@ def test_everything_wrong_is_told_and_nothing_of_the_file_is_taken(
 def test_what_only_the_database_refuses_is_told_alike(edgecron: Edgecron, file: File) -> None:
     file.write(
         TWO
-        + '[schedules.y]\nat = "2001-01-01"\nshell = "date"\n'
+        + '[schedules.y]\nafter = ["backup", "backup"]\nshell = "date"\n'
         + '[schedules.z]\nafter = "z"\nshell = "date"\n'
     )
 
@@ -295,7 +296,7 @@ def test_what_only_the_database_refuses_is_told_alike(edgecron: Edgecron, file: 
 
     assert said.code == 2
     assert [(one["line"], one["schedule"], one["message"]) for one in said.error["problems"]] == [
-        (9, "y", "'at 2001-01-01T00:00:00Z' is in the past"),
+        (9, "y", "schedule 'y' names the same time twice"),
         (12, "z", "schedule 'z' comes after itself"),
     ]
     assert listed(edgecron) == {}
@@ -431,3 +432,31 @@ def test_a_plan_holds_while_times_are_decided(
         [changed] = client.apply(steps, origin="apply x")
 
     assert changed.spec.triggers == ("every 1h",)
+
+
+def test_relative_times_in_a_file_count_from_the_apply(edgecron: Edgecron, file: File) -> None:
+    file.write(
+        '[schedules.soon]\nat = "in 20m"\ncommand = ["true"]\n'
+        '[schedules.later]\nat = "at tomorrow 09:00"\ncommand = ["true"]\n'
+        '[schedules.grid]\nevery = "15m"\nfrom = "tomorrow 09:00"\ncommand = ["true"]\n'
+    )
+
+    said = edgecron("apply", str(file))
+
+    assert said.code == 0, said.err
+    tomorrow = datetime.now(UTC).date() + timedelta(days=1)
+    found = listed(edgecron)
+    assert found["later"]["next_plan_at"] == f"{tomorrow}T09:00:00Z"
+    assert found["grid"]["next_plan_at"] == f"{tomorrow}T09:00:00Z"
+    assert str(found["soon"]["next_plan_at"]) > datetime.now(UTC).isoformat()
+
+
+def test_a_misspelt_upstream_is_named_in_the_plan(edgecron: Edgecron, file: File) -> None:
+    file.write(TWO.replace('after = "backup"', 'after = "bakcup"'))
+
+    steps = {step["name"]: step for step in edgecron("apply", str(file), "--json").json}
+
+    assert steps["report"]["note"] == (
+        "schedule 'report' comes after 'bakcup', which is not there (did you mean 'backup'?)"
+    )
+    assert steps["backup"]["note"] is None

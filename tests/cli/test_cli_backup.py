@@ -169,6 +169,29 @@ def test_a_restore_says_what_it_did(edgecron: Edgecron, backup: str, copy: Path)
     assert edgecron("list", "--json").json[0]["enabled"]
 
 
+def test_a_lost_database_is_restored_to_its_path_without_a_question(
+    edgecron: Edgecron, backup: str, copy: Path, tmp_path: Path
+) -> None:
+    edgecron("backup", str(copy))
+    lost = tmp_path / "new" / "lost.db"
+
+    said = edgecron("--db", str(lost), "restore", str(copy))
+
+    assert said.code == 0, said.err
+    assert said.out == f"restored 1 schedule and 0 runs to {lost}\n"
+    assert [one["name"] for one in edgecron("--db", str(lost), "list", "--json").json] == [backup]
+
+
+def test_a_backup_that_is_not_there_makes_no_database(
+    edgecron: Edgecron, database: Path, copy: Path
+) -> None:
+    said = edgecron("restore", str(copy))
+
+    assert said.code == 3
+    assert f"there is no file {copy}" in said.err
+    assert not database.exists()
+
+
 def test_without_a_terminal_only_yes_replaces_a_database(
     edgecron: Edgecron, backup: str, copy: Path, database: Path
 ) -> None:

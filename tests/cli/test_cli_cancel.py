@@ -46,22 +46,44 @@ def test_what_was_cancelled_comes_as_json(edgecron: Edgecron, backup: str) -> No
     assert [run["status"] for run in said.json] == ["cancelled"]
 
 
-def test_the_name_of_a_schedule_is_answered_with_the_numbers_of_its_runs(
+def test_the_name_of_a_schedule_cancels_every_active_run_of_it(
     edgecron: Edgecron, backup: str
 ) -> None:
+    edgecron("add", "other", "--every", "1h", "--", "true")
     edgecron("edit", backup, "--overlap", "allow")
-    edgecron("run", backup)
-    edgecron("run", backup)
+    for name in (backup, backup, "other"):
+        edgecron("run", name)
 
     said = edgecron("cancel", backup)
 
-    assert said.code == 2
-    assert "(edgecron cancel 2 1)" in said.err
-    assert edgecron("cancel", "2", "1").code == 0
+    assert said.code == 0
+    assert said.out == "withdrew run 2 of backup\nwithdrew run 1 of backup\n"
+    statuses = {run["id"]: run["status"] for run in edgecron("history", "--json").json}
+    assert statuses == {1: "cancelled", 2: "cancelled", 3: "queued"}
 
 
-def test_a_number_is_asked_for(edgecron: Edgecron, backup: str) -> None:
+def test_a_run_and_its_schedule_are_cancelled_once(edgecron: Edgecron, backup: str) -> None:
+    edgecron("run", backup)
+
+    said = edgecron("cancel", "1", backup, "--json")
+
+    assert (said.code, [run["id"] for run in said.json]) == (0, [1])
+
+
+def test_a_schedule_without_active_runs_has_nothing_to_cancel(
+    edgecron: Edgecron, backup: str
+) -> None:
     said = edgecron("cancel", backup)
 
-    assert said.code == 2
-    assert "RUN" in said.err
+    assert (said.code, said.out) == (0, "")
+    assert f"{backup}: no run is active or waits" in said.err
+    assert edgecron("cancel", backup, "--json").json == []
+
+
+def test_a_schedule_that_does_not_exist_can_not_be_cancelled(
+    edgecron: Edgecron, backup: str
+) -> None:
+    said = edgecron("cancel", "bakcup")
+
+    assert said.code == 3
+    assert "bakcup" in said.err

@@ -106,3 +106,19 @@ def test_the_last_times_that_can_be_written_can_be_looked_beyond(edgecron: Edgec
 
     assert said.code == 0
     assert "9999-01-01 02:00:00" in said.out
+
+
+def test_an_interval_is_anchored_at_the_time_to_look_from(edgecron: Edgecron) -> None:
+    said = edgecron("check", "every", "15m", "--tz", "UTC", "--from", "2030-01-01 09:07", "--json")
+
+    [found] = said.json
+    assert found["next"][:2] == ["2030-01-01T09:07:00Z", "2030-01-01T09:22:00Z"]
+    assert found["notes"] == []
+
+
+def test_relative_times_are_read_as_add_reads_them(edgecron: Edgecron) -> None:
+    [tomorrow] = edgecron("check", "at tomorrow 09:00", "--tz", "UTC", "--json").json
+    [soon] = edgecron("check", "in 20m", "--json").json
+
+    assert tomorrow["next"][0].endswith("T09:00:00Z")
+    assert len(soon["next"]) == 1

@@ -219,3 +219,38 @@ def test_a_next_time_that_moved_is_one_line_of_a_log() -> None:
         "schedule=backup event=retimed reason=timezone next_was=2026-11-20T08:04:05Z"
         " next_at=2026-11-20T09:04:05Z ts=2026-11-20T08:04:05Z"
     )
+
+
+def test_that_the_clock_was_set_back_and_the_effect_are_told_for_a_day(
+    edgecron: Edgecron, backup: str, database: Path
+) -> None:
+    with Client(database) as client:
+        now_ms = to_ms(client.now())
+        client.store.note_clock_set(at_ms=now_ms - 60_000, by_ms=-7_200_000)
+    status, doctor, why = edgecron("status"), edgecron("doctor"), edgecron("why", backup)
+    [as_json] = edgecron("status", "--json").json
+    with Client(database) as client:
+        client.store.note_clock_set(at_ms=now_ms - 90_000_000, by_ms=-7_200_000)
+    later = edgecron("status")
+
+    effect = "intervals and wildcard cron times go on by elapsed time"
+    for said in (status, doctor, why):
+        words = " ".join(said.out.split())
+        assert "was set back by 2 h 0 min at " in words
+        assert effect in words
+    assert as_json["clock_set_by_s"] == -7200
+    assert "set back" not in later.out
+
+
+def test_nothing_is_promised_by_a_clock_that_can_not_be_trusted(
+    edgecron: Edgecron, untrusted: Path
+) -> None:
+    added = edgecron("add", "tick", "--cron", "* * * * *", "--", "true")
+    edited = edgecron("edit", "tick", "--every", "1m")
+    others = [edgecron(*words) for words in (("list",), ("next",), ("status",), ("why", "tick"))]
+
+    for said in (added, edited, *others):
+        assert "held" in said.out
+        assert "(in " not in said.out
+        assert ", in " not in said.out
+        assert " in 1 min " not in said.out

@@ -78,7 +78,7 @@ def test_config_alone_shows(edgecron: Edgecron, settings: Settings) -> None:
 @pytest.mark.skipif(system_config_path().exists(), reason="this machine has a file")
 @pytest.mark.parametrize("verb", ["list", "status"])
 def test_without_a_file_nothing_is_imported_to_read_one(
-    database: Path, tmp_path: Path, verb: str
+    database: Path, backup: str, tmp_path: Path, verb: str
 ) -> None:
     script = (
         "import sys; from edgecron.cli import run; code = run(sys.argv[1:]);"
@@ -132,6 +132,50 @@ def test_what_is_not_known_is_refused(
 
     assert refused.code == 2
     assert said in refused.err
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("EDGECRON_DATABASE", "EDGECRON_DB"),
+        ("EDGECRON_URLS", "EDGECRON_URL"),
+        ("EDGECRON_COLOUR", "EDGECRON_COLOR"),
+        ("EDGECRON_TOKENFILE", "EDGECRON_TOKEN_FILE"),
+        ("EDGECRON_CONFG", "EDGECRON_CONFIG"),
+        ("EDGECRON_BURST", "EDGECRON_LIMITS_BURST"),
+        ("EDGECRON_LIMIT_MAX_RUNNING", "EDGECRON_LIMITS_MAX_RUNNING"),
+    ],
+)
+def test_a_variable_that_is_meant_as_a_setting_is_refused(
+    edgecron: Edgecron, settings: Settings, name: str, meant: str
+) -> None:
+    settings.set(name, "3")
+
+    said = edgecron("list")
+
+    assert said.code == 2
+    assert f"variable {name} is not known (did you mean {meant}?)" in said.err
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "EDGECRON_RUN_ID", "EDGECRON_SCHEDULE", "EDGECRON_SCOPE_KIND", "EDGECRON_CAUSE",
+        "EDGECRON_ATTEMPT", "EDGECRON_PLAN_AT", "EDGECRON_IDEMPOTENCY_KEY", "EDGECRON_PAYLOAD",
+        "EDGECRON_RESULT", "EDGECRON_UPSTREAM_NAME", "EDGECRON_UPSTREAM_RUN_ID",
+        "EDGECRON_UPSTREAM_STATUS", "EDGECRON_UPSTREAM_REASON", "EDGECRON_UPSTREAM_ERROR",
+        "EDGECRON_FENCE", "EDGECRON_UNPACK_DIR",
+    ],
+)  # fmt: skip
+def test_a_variable_of_a_run_or_of_another_program_is_no_setting(
+    edgecron: Edgecron, settings: Settings, backup: str, name: str
+) -> None:
+    settings.set(name, "3")
+
+    said = edgecron("list", "--json")
+
+    assert said.code == 0
+    assert [schedule["name"] for schedule in said.json] == [backup]
 
 
 @pytest.mark.parametrize("verb", ["list", "config"])
@@ -230,7 +274,7 @@ def test_what_completes_words_looks_into_the_same_database(
 
 
 def test_any_verb_refuses_a_file_with_what_is_not_known(
-    edgecron: Edgecron, settings: Settings
+    edgecron: Edgecron, settings: Settings, backup: str
 ) -> None:
     path = settings.write_user('[dashboard]\nthem = "nord"\n')
 

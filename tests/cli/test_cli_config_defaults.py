@@ -77,7 +77,7 @@ def test_conditions_of_the_defaults_are_replaced_or_cleared(
 
 
 def test_a_variable_of_a_default_that_can_not_be_read_is_named(
-    edgecron: Edgecron, settings: Settings
+    edgecron: Edgecron, settings: Settings, backup: str
 ) -> None:
     settings.set("EDGECRON_DEFAULTS_TIMEOUT", "soon")
 

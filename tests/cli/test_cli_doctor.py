@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import sqlite3
+import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -14,12 +15,16 @@ import apsw
 import pytest
 
 from edgecron.api import Client
+from edgecron.checkup import contents
 from edgecron.checkup.places import Room, judge_space
+from edgecron.engine.wake import Doorbell
 from edgecron.paths import state_dir
+from edgecron.supervisor.files import prepare_state_dir
 from support.cli import Edgecron, Said
 from support.places import small_disk
 from support.processes import Daemon, Gate, ends, parent_of
-from support.stuck import KEY, SLEEPS, SPINS, StuckEngine, stop
+from support.story import Story
+from support.stuck import KEY, SLEEPS, SPINS, StuckEngine, stop, wait_for_rest
 
 CHECKS = [
     *("database", "integrity", "files", "clock", "engines", "runs", "schedules", "others", "space"),
@@ -65,6 +70,14 @@ def test_a_database_that_can_not_be_reached_is_all_that_is_told(
     assert "can't be reached" in finding["message"]
 
 
+def test_a_device_gets_no_advice_to_change_its_mode(edgecron: Edgecron) -> None:
+    said = edgecron("--db", "/dev/null", "doctor")
+
+    assert said.code == 5
+    assert "/dev/null is not a regular file, but a device" in said.out
+    assert "chmod" not in said.out
+
+
 def test_where_nothing_is_wrong_that_is_said(
     edgecron: Edgecron, backup: str, daemon: Daemon
 ) -> None:
@@ -80,6 +93,57 @@ def test_where_nothing_is_wrong_that_is_said(
     assert {finding["status"] for finding in as_json.json} == {"ok"}
     assert list(as_json.json[0]) == ["check", "status", "message", "hint"]
     assert only(as_json, "engines") == ("ok", f"pid {daemon.process.pid} is alive", None)
+
+
+def test_a_schedule_that_fails_every_time_is_named(
+    edgecron: Edgecron, backup: str, daemon: Daemon
+) -> None:
+    edgecron("add", "broken", "--every", "1h", "--shell", "exit 3")
+    for name in (backup, "broken", "broken"):
+        edgecron("run", name)
+        daemon.wait_for("ended", schedule=name)
+
+    said = edgecron("doctor")
+
+    assert "broken fails every time, all of its 2 runs so far" in said.out
+    assert "edgecron logs broken" in said.out
+    assert backup not in said.out
+    assert "nothing is wrong" not in said.out
+
+
+def test_a_schedule_that_has_never_run_is_named(edgecron: Edgecron, database: Path) -> None:
+    edgecron("add", "new", "--every", "1h", "--", "true")
+    edgecron("add", "late", "--every", "1h", "--", "true")
+    edgecron("add", "skipped", "--every", "1h", "--", "true")
+    connection = apsw.Connection(str(database))
+    connection.execute(
+        "UPDATE schedules SET next_plan_at = 1000, next_run_at = 1000 WHERE name = 'late'"
+    )
+    connection.execute("UPDATE schedules SET skipped_count = 4 WHERE name = 'skipped'")
+    connection.close()
+
+    said = edgecron("doctor")
+
+    assert "late has never run: its time has passed" in said.out
+    assert "skipped has never run: 4 skipped" in said.out
+    assert "new has never run" not in said.out
+
+
+def test_a_line_of_shell_wakes_the_engines_after_an_edit_by_sql(
+    edgecron: Edgecron, database: Path
+) -> None:
+    edgecron("add", "job", "--every", "1h", "--", "true")
+    connection = apsw.Connection(str(database))
+    connection.execute("UPDATE schedules SET next_plan_at = NULL, next_run_at = NULL")
+    connection.close()
+    bell = Doorbell(prepare_state_dir(state_dir(database)), "a1")
+
+    line = edgecron("doctor").out.partition("by SQL: ")[2].splitlines()[0]
+    subprocess.run(["sh", "-c", line], check=True)
+    rung = bell.clear()
+    bell.close()
+
+    assert rung == b"."
 
 
 def test_schedules_without_an_engine_are_a_warning_and_no_failure(
@@ -103,6 +167,7 @@ def test_a_stopped_engine_is_a_problem_with_both_ways_out(
     edgecron("run", backup)
     daemon.wait_for("ended", schedule=backup)
     pid = daemon.process.pid
+    wait_for_rest(pid)  # Stopped while it writes, it holds the lock, which doctor reports too.
     stop(daemon.process)
 
     said, as_json = edgecron("doctor"), edgecron("doctor", "--json")
@@ -468,13 +533,87 @@ def test_a_damaged_page_is_found_though_nothing_reads_it(
     assert "restore a backup" in findings(said, "integrity")[0]["hint"]
 
 
-def test_a_reference_to_nothing_is_found(edgecron: Edgecron, backup: str, database: Path) -> None:
-    change(database, "INSERT INTO schedule_scopes VALUES (99, 'tenant', 'a')")
+def test_equal_references_to_nothing_are_one_finding_with_a_repair(
+    edgecron: Edgecron, backup: str, database: Path
+) -> None:
+    for number in range(9):
+        change(database, f"INSERT INTO schedule_scopes VALUES ({90 + number}, 'tenant', 'a')")
+    change(database, "INSERT INTO schedule_revisions VALUES (99, 1, 0, 'x', '{}', NULL)")
 
-    status, message, _ = only(edgecron("doctor", "--json"), "integrity")
+    told = findings(edgecron("doctor", "--json"), "integrity")
 
-    assert status == "problem"
-    assert "schedule_scopes refers to a row of schedules that is missing" in message
+    assert [(one["status"], one["message"]) for one in told] == [
+        ("problem", "schedule_revisions: 1 row refers to schedules that are missing"),
+        ("problem", "schedule_scopes: 9 rows refer to schedules that are missing"),
+    ]
+    assert all("doctor --repair" in str(one["hint"]) for one in told)
+    assert "schedule_scopes: repaired 9 rows" in edgecron("doctor", "--repair").out
+    assert only(edgecron("doctor", "--json"), "integrity")[0] == "ok"
+    assert [one["name"] for one in edgecron("list", "--json").json] == [backup]
+    assert edgecron("doctor", "--repair").out == "nothing to repair\n"
+
+
+def test_runs_of_a_missing_schedule_are_not_repaired_away(
+    edgecron: Edgecron, backup: str, database: Path
+) -> None:
+    edgecron("run", backup, "--wait")
+    change(database, "UPDATE executions SET schedule_id = 99 WHERE status = 'queued'")
+    change(database, "DELETE FROM schedules")
+
+    told = findings(edgecron("doctor", "--json"), "integrity")
+    edgecron("doctor", "--repair")
+
+    hints = {one["message"].partition(":")[0]: one["hint"] for one in told}
+    assert "restore a backup" in hints["executions"]
+    assert "doctor --repair" in hints["schedule_scopes"]
+    assert change(database, "SELECT count(*) FROM executions") == [(1,)]
+
+
+def test_a_group_that_a_schedule_names_is_made_again(edgecron: Edgecron, database: Path) -> None:
+    edgecron("add", "job", "--every", "1h", "--group", "disk", "--", "true")
+    change(database, "DELETE FROM groups")
+
+    assert only(edgecron("doctor", "--json"), "integrity")[0] == "problem"
+    edgecron("doctor", "--repair")
+
+    assert only(edgecron("doctor", "--json"), "integrity")[0] == "ok"
+    assert edgecron("list", "--json").json[0]["group"] == "disk"
+
+
+def test_of_a_large_database_doctor_reads_the_vital_tables_and_names_the_rest(
+    story: Story, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    story.add("job", "every 1h")
+    monkeypatch.setattr(contents, "_SMALL_BYTES", 0)
+    every = contents.check_integrity(story.client, is_deep=False, command=str)
+    monkeypatch.setattr(contents, "_MOMENT_MS", -1)
+    nothing = contents.check_integrity(story.client, is_deep=False, command=str)
+    damage, unread = story.client.store.find_damage_within(lambda: False)
+
+    assert [one.message for one in every] == ["no damage found"]
+    assert damage == []
+    assert unread == ()
+    [told] = nothing
+    assert told.status == "ok"
+    assert told.message.endswith("read all: doctor --deep")
+
+
+def test_of_many_schedules_doctor_reads_those_that_need_a_look(
+    edgecron: Edgecron, database: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(contents, "MOST_READ", 2)
+    for number in range(3):
+        edgecron("add", f"job-{number}", "--every", "1h", "--", "true")
+    assert only(edgecron("doctor", "--json"), "schedules")[1].startswith("3; the 0 that need")
+    assert only(edgecron("doctor", "--deep", "--json"), "schedules")[1] == "3, all readable"
+    edgecron("pause", "job-1")
+    change(database, "UPDATE schedules SET trigger_error = 'gone' WHERE name = 'job-1'")
+
+    told = edgecron("doctor", "--json")
+
+    assert "job-1 is broken" in only(told, "schedules")[1]
+    assert "3 schedules wait" not in only(told, "engines")[1]
+    assert "2 schedules wait" in only(told, "engines")[1]
 
 
 def test_what_is_well_is_dim_and_the_rest_stands_out(edgecron: Edgecron, backup: str) -> None:

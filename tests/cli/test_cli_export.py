@@ -6,13 +6,17 @@ import os
 import stat
 import subprocess
 import tomllib
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
+from edgecron.model import Policies
+from edgecron.timetext import format_instant
 from support.cli import Edgecron
 from support.places import small_disk
 from support.program import PROGRAM
+from support.story import Story
 
 
 def test_schedules_are_written_as_toml(edgecron: Edgecron, backup: str) -> None:
@@ -35,6 +39,35 @@ def test_schedules_are_written_as_toml(edgecron: Edgecron, backup: str) -> None:
             },
         }
     }
+
+
+def test_what_is_exported_can_be_applied_to_an_empty_database(
+    edgecron: Edgecron, story: Story, tmp_path: Path
+) -> None:
+    soon = story.client.now() + timedelta(hours=1)
+    story.add("base", "every 1h")
+    story.add("once", f"at {format_instant(soon)}")
+    story.add("follow", "after base")
+    story.add("needy", "every 1h", policies=Policies(needs=("success:base:2h",)))
+    story.add("grid", "every 15m", from_at=soon)
+    story.client.remove("base")
+    exported = edgecron("--db", story.client.place, "export")
+    copy = tmp_path / "copy.toml"
+    copy.write_text(exported.out)
+
+    applied = edgecron("apply", str(copy), "--json")
+
+    assert applied.code == 0, applied.err
+    notes = {step["name"]: step["note"] for step in applied.json}
+    assert "comes after 'base', which is not there" in notes["follow"]
+    assert "there is no schedule 'base'" in notes["needy"]
+    assert notes["once"] == "its times have passed: it does not run any more"
+    assert notes["grid"] is None
+    found = {one["name"]: one for one in edgecron("list", "--json").json}
+    assert found["once"]["next_run_at"] is None
+    assert found["once"]["enabled"] is True
+    assert edgecron("export").out == exported.out
+    assert edgecron("apply", str(copy)).out == ""
 
 
 @pytest.mark.failure(51)
@@ -104,9 +137,8 @@ def test_a_file_that_can_t_be_written_is_named(
 def test_nothing_is_exported_of_no_database(edgecron: Edgecron, database: Path) -> None:
     said = edgecron("export")
 
-    assert (said.code, said.out) == (0, "")
-    assert said.err == f"edgecron: no schedules in {database}: nothing is exported\n"
-    assert edgecron("export", "--json").json == []
+    assert (said.code, said.out) == (3, "")
+    assert f"database {database} does not exist" in said.err
     assert not database.exists()
 
 
@@ -156,3 +188,20 @@ def test_a_crontab_is_written_as_far_as_cron_can_do_it(edgecron: Edgecron, backu
 
 def test_a_crontab_is_no_json(edgecron: Edgecron, backup: str) -> None:
     assert edgecron("export", "--crontab", "--json").code == 2
+
+
+def test_a_schedule_that_may_be_fast_can_be_edited_and_applied_elsewhere(
+    edgecron: Edgecron, tmp_path: Path
+) -> None:
+    file = tmp_path / "schedules.toml"
+    edgecron("add", "x", "--every", "250ms", "--allow-fast", "--", "true")
+
+    edited = edgecron("edit", "x", "--timeout", "5s")
+    file.write_text(edgecron("export").out)
+    applied = edgecron("--db", str(tmp_path / "other.db"), "apply", str(file))
+
+    assert edited.code == 0
+    assert "allow_fast = true" in file.read_text()
+    assert applied.code == 0
+    elsewhere = edgecron("--db", str(tmp_path / "other.db"), "list", "--json").json
+    assert elsewhere[0]["triggers"] == ["every 250ms"]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shutil
 import subprocess
 
 import pytest
@@ -11,6 +10,7 @@ import pytest
 from edgecron.cli.grammar import read_grammar
 from edgecron.cli.verbs import VERBS
 from support.cli import Edgecron
+from support.tools import need_tools
 
 
 def test_help_names_every_verb_and_every_exit_code(edgecron: Edgecron) -> None:
@@ -62,8 +62,7 @@ def test_no_line_of_the_manual_is_a_request_by_accident(edgecron: Edgecron) -> N
     [("mandoc", "-Tlint", "-Wwarning"), ("groff", "-man", "-Tascii", "-ww", "-z")],
 )
 def test_the_manual_is_read_without_a_warning(edgecron: Edgecron, checker: tuple[str, ...]) -> None:
-    if shutil.which(checker[0]) is None:
-        pytest.skip(f"{checker[0]} is not installed")
+    need_tools(checker[0])
 
     said = subprocess.run(
         checker, input=edgecron("help", "--man").out, capture_output=True, text=True, check=False

@@ -8,9 +8,13 @@ import stat
 from pathlib import Path
 from types import SimpleNamespace
 
+import apsw
 import pytest
 
+from edgecron.api import Client
+from edgecron.values import replace
 from support.cli import Edgecron
+from support.terminal import on_terminal, read_until
 
 CRONTAB = """\
 PATH=/usr/bin:/bin
@@ -39,7 +43,7 @@ def test_every_line_becomes_a_schedule(edgecron: Edgecron, crontab: Path) -> Non
     assert found["backup"]["triggers"] == ["0 2 * * *"]
     assert found["backup"]["description"] == "nightly backup"
     assert found["echo"]["triggers"] == ["on boot"]
-    [cat] = edgecron("show", "cat", "--json").json
+    [cat] = edgecron("show", "cat", "--json", "--reveal").json
     assert cat["stdin"] == "one\ntwo\n"
     assert "imported 3 schedules" in said.err
     assert "cron still runs" in said.err
@@ -83,7 +87,7 @@ def test_an_import_that_fails_half_way_leaves_nothing_of_it(
     import edgecron.crontab as package
 
     real = package.find_new
-    monkeypatch.setattr(package, "find_new", lambda entries, existing: real(entries, []))
+    monkeypatch.setattr(package, "find_new", lambda entries, existing, taken: real(entries, []))
 
     said = edgecron("import", "crontab", str(crontab))
 
@@ -212,3 +216,194 @@ def test_a_folder_is_refused_in_words(edgecron: Edgecron, tmp_path: Path) -> Non
     said = edgecron("import", "crontab", str(tmp_path))
 
     assert said.err == f"edgecron: file {str(tmp_path)!r} can't be read: is a directory\n"
+
+
+def listed(edgecron: Edgecron) -> dict[str, dict[str, object]]:
+    return {one["name"]: one for one in edgecron("list", "--json").json}
+
+
+@pytest.mark.parametrize(
+    "edit",
+    [
+        ("--env", "A=b"),
+        ("--tz", "Asia/Tokyo"),
+        ("--cron", "0 3 * * *"),
+        ("--shell", "other"),
+    ],
+)
+def test_a_schedule_that_was_edited_is_not_imported_twice(
+    edgecron: Edgecron, crontab: Path, edit: tuple[str, ...]
+) -> None:
+    edgecron("import", "crontab", str(crontab))
+    edgecron("edit", "backup", *edit)
+    before = listed(edgecron)
+
+    said = edgecron("import", "crontab", str(crontab))
+
+    assert said.code == 0
+    assert "changed in edgecron since the import, and left so: backup" in said.err
+    assert listed(edgecron) == before
+
+
+def test_a_schedule_that_an_older_version_imported_is_known(
+    edgecron: Edgecron, crontab: Path, database: Path
+) -> None:
+    edgecron("import", "crontab", str(crontab))
+    edgecron("edit", "backup", "--env", "A=b")
+    edgecron("rm", "cat")
+    with apsw.Connection(str(database)) as connection:
+        connection.execute("DELETE FROM imported_entries")
+
+    said = edgecron("import", "crontab", str(crontab))
+
+    assert "and left so: backup (env)" in said.err
+    assert "removed since the import, and left out: cat" in said.err
+    assert sorted(listed(edgecron)) == ["backup", "echo"]
+
+
+def test_a_removed_schedule_stays_removed_unless_it_is_wanted_again(
+    edgecron: Edgecron, crontab: Path
+) -> None:
+    edgecron("import", "crontab", str(crontab))
+    edgecron("rm", "cat")
+
+    left_out = edgecron("import", "crontab", str(crontab), "--comment-out")
+    commented = crontab.read_text()
+    crontab.write_text(CRONTAB)
+    again = edgecron("import", "crontab", str(crontab), "--again")
+    last = edgecron("import", "crontab", str(crontab))
+
+    assert "left out: cat (line 6); import them with --again" in left_out.err
+    assert "\n*/5 * * * * cat%one%two" in commented
+    assert "# moved to edgecron: 0 2 * * *" in commented
+    assert "imported 1 schedule" in again.err
+    assert "there already: backup, echo, cat" in last.err
+    assert sorted(listed(edgecron)) == ["backup", "cat", "echo"]
+
+
+def test_a_line_that_has_changed_is_shown_and_nothing_happens_unasked(
+    edgecron: Edgecron, crontab: Path
+) -> None:
+    edgecron("import", "crontab", str(crontab))
+    edgecron("edit", "backup", "--env", "A=b", "--timeout", "5m")
+    before = listed(edgecron)
+    crontab.write_text(CRONTAB.replace("0 2 * * *", "0 6 * * *") + "0 1 * * * extra\n")
+
+    said = edgecron("import", "crontab", str(crontab))
+
+    assert said.code == 2
+    assert said.out.splitlines() == [
+        "line 3, backup, has changed since its import",
+        "    in the crontab: triggers; in edgecron: env",
+        "    cron: 0 2 * * * -> 0 6 * * *",
+    ]
+    assert "--take crontab changes the schedules, --take edgecron leaves them" in said.err
+    assert listed(edgecron) == before
+
+
+def test_the_crontab_s_side_changes_only_what_changed_there(
+    edgecron: Edgecron, crontab: Path
+) -> None:
+    edgecron("import", "crontab", str(crontab))
+    edgecron("edit", "backup", "--env", "A=b", "--timeout", "5m")
+    crontab.write_text(CRONTAB.replace("0 2 * * *", "0 6 * * *"))
+
+    said = edgecron("import", "crontab", str(crontab), "--take", "crontab")
+    again = edgecron("import", "crontab", str(crontab))
+
+    [backup] = edgecron("show", "backup", "--json", "--reveal").json
+    assert "changed 1 schedule" in said.err
+    assert backup["triggers"] == ["0 6 * * *"]
+    assert backup["env"]["A"] == "b"
+    assert backup["timeout_s"] == 300
+    assert "nothing new to import" in again.err
+    assert len(listed(edgecron)) == 3
+
+
+def test_edgecron_s_side_is_asked_about_once(edgecron: Edgecron, crontab: Path) -> None:
+    edgecron("import", "crontab", str(crontab))
+    crontab.write_text(CRONTAB.replace("--all", "--some"))
+
+    said = edgecron("import", "crontab", str(crontab), "--take", "edgecron")
+    again = edgecron("import", "crontab", str(crontab))
+
+    assert said.code == again.code == 0
+    assert "--all" in str(listed(edgecron)["backup"]["job"])
+    assert "changed in edgecron since the import, and left so: backup (command)" in again.err
+
+
+def test_a_person_at_a_terminal_is_asked_about_each_line(
+    edgecron: Edgecron, crontab: Path, database: Path
+) -> None:
+    edgecron("import", "crontab", str(crontab))
+    crontab.write_text(CRONTAB.replace("0 2 * * *", "0 6 * * *"))
+
+    with on_terminal(dict(os.environ), "import", "crontab", str(crontab)) as outer:
+        read_until(outer, "change the schedule so? [y/N] ")
+        os.write(outer, b"y\n")
+        read_until(outer, "[y/N] ")
+        os.write(outer, b"n\n")
+        read_until(outer, None)
+
+    assert listed(edgecron)["backup"]["triggers"] == ["0 6 * * *"]
+
+
+def test_a_renamed_schedule_is_still_that_of_its_line(edgecron: Edgecron, crontab: Path) -> None:
+    edgecron("import", "crontab", str(crontab))
+    with Client() as client:
+        client.edit("backup", lambda spec: replace(spec, name="nightly"))
+
+    said = edgecron("import", "crontab", str(crontab))
+
+    assert "there already: nightly, echo, cat" in said.err
+    assert len(listed(edgecron)) == 3
+
+
+def test_options_may_stand_between_the_words(edgecron: Edgecron, tmp_path: Path) -> None:
+    path = tmp_path / "crontab"
+    path.write_text("0 1 * * * root backup\n")
+
+    said = edgecron("import", "crontab", "--system", str(path))
+
+    assert said.code == 0, said.err
+    assert list(listed(edgecron)) == ["backup"]
+
+
+def test_an_anacrontab_is_imported_under_its_own_names(edgecron: Edgecron, tmp_path: Path) -> None:
+    path = tmp_path / "anacrontab"
+    path.write_text(
+        "START_HOURS_RANGE=3-22\nRANDOM_DELAY=45\nPATH=/bin\n"
+        "1 5 cron.daily run-parts /etc/cron.daily\n"
+        "7\t70\tcron.weekly\trun-parts /etc/cron.weekly\n"
+        "@monthly 15 cron.monthly run-parts /etc/cron.monthly\n"
+        "3 20 often printf %d 1\n"
+    )
+
+    said = edgecron("import", "anacrontab", str(path))
+    again = edgecron("import", "anacrontab", str(path))
+
+    assert said.code == 0, said.err
+    found = listed(edgecron)
+    assert {name: one["triggers"] for name, one in found.items()} == {
+        "cron.daily": ["5 3 * * *"],
+        "cron.weekly": ["10 4 * * 0"],
+        "cron.monthly": ["15 3 1 * *"],
+        "often": ["every 3d"],
+    }
+    assert found["cron.daily"]["jitter_s"] == 45 * 60
+    assert found["often"]["job"] == "printf %d 1"
+    assert "nothing new to import" in again.err
+
+
+def test_what_an_anacrontab_can_not_mean_is_refused(edgecron: Edgecron, tmp_path: Path) -> None:
+    path = tmp_path / "anacrontab"
+    path.write_text("0 5 a true\n1 soon b true\n1 5 c\nSTART_HOURS_RANGE=22-3\n1 1440 d true\n")
+
+    said = edgecron("import", "anacrontab", str(path))
+
+    assert said.code == 2
+    for line, why in enumerate(
+        ("period is '0'", "delay is 'soon'", "neither", "START", "next day"), 1
+    ):
+        assert f"line {line}: " in said.err
+        assert why in said.err

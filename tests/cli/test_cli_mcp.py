@@ -19,6 +19,7 @@ from mcp.client import Client as Assistant
 from mcp.client.stdio import StdioServerParameters, stdio_client
 from mcp.types import CallToolResult, TextContent, Tool
 
+from edgecron.api import Client
 from edgecron.cli.assistants.calling import MOST_SIZE, call
 from edgecron.cli.assistants.serving import server_of
 from edgecron.cli.assistants.tools import tools
@@ -40,15 +41,18 @@ Ask = Callable[[Assistant], Awaitable[Any]]
 class Tools:
     """The tools of the test's database, asked in this process."""
 
-    def __init__(self, *, may_change: bool, url: str | None = None) -> None:
+    def __init__(self, *, may_change: bool, url: str | None = None, reveals: bool = False) -> None:
         self._may_change = may_change
+        self._reveals = reveals
         self._worker = ThreadPoolExecutor(max_workers=1)
         self._cli = Session()
         self._cli.url = url
 
     def ask(self, ask: Ask) -> Any:
         async def talk() -> Any:
-            server = server_of(self._cli, self._worker, may_change=self._may_change)
+            server = server_of(
+                self._cli, self._worker, may_change=self._may_change, reveals=self._reveals
+            )
             async with Assistant(server) as assistant:
                 return await asyncio.wait_for(ask(assistant), BOUND_S)
 
@@ -223,14 +227,31 @@ def test_one_object_that_is_too_large_is_cut(looking: Tools, edgecron: Edgecron)
     assert "more" in shown["job"][-1]
 
 
-def test_values_that_look_secret_are_hidden(looking: Tools, edgecron: Edgecron) -> None:
-    env = ("--env", "API_TOKEN=s3cret", "--env", "FOLDER=/srv")
-    edgecron("add", "sync", "--every", "1h", *env, "--", "true")
+def test_values_of_environment_payload_and_stdin_are_hidden(
+    looking: Tools, edgecron: Edgecron
+) -> None:
+    given = ("--env", "URL=s3cret", "--payload", '"s3cret"', "--stdin", "s3cret")
+    edgecron("add", "sync", "--every", "1h", *given, "--", "true")
+    edgecron("run", "sync", "--payload", '"s3cret"')
 
     [shown] = looking.answer("show", name="sync")
+    [run] = looking.answer("history")
 
-    assert shown["env"] == {"API_TOKEN": "***", "FOLDER": "/srv"}
-    assert "s3cret" not in json.dumps(looking.content("show", name="sync"))
+    assert (shown["env"], shown["payload"], shown["stdin"]) == ({"URL": "***"}, "***", "***")
+    assert run["payload"] == shown["outlook"]["active"][0]["payload"] == "***"
+    for tool in ("show", "history", "why", "list", "status"):
+        arguments = {"name": "sync"} if tool in ("show", "why") else {}
+        assert "s3cret" not in json.dumps(looking.content(tool, **arguments))
+
+
+def test_values_are_shown_to_an_assistant_if_the_user_allows_it(edgecron: Edgecron) -> None:
+    given = ("--env", "URL=s3cret", "--payload", '"s3cret"', "--stdin", "s3cret")
+    edgecron("add", "sync", "--every", "1h", *given, "--", "true")
+
+    [shown] = Tools(may_change=False, reveals=True).answer("show", name="sync")
+
+    assert (shown["env"], shown["payload"]) == ({"URL": "s3cret"}, '"s3cret"')
+    assert shown["stdin"] == "s3cret"
 
 
 def test_what_a_job_prints_is_marked_cleaned_and_bounded(
@@ -341,7 +362,8 @@ def test_a_payload_that_is_nested_is_taken_as_it_is(changing: Tools, backup: str
 
     [run] = changing.answer("run", name=backup, payload=deep)
 
-    assert json.loads(run["payload"]) == deep
+    with Client() as client:
+        assert json.loads(client.execution(run["id"]).payload or "") == deep
 
 
 # What is changed.
@@ -373,7 +395,7 @@ def test_secrets_that_are_hidden_stay_when_something_else_is_changed(
 
     changing.answer("edit", name="sync", retries=1)
 
-    assert edgecron("show", "sync", "--json").json[0]["env"] == {"API_TOKEN": "s3cret"}
+    assert edgecron("show", "sync", "--reveal", "--json").json[0]["env"] == {"API_TOKEN": "s3cret"}
 
 
 @pytest.mark.parametrize(
@@ -410,7 +432,9 @@ def test_a_schedule_is_run_held_let_go_and_moved(
     [moved] = changing.answer("reschedule", name=backup, time="in 90m")
     [ended] = changing.answer("cancel", run=run["id"])
 
-    assert (run["status"], json.loads(run["payload"])) == ("queued", {"of": ["x"]})
+    assert run["status"] == "queued"
+    with Client() as client:
+        assert json.loads(client.execution(run["id"]).payload or "") == {"of": ["x"]}
     assert held["paused_until"].endswith("T00:00:00Z")
     assert free["paused_until"] is None
     assert moved["next_run_at"] != free["next_run_at"]

@@ -13,9 +13,10 @@ import pytest
 from edgecron import paging
 from edgecron.errors import EdgecronError
 from edgecron.paging import page, pager_command
+from support.processes import BOUND_S, ends
 from support.program import PROGRAM
 from support.standins import found, script
-from support.terminal import on_terminal, read_until
+from support.terminal import hang_up, on_terminal, process_on_terminal, read_until
 
 BEGINS = "triggers: "
 
@@ -89,6 +90,7 @@ def test_a_topic_is_paged_on_a_terminal(environment: dict[str, str], tmp_path: P
     assert int(lines) > 24
 
 
+@pytest.mark.needs("less")
 @pytest.mark.parametrize("words", [("triggers",), ("add",)])
 def test_less_stays_while_there_is_more_than_a_screen(
     environment: dict[str, str], words: tuple[str, ...]
@@ -139,6 +141,48 @@ def test_a_pager_that_is_missing_is_told_and_the_topic_printed(environment: dict
 
     assert "warning: /no/such can't be started" in shown
     assert BEGINS in shown
+
+
+# As `more` does: it spins on a terminal that has gone, unless it hears the hangup.
+_SPINNING = "cat >/dev/null; echo $$ paging; while :; do sleep 0.05; done"
+_DEAF = f"trap '' HUP TERM; {_SPINNING}"
+
+
+@pytest.mark.parametrize("how", ["hears", "deaf", "in a script"])
+def test_a_pager_ends_with_its_terminal(
+    environment: dict[str, str], tmp_path: Path, how: str
+) -> None:
+    pager = script(tmp_path, _DEAF if how == "deaf" else _SPINNING)
+    if how == "in a script":
+        pager = script(tmp_path, f"{pager}; echo left", name="wrapper")
+    told = {**environment, "PAGER": pager}
+
+    with process_on_terminal(told, "help", "triggers") as (outer, process):
+        shown = read_until(outer, "paging")
+        pager_fd = os.pidfd_open(int(shown.split()[0]))
+        hang_up(outer)
+
+        assert ends(pager_fd)
+        process.wait(timeout=BOUND_S)
+    os.close(pager_fd)
+
+
+def test_a_hangup_ends_the_pager_and_then_the_program(
+    environment: dict[str, str], tmp_path: Path
+) -> None:
+    pager = script(tmp_path, _SPINNING)
+
+    with process_on_terminal({**environment, "PAGER": pager}, "help", "triggers") as (
+        outer,
+        process,
+    ):
+        shown = read_until(outer, "paging")
+        pager_fd = os.pidfd_open(int(shown.split()[0]))
+        process.send_signal(signal.SIGHUP)
+
+        assert ends(pager_fd)
+        assert process.wait(timeout=BOUND_S) == -signal.SIGHUP
+    os.close(pager_fd)
 
 
 ROOT = pwd.getpwuid(0).pw_name
@@ -197,6 +241,7 @@ def test_through_others_of_that_kind_it_is_less_alone(lent: dict[str, str], tmp_
     assert command == [str(tmp_path / "less")]
 
 
+@pytest.mark.needs("less")
 @pytest.mark.parametrize("lent", LENT)
 def test_through_sudo_nothing_that_somebody_set_is_run(
     environment: dict[str, str], tmp_path: Path, lent: dict[str, str]

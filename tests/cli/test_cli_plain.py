@@ -115,7 +115,7 @@ def test_where_there_is_no_database_yet_the_prompt_makes_one(
 ) -> None:
     shown = sit(environment, "list", "add x --every 1h -- true", "list")
 
-    assert "does not exist yet" in shown
+    assert f"database {database} does not exist (named by EDGECRON_DB)" in shown
     assert re.search(r"x +every 1h", shown)
     assert database.exists()
 

@@ -147,6 +147,29 @@ def test_a_second_signal_ends_the_daemon_at_once(start: Start, tmp_path: Path) -
     locker.close()
 
 
+_ON_WINDOWS = """
+import os, sys
+sys.platform = "win32"
+for name in ("fcntl", "grp", "pwd", "resource", "termios"):
+    sys.modules[name] = None
+for name in ("getuid", "geteuid", "getgid", "getegid", "fork"):
+    delattr(os, name)
+from edgecron.__main__ import main
+main()
+"""
+
+
+@pytest.mark.parametrize("words", [(), ("--version",), ("add", "x", "--every", "1h", "--", "y")])
+def test_on_windows_one_sentence_says_that_it_is_not_supported(words: tuple[str, ...]) -> None:
+    said = subprocess.run(
+        [sys.executable, "-c", _ON_WINDOWS, *words], capture_output=True, text=True, check=False
+    )
+
+    assert said.returncode == 2
+    assert said.stdout == ""
+    assert said.stderr == "edgecron: Windows is not supported: use Linux, macOS or WSL\n"
+
+
 @pytest.mark.failure(37)
 def test_the_daemon_ends_cleanly_when_its_terminal_closes(start: Start) -> None:
     run(start, "add", "tick", "--every", "1s", "--", "true")
@@ -332,5 +355,15 @@ def test_help_names_the_statuses(start: Start) -> None:
     assert "queued, running, success, failed, skipped, cancelled, interrupted" in out
 
 
-def test_without_a_verb_it_is_status(start: Start) -> None:
-    assert "does not exist yet" in run(start)[1]
+def test_without_a_verb_it_is_status(start: Start, environment: dict[str, str]) -> None:
+    database = environment["EDGECRON_DB"]
+
+    missing = run(start)
+    run(start, "add", "tick", "--every", "1h", "--", "true")
+    code, out, _ = run(start)
+
+    assert missing[:2] == (3, "")
+    assert f"database {database} does not exist (named by EDGECRON_DB)" in missing[2]
+    assert code == 0
+    assert database in out
+    assert "1 schedule" in out

@@ -50,6 +50,45 @@ def test_prune_as_json_gives_each_kind_and_reason(edgecron: Edgecron, runs: str)
     assert again.json == []
 
 
+def test_a_secret_that_was_removed_is_forgotten(edgecron: Edgecron, database: Path) -> None:
+    edgecron("add", "upload", "--every", "1h", "--env", "TOKEN=hunter2-x", "--", "true")
+    edgecron("run", "upload", "--wait")
+
+    edited = edgecron("edit", "upload", "--env", "none")
+    tried = edgecron("prune", "--forget", "upload", "--dry-run")
+    is_there = b"hunter2-x" in database.read_bytes()
+    forgotten = edgecron("prune", "--forget", "upload")
+
+    assert "to remove that: edgecron prune --forget upload" in edited.err
+    assert (tried.out, is_there) == ("would remove 1 former definition of upload\n", True)
+    assert forgotten.out == "removed 1 former definition of upload\n"
+    assert b"hunter2-x" not in database.read_bytes()
+    assert edgecron("prune", "--forget", "upload").out == "upload has no former definitions\n"
+
+
+def test_forget_of_a_removed_schedule_removes_what_it_said(
+    edgecron: Edgecron, database: Path
+) -> None:
+    edgecron("add", "upload", "--every", "1h", "--env", "TOKEN=hunter2-x", "--", "true")
+    edgecron("rm", "upload")
+
+    said = edgecron("prune", "--forget", "upload", "--json")
+
+    assert said.json == [{"schedule": "upload", "removed": 1, "kept": 0}]
+    assert b"hunter2-x" not in database.read_bytes()
+
+
+@pytest.mark.parametrize("words", [("--forget",), ("--forget", "upload", "--history-age", "1d")])
+def test_forget_says_what_it_needs(edgecron: Edgecron, words: tuple[str, ...]) -> None:
+    assert edgecron("prune", *words).code == 2
+
+
+def test_forget_of_no_schedule_says_so(edgecron: Edgecron, backup: str) -> None:
+    said = edgecron("prune", "--forget", "nightly")
+
+    assert (said.code, "there is no schedule 'nightly'" in said.err) == (3, True)
+
+
 def test_by_default_nothing_of_today_goes(edgecron: Edgecron, runs: str) -> None:
     said = edgecron("prune")
 

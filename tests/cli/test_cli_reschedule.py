@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import UTC, timedelta
 
+from edgecron.model import Policies
 from edgecron.timetext import parse_instant
+from edgecron.words.reasons import run_sentence
 from support.cli import Edgecron
+from support.story import Story
 
 
 def test_reschedule_says_the_new_time_and_the_old_one(edgecron: Edgecron) -> None:
@@ -79,3 +82,45 @@ def test_resume_now_runs_also_what_was_not_paused(edgecron: Edgecron, backup: st
     assert "backup was not paused" in again.out
     assert "run 2 of backup: skipped: overlap" in again.out
     assert "run 1 is queued" in again.err
+
+
+def test_why_names_the_plan_time_of_a_moved_run_and_the_time_it_was_moved_to(
+    story: Story,
+) -> None:
+    story.add("job", "@hourly")
+    planned = story.client.schedule("job").next_plan_at
+    assert planned is not None
+    moved = planned + timedelta(minutes=10)
+    story.client.reschedule("job", moved)
+    story.after_s(4200)
+
+    [run] = story.runs("job")
+    said = run_sentence(
+        run, zone=UTC, now=story.client.now(), spec=story.client.schedule("job").spec
+    )
+
+    was, at = (one.strftime("%H:%M:%S") for one in (planned, moved))
+    assert f"because {was} was its time of '@hourly' (rescheduled to {at})" in said
+
+
+def test_jitter_is_not_taken_for_a_move(story: Story) -> None:
+    story.add("job", "@hourly", policies=Policies(jitter_s=600))
+    story.after_s(4200)
+
+    [run] = story.runs("job")
+    said = run_sentence(
+        run, zone=UTC, now=story.client.now(), spec=story.client.schedule("job").spec
+    )
+
+    assert " (delayed to " in said
+    assert "rescheduled" not in said
+
+
+def test_a_jitter_longer_than_the_interval_is_warned_of(edgecron: Edgecron) -> None:
+    added = edgecron("add", "poll", "--every", "1m", "--jitter", "10m", "--", "true")
+    edited = edgecron("edit", "poll", "--jitter", "2m")
+    fine = edgecron("edit", "poll", "--jitter", "30s")
+
+    assert "jitter 10m is longer than the interval 1m" in added.err
+    assert "jitter 2m is longer than the interval 1m" in edited.err
+    assert "jitter" not in fine.err

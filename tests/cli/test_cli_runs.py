@@ -11,8 +11,10 @@ from pathlib import Path
 import pytest
 
 from edgecron.cli import run
+from edgecron.model import Policies
 from edgecron.timetext import parse_instant
 from support.cli import Edgecron
+from support.story import Story
 
 HISTORY_FIELDS = [
     "id", "schedule", "scope_kind", "scope_id", "plan_at", "due_at", "fire_key", "cause",
@@ -249,7 +251,7 @@ def test_the_runs_of_a_removed_schedule_are_found_by_its_name(
     removed = edgecron("rm", backup)
 
     history, logs = edgecron("history", backup), edgecron("logs", backup)
-    assert removed.out == "removed backup; its history stays: edgecron history backup\n"
+    assert "restore it: edgecron undo backup" in removed.out
     assert (history.code, logs.code) == (0, 0)
     assert "success" in history.out
     assert sorted(logs.out.splitlines()) == ["bad", "good"]
@@ -270,7 +272,7 @@ def test_a_schedule_that_was_removed_before_it_ran_has_no_output(
     assert "edgecron run" not in said.err
 
 
-def test_a_new_schedule_of_a_removed_one_s_name_has_its_own_history(
+def test_a_new_schedule_of_a_removed_one_s_name_shows_the_earlier_history_apart(
     edgecron: Edgecron, backup: str
 ) -> None:
     edgecron("run", backup, "--wait")
@@ -279,7 +281,9 @@ def test_a_new_schedule_of_a_removed_one_s_name_has_its_own_history(
     add(edgecron, backup, "true")
 
     said = edgecron("history", backup)
-    assert (said.code, said.out, said.err) == (0, "", "no runs yet\n")
+    assert said.code == 0
+    assert said.out.startswith(f"an earlier schedule {backup}, removed at ")
+    assert edgecron("list", "--json").json[0]["run_count"] == 0
 
 
 def test_logs_of_a_run_that_failed_to_start_say_why(edgecron: Edgecron) -> None:
@@ -377,3 +381,80 @@ def test_a_time_that_has_passed_is_not_called_the_next(
     assert "\n  next" in shown
     assert "overdue since" in changed
     assert "backup overdue since" in status
+
+
+def test_history_is_filtered_by_cause(edgecron: Edgecron, backup: str) -> None:
+    edgecron("run", backup, "--wait")
+
+    assert [run["cause"] for run in edgecron("history", "--cause", "manual", "--json").json] == [
+        "manual"
+    ]
+    assert edgecron("history", "--cause", "retry", "--json").json == []
+    assert edgecron("history", "--cause", "sudden").code == 2
+
+
+def test_history_shows_the_plan_time_of_late_and_retried_runs(
+    story: Story, edgecron: Edgecron, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+    story.add("fine", "0 * * * *")
+    story.after_s(3600)
+    first = edgecron("history", "--db", str(story.client.path)).out
+    story.add("flaky", "0 * * * *", code=1, policies=Policies(retries=1, retry_delay_s=10))
+    story.after_s(3600)
+    story.after_s(15)
+    story.add("late", "0 * * * *")
+    story.after_s(2 * 3600 + 600)
+    story.after_s(1)
+
+    heading, *lines = edgecron("history", "--db", str(story.client.path)).out.splitlines()
+
+    assert "PLAN" not in first
+    at, end = heading.index("PLAN"), heading.index("TOOK")
+    shown = [(line.split()[1], line.split()[2], line[at:end].strip()[-5:]) for line in lines]
+    assert ("late", "success", "00:00") in shown
+    retried = [line[at:end].strip()[-5:] for line in lines if "attempt 2" in line]
+    assert retried[-1] == "22:00"
+
+
+def test_a_run_is_shown_and_explained_by_its_number(edgecron: Edgecron) -> None:
+    edgecron("add", "bad", "--every", "1h", "--shell", "exit 3")
+    edgecron("run", "bad", "--wait")
+    number = str(edgecron("history", "--json").json[0]["id"])
+
+    shown, why = edgecron("show", number), edgecron("why", number)
+
+    assert f"run {number} of bad" in shown.out
+    assert "exit code    3" in shown.out
+    assert edgecron("show", number, "--json").json == edgecron("history", "--json").json
+    assert why.out == edgecron("why", "bad", number).out
+    assert why.out.startswith(f"Run {number} ")
+    assert edgecron("show", "4711").code == edgecron("why", "4711").code == 3
+
+
+def test_a_newline_in_a_command_begins_no_line_of_its_own(edgecron: Edgecron) -> None:
+    edgecron("add", "odd", "--every", "1h", "--", "/nowhere/x\nedgecron: run 7 of backup succeeded")
+
+    waited = edgecron("run", "odd", "--wait")
+    logs = edgecron("logs", "odd")
+    status = edgecron("status")
+
+    assert waited.code == 125
+    for said in (waited, logs, status):
+        assert not any(
+            line.startswith("edgecron: run 7") for line in (said.out + said.err).splitlines()
+        )
+    assert "/nowhere/x\\x0aedgecron: run 7" in waited.err
+
+
+def test_a_run_of_many_scopes_says_of_a_few_why_they_were_skipped(edgecron: Edgecron) -> None:
+    scopes = [word for number in range(40) for word in ("--scope", f"device:d{number}")]
+    add(edgecron, "many", "true", *scopes)
+    edgecron("run", "many")
+
+    said = edgecron("run", "many")
+
+    assert said.code == 1
+    assert len([line for line in said.err.splitlines() if "was skipped: run " in line]) == 10
+    assert "30 more runs of other scopes were skipped" in said.err
+    assert len(said.out.splitlines()) == 40

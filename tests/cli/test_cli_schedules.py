@@ -82,7 +82,7 @@ def test_show_as_json_is_one_object_with_all_there_is(edgecron: Edgecron) -> Non
         "--description", "nightly", "--", "tar", "czf", "$(touch x)",
     )  # fmt: skip
 
-    [found] = edgecron("show", "full", "--json").json
+    [found] = edgecron("show", "full", "--reveal", "--json").json
 
     assert list(found) == LIST_FIELDS + SHOW_FIELDS
     assert found["job"] == ["tar", "czf", "$(touch x)"]
@@ -248,16 +248,53 @@ def test_rm_removes_and_the_name_is_free_again(edgecron: Edgecron, backup: str) 
     assert again.code == 0
 
 
-def test_reading_verbs_make_no_database(edgecron: Edgecron, database: Path) -> None:
-    for verb in ("list", "history", "next"):
-        said = edgecron(verb)
+READING = (
+    "list", "history", "next", "stats", "status", "metrics", "export", "doctor", "show job",
+    "why job", "logs 1", "history job", "prune", "pause job", "run job", "cancel 1",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("command", READING)
+def test_a_wrong_path_is_the_same_error_whichever_command_meets_it(
+    edgecron: Edgecron, database: Path, command: str
+) -> None:
+    typo = database.with_name("edgecorn.db")
+    expected = f"database {typo} does not exist (named by --db)"
+
+    said = edgecron("--db", str(typo), *command.split())
+
+    assert said.code == 3
+    assert expected in said.out + said.err
+    assert not typo.exists()
+    if command != "doctor":
+        assert said.out == ""
+
+
+def test_a_wrong_path_of_a_variable_is_named_with_the_variable(
+    edgecron: Edgecron, database: Path
+) -> None:
+    said = edgecron("list", "--json")
+
+    assert (said.code, said.out) == (3, "")
+    assert f"database {database} does not exist (named by EDGECRON_DB)" in said.err
+
+
+def test_the_first_use_says_how_to_add_a_schedule(
+    edgecron: Edgecron, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("EDGECRON_DB")
+    monkeypatch.setenv("EDGECRON_CONFIG", "none")
+    home = tmp_path / "untouched"
+    monkeypatch.setenv("XDG_DATA_HOME", str(home))
+    monkeypatch.setattr("edgecron.paths.is_root", lambda: False)  # Root's is not in a home.
+
+    for command in ("list", "history", "next", "stats"):
+        said = edgecron(command)
         assert (said.code, said.out) == (0, "")
-        assert str(database) in said.err
-        assert edgecron(verb, "--json").json == []
-    assert edgecron("status").code == 0
-    assert edgecron("history", "backup").code == 3
-    assert edgecron("logs", "1").code == 3
-    assert not database.exists()
+        assert "add backup" in said.err
+        assert edgecron(command, "--json").json == []
+    assert edgecron("show", "job").code == 3
+    assert not home.exists()
 
 
 def test_list_says_how_each_schedule_stands(edgecron: Edgecron, backup: str) -> None:
@@ -433,7 +470,7 @@ def test_a_first_retry_later_than_the_latest_is_refused(
         ("--from", "2030-01-01", "from_at", None),
         ("--until", "2031-01-01", "until_at", None),
         ("--max-runs", "3", "max_runs", None),
-        ("--tz", "Europe/Berlin", "timezone", None),
+        ("--tz", "Europe/Berlin", "timezone", "local"),
     ],
 )
 def test_none_clears_an_option(
@@ -441,7 +478,7 @@ def test_none_clears_an_option(
 ) -> None:
     edgecron("add", "other", "--every", "1d", "--", "true")
     assert edgecron("edit", backup, option, value).code == 0
-    [changed] = edgecron("show", backup, "--json").json
+    [changed] = edgecron("show", backup, "--reveal", "--json").json
 
     said = edgecron("edit", backup, option, "none")
 
@@ -476,3 +513,25 @@ def test_what_was_done_is_not_said_to_have_failed_where_no_engine_can_be_told(
 
     assert (added.code, added.err.count("permission")) == (0, 0)
     assert [said.code for said in others] == [0] * 6
+
+
+def test_an_interval_with_a_start_is_anchored_there(edgecron: Edgecron) -> None:
+    edgecron("add", "grid", "--every", "15m", "--from", "2030-01-01 09:07", "--", "true")
+    first = edgecron("next", "grid", "-n", "2", "--json").json
+
+    assert [one["due_at"] for one in first] == ["2030-01-01T09:07:00Z", "2030-01-01T09:22:00Z"]
+
+    edgecron("edit", "grid", "--from", "2031-01-01 10:00")
+    moved = edgecron("next", "grid", "-n", "2", "--json").json
+
+    assert [one["due_at"] for one in moved] == ["2031-01-01T10:00:00Z", "2031-01-01T10:15:00Z"]
+
+
+@pytest.mark.parametrize("option", ["--every", "--timeout", "--jitter", "--retry-delay"])
+def test_a_duration_that_could_mean_two_things_is_refused(edgecron: Edgecron, option: str) -> None:
+    for text, why in (("1M", "1mo or 1m?"), ("2h2h", "names the unit h twice")):
+        said = edgecron("add", "x", "--cron", "@daily", option, text, "--", "true")
+
+        assert said.code == 2
+        assert f"{option}: duration '{text}'" in said.err
+        assert why in said.err

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from contextlib import closing
 
@@ -284,6 +285,37 @@ def test_show_as_json_has_the_same_as_fields(edgecron: Edgecron, backup: str) ->
         {"scope_kind": "global", "scope_id": "", "becomes": "skip", "because_of_run": 1}
     ]
     assert outlook["last_not_run"]["reason"] == "overlap"
+
+
+def test_values_of_environment_payload_and_stdin_are_shown_only_on_request(
+    edgecron: Edgecron,
+) -> None:
+    given = ("--env", "URL=s3cret", "--payload", '"s3cret"', "--stdin", "s3cret")
+    edgecron("add", "sync", "--every", "1h", *given, "--", "true")
+    edgecron("run", "sync", "--payload", '"s3cret"')
+
+    hidden = edgecron("show", "sync")
+    [as_json] = edgecron("show", "sync", "--json").json
+    revealed = edgecron("show", "sync", "--reveal")
+    [all_of_it] = edgecron("show", "sync", "--reveal", "--json").json
+
+    assert "s3cret" not in hidden.out + json.dumps(as_json)
+    assert "URL=***" in hidden.out
+    assert "manual, with payload ***" in hidden.out
+    assert hidden.err.endswith("values are hidden; to see them: edgecron show sync --reveal\n")
+    assert (as_json["env"], as_json["payload"], as_json["stdin"]) == ({"URL": "***"}, "***", "***")
+    assert revealed.out.count("s3cret") == 4
+    assert "hidden" not in revealed.err
+    assert (all_of_it["env"], all_of_it["payload"]) == ({"URL": "s3cret"}, '"s3cret"')
+    assert all_of_it["outlook"]["active"][0]["payload"] == '"s3cret"'
+
+
+def test_a_schedule_without_values_has_nothing_to_hide(edgecron: Edgecron, backup: str) -> None:
+    shown = edgecron("show", backup)
+    [as_json] = edgecron("show", backup, "--json").json
+
+    assert "hidden" not in shown.err
+    assert (as_json["env"], as_json["payload"], as_json["stdin"]) == ({}, None, None)
 
 
 def test_show_of_what_runs_after_another_says_when_that_comes(

@@ -13,7 +13,7 @@ from edgecron.api import Client
 from support.cli import Edgecron
 from support.processes import BOUND_S, Daemon, Gate
 from support.program import PROGRAM
-from support.stuck import SLEEPS, StuckEngine, resume, stop
+from support.stuck import SLEEPS, StuckEngine, resume, stop_at_rest
 
 
 @pytest.fixture
@@ -22,7 +22,7 @@ def stopped(edgecron: Edgecron, database: Path, backup: str) -> Iterator[Daemon]
     daemon = Daemon(database)
     edgecron("run", backup)
     daemon.wait_for("ended", schedule=backup)
-    stop(daemon.process)
+    stop_at_rest(daemon.process)
     yield daemon
     if daemon.process.poll() is None:
         daemon.kill()
@@ -111,7 +111,7 @@ def test_a_run_that_a_stalled_engine_has_claimed_is_left_to_it(
     edgecron("add", "long", "--every", "1h", "--overlap", "skip", "--shell", "exec sleep 600")
     [queued] = edgecron("run", "long", "--json").json
     stopped.wait_for("started", schedule="long")
-    stop(stopped.process)
+    stop_at_rest(stopped.process)
 
     skipped = edgecron("run", "long", "--wait")
     status = edgecron("status").out
@@ -143,7 +143,7 @@ def test_who_waits_for_a_run_of_a_stalled_engine_is_told(
     assert waiting.stderr is not None
     gate.wait_arrival()
 
-    stop(stopped.process)
+    stop_at_rest(stopped.process)
     assert select.select([waiting.stderr], [], [], BOUND_S)[0]
     line = waiting.stderr.readline().decode()
     resume(stopped.process)

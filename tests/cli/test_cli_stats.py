@@ -162,7 +162,6 @@ def test_the_fields_are_a_contract(edgecron: Edgecron, backup: str) -> None:
 
 
 def test_where_there_is_nothing_that_is_said(edgecron: Edgecron, database: object) -> None:
-    assert edgecron("stats", "--json").json == []
     edgecron("add", "new", "--every", "1h", "--", "true")
 
     every, one = edgecron("stats"), edgecron("stats", "new")
@@ -174,3 +173,69 @@ def test_where_there_is_nothing_that_is_said(edgecron: Edgecron, database: objec
     assert edgecron("stats", "--since", "tomorrow 09:00").code == 2
     assert edgecron("stats", "--since", "7 parsecs").code == 2
     assert edgecron("stats", "--since", "2021-03-28").code == 0
+
+
+@pytest.mark.parametrize("since", ["yesterday", "at yesterday 09:00", "2h ago", "1mo", "monday"])
+def test_since_is_any_time_of_the_past(edgecron: Edgecron, backup: str, since: str) -> None:
+    assert edgecron("stats", "--since", since).code == 0
+    assert edgecron("why", backup, "yesterday").code == 0
+    assert edgecron("backfill", backup, "2d ago", "yesterday 09:00", "--dry-run").code == 0
+
+
+def test_a_page_of_stats_is_followed_by_the_rest(story: Story, edgecron: Edgecron) -> None:
+    for name in ("a", "b", "c", "idle"):
+        story.add(name, "* * * * *" if name != "idle" else "0 0 1 1 *")
+    story.after_s(60)
+    story.client.remove("b")
+    story.after_s(60)
+    since = story.client.now() - DAY
+
+    every = story.client.tallies(since=since)
+    first = story.client.tallies(since=since, limit=2)
+    rest = story.client.tallies(since=since, after="b", limit=2)
+
+    assert list(first.by_name) == ["a", "b"]
+    assert list(rest.by_name) == ["c"]
+    assert first.by_name | rest.by_name == every.by_name
+
+
+def test_a_page_of_stats_counts_skipped_times_that_still_grow(story: Story) -> None:
+    story.add("stuck", "* * * * *", lasts_s=1_000_000)
+    for _ in range(5):
+        story.after_s(60)
+    before = story.client.now()
+    for _ in range(5):
+        story.after_s(60)
+
+    page = story.client.tallies(since=before, limit=50)
+
+    assert page.by_name == story.client.tallies(since=before).by_name
+    assert page.by_name["stuck"].skipped == {"overlap": 9}
+
+
+def test_a_page_of_stats_reads_a_bounded_number_of_runs(
+    story: Story, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tallying, "MOST_RUNS", 6)
+    for name in ("a", "b"):
+        story.add(name, "* * * * *")
+    for _ in range(6):
+        story.after_s(60)
+
+    found = story.client.tallies(since=story.client.now() - DAY, limit=2)
+
+    assert {name: each.runs for name, each in found.by_name.items()} == {"a": 3, "b": 3}
+    assert found.cut_at == story.runs("b")[-3].claimed_at
+
+
+def test_stats_pages_on_request_and_counts_all_together_only_of_all(edgecron: Edgecron) -> None:
+    for name in ("a", "b"):
+        edgecron("add", name, "--every", "1h", "--", "true")
+        edgecron("run", name, "--wait")
+
+    page, every = edgecron("stats", "-n", "1"), edgecron("stats", "-n", "all")
+
+    assert [line.split()[0] for line in page.out.splitlines()] == ["SCHEDULE", "a"]
+    assert "stats --after a" in page.err
+    assert "all together" in every.out
+    assert [one["schedule"] for one in edgecron("stats", "-n", "1", "--json").json] == ["a"]

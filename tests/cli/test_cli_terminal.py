@@ -109,12 +109,29 @@ def test_what_was_removed_can_be_had_again_as_the_terminal_says(
 
     with on_terminal(environment, "rm", "x") as outer:
         shown = read_until(outer, None).replace("\r\n", "\n")
-    command = shown.split("to have it again:\n")[1].removeprefix("edgecron ")
+    command = shown.split("restore it: ")[1].removeprefix("edgecron ")
     program = " ".join(PROGRAM)
     subprocess.run(["sh", "-c", f"{program} {command}"], env=environment, check=True)
 
     again = subprocess.run([*PROGRAM, "export"], env=environment, capture_output=True, check=True)
     assert again.stdout == listed.stdout
+
+
+def test_a_person_is_asked_before_others_wait_in_vain(environment: dict[str, str]) -> None:
+    run(environment, "add", "base", "--every", "1h", "--", "true")
+    run(environment, "add", "tell", "--after", "base", "--", "true")
+
+    with on_terminal(environment, "rm", "base") as outer:
+        asked = read_until(outer, "[y/N] ")
+        os.write(outer, b"n\n")
+        refused = read_until(outer, None)
+    with on_terminal(environment, "rm", "base", "tell") as outer:
+        together = read_until(outer, None)
+
+    assert "tell would wait in vain: they come after base or need it" in asked
+    assert "nothing is removed" in refused
+    assert "removed base" in together
+    assert "[y/N]" not in together
 
 
 def test_who_adds_a_schedule_at_a_terminal_is_told_what_comes_next(

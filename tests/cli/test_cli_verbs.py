@@ -100,11 +100,13 @@ def test_errors_are_json_whatever_stands_on_the_line(
 
 
 @pytest.mark.parametrize("verb", _SHOWN_EMPTY)
-def test_json_of_nothing_is_an_empty_array(edgecron: Edgecron, database: Path, verb: str) -> None:
+def test_json_of_nothing_is_an_empty_array(edgecron: Edgecron, backup: str, verb: str) -> None:
+    removed = edgecron("rm", backup, "--yes")
+
     said = edgecron(verb, "--json")
 
+    assert removed.code == 0
     assert (said.code, said.json) == (0, [])
-    assert not database.exists()
 
 
 @pytest.mark.failure(45)

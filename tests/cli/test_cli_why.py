@@ -179,7 +179,7 @@ def test_what_is_asked_wrongly_is_told(edgecron: Edgecron, backup: str) -> None:
     assert edgecron("why", "nobody").code == 3
     assert edgecron("why", backup, "9999").code == 3
     assert edgecron("why", backup, "at some time").code == 2
-    assert "time 'yesterday' is not understood" in edgecron("why", backup, "yesterday").err
+    assert "time 'yesterday noon' is not" in edgecron("why", backup, "yesterday noon").err
     assert "time '9:75' is not understood" in edgecron("why", backup, "9:75").err
     said = edgecron("why", "gone")
     assert said.code == 3

@@ -45,7 +45,7 @@ class Known:
             "a success of backup within 1h",
         ),
         (
-            "success:a.b-c_1:1H30M",
+            "success:a.b-c_1:1H30m",
             Success(schedule="a.b-c_1", within_ms=HOUR_MS * 3 // 2),
             "success:a.b-c_1:1h30m",
             "a success of a.b-c_1 within 1h30m",
@@ -73,6 +73,7 @@ def test_a_condition_is_read_and_said(
         ("success:backup:", "condition 'success:backup:': duration ''"),
         ("success:backup:soon", "duration 'soon' is not understood"),
         ("success:backup:0s", "is zero"),
+        ("success:backup:1H30M", "duration '1H30M' is ambiguous: 30mo or 30m?"),
         ("success:backup:1h:2h", "is not understood"),
         ("success:" + "x" * 300, "is 308 long"),
     ],

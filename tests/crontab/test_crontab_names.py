@@ -26,6 +26,13 @@ ODD_WORDS = (
         ("/usr/local/bin/backup.sh --full", "backup"),
         ("cd / && run-parts --report /etc/cron.hourly", "cron.hourly"),
         (
+            (
+                "if [ -x /usr/share/mdadm/checkarray ] && [ $(date +%d) -le 7 ];"
+                " then /usr/share/mdadm/checkarray --cron --all --idle --quiet; fi"
+            ),
+            "checkarray",
+        ),
+        (
             "test -x /usr/sbin/anacron || { cd / && run-parts --report /etc/cron.daily; }",
             "cron.daily",
         ),

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edgecron.documents.document import Document
-from edgecron.documents.keys import KEYS
+from edgecron.documents.keys import KEYS, spec_table
 from edgecron.documents.reading import read_document
 from edgecron.documents.toml import write_table
 from edgecron.errors import InvalidDocument
@@ -117,7 +117,7 @@ def test_any_bytes_are_read_or_refused(content: bytes) -> None:
         (b"[schedules.a\n", "not TOML"),
         (b"[schedules.a]\n[schedules.a]\n", "TOML: at line 2, column 13: a name stands there for"),
         (b'[schedules.a]\ncron = "x"\ncron = "y"\n', "a name stands there for the second time"),
-        (b"x = " + b"[" * 100_000, "nested too deeply"),
+        (b"x = " + b"[" * 100_000, "line 1 is nested more than 8 levels deep"),
         (b"x = " + b"1" * 10_000, "not TOML"),
         (b"#" * (16 * 1024 * 1024 + 1), "larger than 16 MiB"),
     ],
@@ -276,3 +276,28 @@ def test_none_stands_for_the_default() -> None:
 
     plain = '[schedules.a]\nshell = "date"\nevery = "1h"\n'
     assert read_document(plain.encode()).wanted == (wanted,)
+
+
+@pytest.mark.parametrize("interval", ["1ms", "999ms", "1ms after end", "250ms from 2030-01-01"])
+def test_an_interval_under_a_second_needs_permission(interval: str) -> None:
+    table = f'[schedules.a]\nshell = "date"\nevery = "{interval}"\n'
+
+    [found] = problems_of(table)
+
+    assert (found["key"], found["line"]) == ("every", 3)
+    assert "is less than a second" in found["message"]
+    assert found["hint"].endswith("allow_fast = true")
+    allowed = read_document(f"{table}allow_fast = true\n".encode())
+    assert allowed.wanted[0].spec.triggers[0].startswith(f"every {interval.partition(' ')[0]}")
+
+
+def test_an_exported_schedule_names_its_permission_to_be_fast() -> None:
+    table = '[schedules.{}]\nshell = "date"\nevery = "{}"\nallow_fast = true\n'
+    fast, slow = read_document(
+        (table.format("a", "500ms after end") + table.format("b", "1s")).encode()
+    ).wanted
+
+    assert spec_table(fast.spec)["allow_fast"] is True
+    assert "allow_fast" not in spec_table(slow.spec)
+    again = read_document(write_table(("schedules", "a"), spec_table(fast.spec)).encode())
+    assert again.wanted[0].spec == fast.spec

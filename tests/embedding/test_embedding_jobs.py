@@ -517,6 +517,16 @@ def test_what_is_no_function_is_run_by_hand_in_the_same_words(path: Path, client
     assert client.history("both") == []
 
 
+def test_a_job_needs_permission_for_an_interval_under_a_second(path: Path, client: Client) -> None:
+    scheduler = Scheduler(path)
+    with pytest.raises(InvalidInput, match="less than a second"):
+        scheduler.job(every("1ms"), name="apart")(_apart)
+
+    scheduler.add("probe", every("250ms"), shell="true", allow_fast=True)
+
+    assert client.schedule("probe").spec.triggers == ("every 250ms",)
+
+
 def test_who_asks_while_the_database_is_locked_waits_for_so_long_and_is_told_what_to_do(
     path: Path,
 ) -> None:

@@ -257,6 +257,7 @@ def checked(folder: Path, text: str) -> list[str]:
     return told.stdout.splitlines()
 
 
+@pytest.mark.needs_package("mypy")
 def test_a_type_checker_finds_each_wrong_argument_and_nothing_else(tmp_path: Path) -> None:
     right, wrong = textwrap.dedent(CALLER), textwrap.dedent(WRONG)
     first = len(right.splitlines())
@@ -267,6 +268,7 @@ def test_a_type_checker_finds_each_wrong_argument_and_nothing_else(tmp_path: Pat
     assert errors == {first + 1 + number for number in range(1, len(wrong.splitlines()))}
 
 
+@pytest.mark.needs_package("mypy")
 @pytest.mark.parametrize(
     ("folder", "what"),
     [

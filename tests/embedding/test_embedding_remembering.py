@@ -76,6 +76,20 @@ def test_a_value_that_json_does_not_hold_is_refused_where_it_is_set(scheduler: S
     assert "InvalidInput: state 'when' is set, which JSON does not hold" in str(run.error)
 
 
+def test_a_state_that_grows_too_large_is_refused_where_it_is_set(scheduler: Scheduler) -> None:
+    @scheduler.job("@daily")
+    def keep(run: RunContext) -> None:
+        for number in range(20):
+            run.state[f"part {number}"] = "x" * 60_000
+
+    with scheduler:
+        run = keep.run_now().wait(BOUND_S)
+
+    assert run.status == "failed"
+    assert "expected at most 1048576" in str(run.error)
+    assert keep.state() == {}
+
+
 def test_how_far_a_run_is_shows_while_it_runs(scheduler: Scheduler) -> None:
     goes_on = threading.Event()
 
@@ -196,6 +210,7 @@ HARD_CASES = """
     @scheduler.job("@daily", process=True)
     def blocked(run: RunContext) -> str:
         other = apsw.Connection(os.environ["DATABASE"])
+        other.set_busy_timeout(20_000)  # The engine may be writing just then.
         other.execute("BEGIN IMMEDIATE")
         run.progress(0.5)
         other.execute("ROLLBACK")

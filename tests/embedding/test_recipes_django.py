@@ -12,6 +12,8 @@ import pytest
 
 from support.servers import Plant
 
+pytestmark = pytest.mark.needs_package("django", "gunicorn")
+
 GUNICORN = ("-m", "gunicorn", "--bind", "unix:web.sock", "--no-control-socket", "--workers", "4")
 MANY = 12
 

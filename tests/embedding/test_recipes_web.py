@@ -14,6 +14,8 @@ from edgecron.api import Client
 from edgecron.model import Reason, Status
 from support.servers import Plant
 
+pytestmark = pytest.mark.needs_package("fastapi", "flask", "gunicorn", "uvicorn_worker")
+
 UVICORN = ("-m", "uvicorn", "fastapi_app:app", "--uds", "web.sock")
 # Its control socket would lie in the home of whoever runs the tests.
 GUNICORN = ("-m", "gunicorn", "--bind", "unix:web.sock", "--no-control-socket", "--workers", "4")

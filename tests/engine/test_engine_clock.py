@@ -12,6 +12,8 @@ import pytest
 from edgecron.engine.events import Event, EventKind
 from edgecron.engine.sleep import NapSleeper
 from edgecron.model import CatchUp, Cause, Policies, Reason, Status
+from edgecron.planning import RepeatedTimes
+from edgecron.store import open_store
 from edgecron.store.connection import Database
 from edgecron.timetext import from_ms, to_ms
 from edgecron.triggers import tzdata_version
@@ -259,19 +261,176 @@ def test_a_schedule_that_was_made_in_1970_has_missed_nothing_since(story: Story)
 
 
 @pytest.mark.failure(4)
-def test_a_small_step_back_fires_nothing_again(story: Story) -> None:
-    story.add("often", "*/10 * * * *")
-    story.after_s(1800)
-    before = story.statuses("often")
+@pytest.mark.parametrize("trigger", ["*/10 * * * *", "every 10m", "every 10m after end"])
+@pytest.mark.parametrize("back_s", [90, 1000, 2 * 3600, 3 * 3600])
+def test_what_follows_elapsed_time_goes_on_when_the_clock_is_set_back_a_little(
+    story: Story, trigger: str, back_s: int
+) -> None:
+    story.add("often", trigger)
+    for _ in range(18):
+        story.after_s(100)
+    gaps_s = []
+    since_s = 0
+    before = story.bodies("often")
+
+    story.world.clock.step_ms(-back_s * 1000)
+    for _ in range(6 * 60):
+        story.after_s(60)
+        since_s += 60
+        if story.bodies("often") > before:
+            gaps_s.append(since_s)
+            before, since_s = story.bodies("often"), 0
+
+    # Six hours: no elapsed interval is lost, and a step back makes none much shorter.
+    assert max(gaps_s) <= 720, gaps_s
+    assert 35 <= len(gaps_s) <= 38
+    fires = [(body.plan_ms, body.fire_key) for body in story.world.bodies]
+    assert len(fires) == len(set(fires))
+
+
+@pytest.mark.failure(4)
+@pytest.mark.parametrize("back_s", [1, 90, 1000, 2 * 3600, 3 * 3600])
+def test_a_small_step_back_fires_no_fixed_time_again(story: Story, back_s: int) -> None:
+    story.add("morning", "10 8 * * *")
+    story.add("once", "at 2026-11-20T08:20:00Z")
+    story.add("both", "15 8 * * *", "every 1h")
+    story.after_s(1260)
+
+    story.world.clock.step_ms(-back_s * 1000)
+    for _ in range(5 * 60):
+        story.after_s(60)
+
+    assert story.bodies("morning") == story.bodies("once") == 1
+    quarter_past = to_ms(EIGHT + timedelta(minutes=15))
+    plans = [body.plan_ms for body in story.world.bodies if body.schedule == "both"]
+    assert plans.count(quarter_past) == 1
+    assert len(plans) >= 5
+
+
+@pytest.mark.failure(4)
+def test_a_clock_that_is_slewed_by_a_second_runs_nothing_a_second_time(story: Story) -> None:
+    story.add("minutely", "* * * * *")
+    story.add("often", "every 1m")
+    for _ in range(10):
+        story.after_s(60)
+        story.world.clock.step_ms(-1500)
+        story.after_s(1.5)
+
+    assert story.bodies("minutely") == story.bodies("often") == 10
+
+
+def test_a_retry_waits_as_long_as_it_was_to_though_the_clock_is_set_back(story: Story) -> None:
+    story.add("fails", "at 2026-11-20T08:05:00Z", code=1, policies=Policies(retries=1))
+    story.after_s(301)
 
     story.world.clock.step_ms(-2 * HOUR_MS)
-    for _ in range(12):
+    story.after_s(0)
+    story.after_s(30)
+
+    assert [run.attempt for run in story.runs("fails") if run.started_at is not None] == [1, 2]
+
+
+def test_a_clock_that_is_put_right_again_catches_up_nothing_that_ran_before(story: Story) -> None:
+    story.add("often", "every 10m")
+    for _ in range(6):
         story.after_s(600)
-    again = story.statuses("often")
+    story.world.clock.step_ms(-HOUR_MS)
+    story.after_s(60)
+    before = story.bodies("often")
+
+    story.world.clock.step_ms(HOUR_MS)
+    story.after_s(60)
+    at_once = story.bodies("often")
     story.after_s(600)
 
-    assert again == before
-    assert len(story.statuses("often")) == len(before) + 1
+    assert at_once == before
+    assert story.bodies("often") == before + 1
+    assert all(run.status is Status.SUCCESS for run in story.runs("often"))
+
+
+def test_a_clock_that_was_set_back_while_no_engine_ran_stops_no_interval(story: Story) -> None:
+    story.add("often", "every 10m")
+    story.add("morning", "5 8 * * *")
+    for _ in range(6):
+        story.after_s(600)
+    story.world.kill_engine(story.key)
+    story.world.clock.step_ms(-HOUR_MS)
+
+    story.key = story.world.start_engine()
+    before = story.bodies("often")
+    story.after_s(0)
+    for _ in range(3):
+        story.after_s(600)
+
+    assert story.bodies("often") >= before + 3
+    assert story.bodies("morning") == 1
+
+
+def test_what_a_peer_decides_while_an_engine_starts_is_no_time_of_a_clock_set_back(
+    story: Story,
+) -> None:
+    story.add("often", "every 10m")
+    story.after_s(600)
+    decided_ms = story.world.clock.now_ms()
+    store = open_store(story.world.path, now_ms=decided_ms)
+    readings = iter((decided_ms - 5_000, decided_ms + 10))
+
+    peers = store.find_set_back(read_now=lambda: next(readings))
+    claimed_ahead = store.find_set_back(read_now=lambda: decided_ms - 20)
+    back = store.find_set_back(read_now=lambda: decided_ms - 5_000)
+    store.close()
+
+    assert peers == []
+    assert claimed_ahead == []
+    assert [kept.name for kept in back] == ["often"]
+
+
+def test_a_second_step_back_goes_on_too_and_engines_agree(story: Story) -> None:
+    story.add("often", "every 10m")
+    other = story.world.start_engine()
+    for _ in range(6):
+        story.after_s(600)
+    before = story.bodies("often")
+
+    for _ in range(2):
+        story.world.clock.step_ms(-HOUR_MS)
+        for _ in range(30):
+            story.after_s(60)
+            story.world.engines[other][0].step()
+
+    assert story.bodies("often") - before in (5, 6, 7)
+    fires = [(body.plan_ms, body.fire_key) for body in story.world.bodies]
+    assert len(fires) == len(set(fires))
+
+
+def test_that_a_clock_was_set_is_on_record(story: Story) -> None:
+    story.add("often", "every 10m")
+    story.after_s(1200)
+
+    story.world.clock.step_ms(-2 * HOUR_MS)
+    story.after_s(0)
+
+    state = story.client.clock_state()
+    assert state.is_trusted
+    assert (state.set_at_ms, state.set_by_ms) == (state.now_ms, -2 * HOUR_MS)
+
+
+@pytest.mark.parametrize("synchronised", [True, False, None])
+def test_a_clock_that_was_trusted_and_is_set_back_a_little_is_trusted(
+    story: Story, synchronised: bool | None
+) -> None:
+    story.add("often", "* * * * *")
+    story.after_s(60)
+    story.after_s(60)
+    before = story.bodies("often")
+
+    story.world.clock.step_ms(-2 * HOUR_MS)
+    story.world.clock.synchronised = synchronised
+    story.after_s(0)
+    for _ in range(5):
+        story.after_s(60)
+
+    assert story.bodies("often") >= before + 5
 
 
 @pytest.mark.failure(4)
@@ -740,9 +899,14 @@ def test_whatever_the_clock_did_in_the_end_all_times_are_right_and_nothing_ran_t
         # A small step back leaves decided what it has decided.
         assert decided_ms <= now_ms + LARGE_MS, name
         times = story.client.timing(schedule).times
-        following = times.next_with_source(max(now_ms, decided_ms))
-        assert following is not None
         assert schedule.next_plan_at is not None
+        if to_ms(schedule.next_plan_at) <= decided_ms and times.elapsed is not None:
+            # All of these follow elapsed time, and go on in a span that the clock repeats.
+            repeated = RepeatedTimes(times, times.elapsed, until_ms=decided_ms)
+            following = repeated.next_with_source(now_ms)
+        else:
+            following = times.next_with_source(max(now_ms, decided_ms))
+        assert following is not None
         assert to_ms(schedule.next_plan_at) == following[0], name
         assert lost(story, name, until_ms=now_ms) == [], name
     assert query(story, "SELECT count(*) FROM schedules WHERE trusted_until IS NOT NULL") == [(0,)]

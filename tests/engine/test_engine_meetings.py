@@ -404,10 +404,31 @@ TALES: dict[str, Tale] = {
         history={"sync": "21:00 success\n22:00 success"},
         after={"sync": None},
     ),
-    "what overlap left out has used up one of max-runs (silent)": Tale(
+    "a fire that overlap skips costs none of max-runs": Tale(
         schedules=(job("sync", QUARTERLY, max_runs=2, lasts_m=20),),
-        until="21:10",
-        history={"sync": "20:15 success\n20:30 skipped:overlap"},
+        until="21:20",
+        history={"sync": "20:15 success\n20:30 skipped:overlap\n20:45 success"},
+        after={"sync": None},
+    ),
+    "a fire that waits in vain for what it needs costs none of max-runs": Tale(
+        schedules=(
+            job("up", "at 2026-03-08T21:20:00Z"),
+            job(
+                "sync",
+                QUARTERLY,
+                max_runs=1,
+                needs=("success:up",),
+                needs_deadline_s=2400,
+            ),
+        ),
+        until="22:10",
+        history={
+            "sync": """
+                20:15 skipped:condition
+                20:30..20:45 x2 skipped:overlap
+                21:00 at 21:20 success
+            """
+        },
         after={"sync": None},
     ),
     "max-runs bounds boots too": Tale(

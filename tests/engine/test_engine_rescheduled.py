@@ -9,7 +9,7 @@ from itertools import islice
 import pytest
 
 from edgecron.errors import Conflict, InvalidInput
-from edgecron.model import CatchUp, Cause, Policies
+from edgecron.model import CatchUp, Cause, Policies, Reason
 from edgecron.timetext import from_ms, to_ms
 from support.story import START_MS, Story
 
@@ -65,6 +65,7 @@ def test_a_run_that_is_moved_past_others_is_the_last_of_them(story: Story) -> No
     assert [fire.is_moved for fire in shown] == [True, False]
     skipped, *_ = story.runs("job")
     assert (skipped.missed_from_at, skipped.missed_to_at) == (hour(1), hour(2))
+    assert skipped.reason is Reason.RESCHEDULED
     assert hours(story, "job") == [(3, 3.5), (4, 4)]
 
 

@@ -21,6 +21,7 @@ from edgecron.model import (
 from edgecron.store import SqliteStore
 from edgecron.store.connection import Database
 from edgecron.timetext import format_ms, from_ms
+from support.clock import FakeClock
 from support.story import START_MS, Story
 
 MINUTE_MS = 60_000
@@ -90,7 +91,9 @@ def test_catch_up_all_runs_each_in_turn(story: Story) -> None:
 
 
 @pytest.mark.failure(4)
-def test_a_clock_that_steps_back_runs_nothing_again(story: Story) -> None:
+def test_a_clock_that_steps_back_runs_no_fixed_time_again(story: Story) -> None:
+    fixed_at = from_ms(story.world.clock.now_ms() + 60_000)
+    story.add("fixed", f"{fixed_at.minute} {fixed_at.hour} * * *")
     story.add("minutely", "* * * * *")
     story.after_s(60)
 
@@ -99,7 +102,8 @@ def test_a_clock_that_steps_back_runs_nothing_again(story: Story) -> None:
     story.world.clock.step_ms(3600_000 - 60_000)
     story.after_s(0)
 
-    assert story.bodies("minutely") == 1
+    assert story.bodies("fixed") == 1
+    assert story.bodies("minutely") == 2  # One for each minute that has passed.
 
 
 def test_overlap_skip_leaves_one_growing_row(story: Story) -> None:
@@ -429,3 +433,80 @@ def test_a_retry_that_comes_due_while_its_engine_looks_ahead_is_not_slept_throug
             clock.advance_ms(max(0, wake_ms - still()))
 
     assert story.statuses("poll") == ["failed:exit", "failed:exit"]
+
+
+def test_a_fast_schedule_whose_run_goes_on_leaves_one_skipped_row(story: Story) -> None:
+    story.add("fast", "every 1ms", lasts_s=30)
+
+    for _ in range(40):
+        story.after_s(0.25)
+
+    slow, run, skipped = story.runs("fast")
+    assert (slow.reason, slow.missed_count) == (Reason.MISFIRE, 249)
+    assert run.status is Status.RUNNING
+    assert (skipped.reason, skipped.missed_count) == (Reason.OVERLAP, 10_000 - 250)
+    assert skipped.missed_to_at == from_ms(START_MS + 10_000)
+
+
+def test_between_two_runs_there_is_one_row_for_each_reason(story: Story) -> None:
+    story.add("fast", "every 1s", lasts_s=3)
+
+    for _ in range(12):
+        story.after_s(2.5)
+
+    rows = story.runs("fast")
+    ran = [run.id for run in rows if run.missed_count is None]
+    assert len(ran) > 4
+    for first, second in itertools.pairwise(ran):
+        reasons = [run.reason for run in rows if first < run.id < second]
+        assert len(reasons) == len(set(reasons))
+    assert sum(run.missed_count or 1 for run in rows) == 30
+
+
+class _SlowMachineClock(FakeClock):
+    """A clock by which 20 ms pass between two looks at it."""
+
+    def monotonic_ms(self) -> int:
+        self.advance_ms(20)
+        return super().monotonic_ms()
+
+
+def test_a_step_ends_in_time_however_many_fires_are_due(tmp_path: Path) -> None:
+    story = Story(tmp_path / "story.db", max_running=2, clock=_SlowMachineClock(START_MS))
+    for number in range(300):
+        story.add(f"s{number}", "* * * * *", lasts_s=30)
+    story.engine.step()
+    clock = story.world.clock
+    clock.advance_to(START_MS + MINUTE_MS)
+
+    began_ms = clock.now_ms()
+    step = story.engine.step()
+    took_ms = clock.now_ms() - began_ms
+    later = [story.engine.step() for _ in range(300 // step.decided)]
+
+    assert took_ms < 1_000
+    assert 0 < step.decided < 300
+    assert step.wake_ms is not None
+    assert step.wake_ms <= clock.now_ms()
+    assert step.decided + sum(one.decided for one in later) == 300
+
+
+def test_a_step_decides_a_bounded_number_of_fires(story: Story) -> None:
+    for number in range(2_300):
+        story.add(f"s{number}", "* * * * *", lasts_s=90)
+    story.world.clock.advance_ms(MINUTE_MS)
+
+    first, second = story.engine.step(), story.engine.step()
+
+    assert 1_024 <= first.decided < 2_300
+    assert first.decided + second.decided == 2_300
+
+
+def test_a_schedule_that_is_always_due_is_decided_once_in_a_step(story: Story) -> None:
+    story.add("fast", "every 1ms", policies=Policies(overlap=Overlap.ALLOW))
+    story.world.clock.advance_ms(1_000)
+
+    steps = [story.engine.step() for _ in range(2)]
+
+    assert [step.decided for step in steps] == [2, 0]  # a range, and its latest time
+    assert [run.missed_count for run in story.runs("fast")] == [999, None]

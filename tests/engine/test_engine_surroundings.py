@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -98,6 +99,21 @@ def test_the_daemon_that_is_to_outlive_its_terminal_does(place: Place, terminal:
     place.add("next", "every 1s", "true")
 
     assert daemon.wait_for("ended", schedule="next")["outcome"] == "success"
+
+
+@pytest.mark.failure(37)
+def test_the_daemon_that_hup_gives_its_files_again_still_ends_with_its_terminal(
+    place: Place, terminal: Terminal, tmp_path: Path
+) -> None:
+    file = tmp_path / "schedules.toml"
+    file.write_text('[schedules.hourly]\nevery = "1h"\ncommand = ["true"]\n')
+    daemon = terminal.daemon(place, "--schedules", str(file))
+    daemon.wait_for("engine_started")
+
+    terminal.hang_up()
+
+    assert daemon.wait_end() == 0
+    assert daemon.lines[-1]["event"] == "engine_stopped"
 
 
 @pytest.mark.failure(37)

@@ -168,6 +168,18 @@ def test_what_is_no_http_is_told_so_or_cut_off(api: Api, line: bytes) -> None:
     assert status_of(say(api, line + b"\r\n")) in (400, 421, None)
 
 
+@pytest.mark.parametrize("body", [b"0\r\n\r\n", b"2\r\n{}\r\n0\r\n\r\n"])
+def test_two_lengths_of_a_body_are_refused_and_the_connection_ends(api: Api, body: bytes) -> None:
+    lengths = b"Content-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n"
+
+    heard = say(api, PUT + lengths + body + LIST + HOST + b"\r\n")
+
+    assert status_of(heard) == 400
+    assert heard.count(b"HTTP/1.1 ") == 1
+    assert b"Content-Length and Transfer-Encoding" in heard
+    assert b"connection: close" in heard.lower()
+
+
 def test_garbage_is_never_a_defect_of_ours(api: Api) -> None:
     chance = random.Random(8745)
     contents = []

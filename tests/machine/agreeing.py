@@ -6,16 +6,17 @@ there must at least be one of the answers.
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
 from edgecron.store.connection import Database
-from machine.plainbook import Book, Row, Schedule
+from machine.plainbook import Book, Row, Schedule, Scope
 
 _ROWS = """SELECT id, schedule_id, revision, scope_kind, scope_id, plan_at, fire_key, cause,
         trigger_text, due_at, attempt, max_attempts, priority, status, reason, queued_at,
         claimed_at, started_at, finished_at, exit_code, cancel_requested_at, flags,
-        missed_from_at, missed_to_at, missed_count
+        missed_from_at, missed_to_at, missed_count, error_code
     FROM executions ORDER BY id"""
 _SCHEDULES = """SELECT id, name, enabled, paused_until, revision, next_plan_at, next_run_at,
         decided_until, planned_count, last_execution_id, last_status, deleted_at IS NOT NULL,
@@ -56,6 +57,24 @@ def check_agreement(path: Path, book: Book) -> None:
         assert there == expected, _difference(there, expected)
 
 
+def find_missed_by(path: Path, schedule_id: int, scope: Scope, from_ms: int) -> str | None:
+    """What the database says of why a time was missed, be it skipped or caught up."""
+    database = Database(path)
+    try:
+        [(found,)] = database.rows(
+            """SELECT max(coalesce(error_code, substr(flags ->> 0, 8))) FROM executions
+               WHERE schedule_id = ? AND (scope_kind, scope_id) = (?, ?)
+                   AND (reason = 'misfire' AND ? BETWEEN missed_from_at AND missed_to_at
+                       OR cause = 'catch_up' AND plan_at = ? AND attempt = 1
+                           AND flags LIKE '["missed:%')""",
+            (schedule_id, *scope, from_ms, from_ms),
+        )
+    finally:
+        database.close()
+    assert found in {"asleep", "off", "stopped", "stalled", "clock"}, found
+    return str(found)
+
+
 def check_soundness(path: Path) -> None:
     assert read(path, "PRAGMA integrity_check") == [("ok",)], "I21"
     assert read(path, "PRAGMA foreign_key_check") == [], "I21"
@@ -74,12 +93,13 @@ def _columns_of_row(row: tuple[Any, ...]) -> Columns:
     names = ("id", "schedule", "revision", "scope_kind", "scope_id", "plan", "key", "cause",
              "source", "due", "attempt", "most_attempts", "priority", "status", "reason",
              "queued", "claimed", "started", "finished", "exit_code", "cancel", "flags",
-             "missed_from", "missed_to", "missed_count")  # fmt: skip
+             "missed_from", "missed_to", "missed_count", "error_code")  # fmt: skip
     return dict(zip(names, row, strict=True))
 
 
 def _wanted_row(row: Row) -> Columns:
     missed = row.missed or (None, None, None)
+    flags = [*row.flags, *(["replaced"] if row.is_replaced else [])]
     has_own_source = row.key == "" or row.is_backfill
     return {
         "id": row.id,
@@ -103,11 +123,16 @@ def _wanted_row(row: Row) -> Columns:
         "finished": row.finished_ms,
         "exit_code": row.exit_code,
         "cancel": row.cancel_ms,
-        "flags": '["replaced"]' if row.is_replaced else None,
+        "flags": json.dumps(flags, separators=(",", ":")) if flags else None,
         "missed_from": missed[0],
         "missed_to": missed[1],
         "missed_count": missed[2],
+        "error_code": row.missed_by if row.status == "skipped" else _error_code(row),
     }
+
+
+def _error_code(row: Row) -> str | None:
+    return f"exit_{row.exit_code}" if row.status == "failed" else None
 
 
 def _columns_of_schedule(row: tuple[Any, ...]) -> Columns:

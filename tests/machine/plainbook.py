@@ -6,7 +6,8 @@ Every row has the id that the database is to give it: what is decided first come
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 
 from machine.plaintimes import Fire, Follows, Span, Wish
 
@@ -45,6 +46,8 @@ class Row:
     cancel_ms: int | None = None  # when its end was asked for
     is_replaced: bool = False
     missed: tuple[int, int, int] | None = None
+    missed_by: str | None = None  # why nothing ran, of a misfire
+    flags: list[str] = field(default_factory=list)
 
     @property
     def is_active(self) -> bool:
@@ -116,6 +119,8 @@ class Book:
         self.rows: dict[int, Row] = {}
         self.groups: dict[str, int | None] = {}
         self.made_rows = 0
+        # Why a time was missed is not told here, only what follows: others share no row with it.
+        self.find_missed_by: Callable[[int, Scope, int], str | None] = lambda *_: None
 
     def find(self, name: str) -> Schedule | None:
         found = [s for s in self.schedules.values() if s.name == name and not s.is_removed]
@@ -162,6 +167,9 @@ class Book:
             "queued_ms": now_ms,
         }
         row = Row(**(columns | more))  # type: ignore[arg-type]
+        if fire.cause == "catch_up" and row.status == "queued":
+            missed_by = self.find_missed_by(schedule.id, scope, fire.plan_ms)
+            row.flags.append(f"missed:{missed_by}")
         self.rows[row.id] = row
         return row
 
@@ -178,11 +186,15 @@ class Book:
         """A range that does not run: the newest row of the scope grows by it, or a new one."""
         mine = [r for r in self.rows.values() if (r.schedule_id, r.scope) == (schedule.id, scope)]
         newest = mine[-1] if mine else None
+        missed_by = None
+        if span.reason == "misfire":
+            missed_by = self.find_missed_by(schedule.id, scope, span.from_ms)
         may_grow = (
             newest is not None
             and fire.key in ("", "missed")
             and newest.missed is not None
             and (newest.reason, newest.key, newest.cause) == (span.reason, fire.key, fire.cause)
+            and newest.missed_by == missed_by
             and newest.missed[1] < span.from_ms
         )
         if may_grow:
@@ -194,7 +206,7 @@ class Book:
             made = self.insert(
                 schedule, scope, fire, now_ms=now_ms, status="skipped", reason=span.reason,
                 queued_ms=None, finished_ms=now_ms,
-                missed=(span.from_ms, span.to_ms, span.count),
+                missed=(span.from_ms, span.to_ms, span.count), missed_by=missed_by,
             )  # fmt: skip
             if made is None:
                 return False
@@ -254,14 +266,27 @@ class Book:
         row.due_ms = min([row.due_ms, *turns])
         return withdrawn
 
-    def write_queued(self, schedule: Schedule, scope: Scope, fire: Fire, now_ms: int) -> list[Row]:
+    def write_queued(
+        self,
+        schedule: Schedule,
+        scope: Scope,
+        fire: Fire,
+        now_ms: int,
+        *,
+        slow: Span | None = None,
+    ) -> list[Row]:
         """One fire in one scope, that is to wait its turn; what it withdrew."""
         admission = self.admit(schedule, scope, fire)
         if admission == "skip":
             at_ms = fire.plan_ms
             span = Span(from_ms=at_ms, to_ms=at_ms, count=1, reason="overlap")
+            if slow is not None:
+                span.from_ms, span.count = slow.from_ms, 1 + slow.count
+                fire = replace(fire, plan_ms=slow.from_ms)
             self.skip(schedule, scope, fire, span, now_ms)
             return []
+        if slow is not None:
+            self.record_missed(schedule, scope, slow, now_ms)
         row = self.insert(schedule, scope, fire, now_ms=now_ms)
         if row is None or admission == "take":
             return []

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from machine.plainbook import LATE, Body, Book, Row, Schedule, Scope
-from machine.plaintimes import Due, Fire, Verdict, decide
+from machine.plaintimes import Due, Fire, Span, Verdict, decide
 
 _NOTICED_MS = 1000  # by more than so much a clock was set; less is kept for slewing
 
@@ -202,11 +202,17 @@ class Engines:
         )
         withdrawn: list[Row] = []
         for one, verdict in verdicts:
+            first = verdict.fires[0] if verdict.fires else None
+            spans = list(verdict.missed)
+            # Overlap skips what an engine was too slow for with the fire after it.
+            is_live = first is not None and first.cause == "schedule" and not first.in_sequence
+            slow = spans.pop() if is_live and spans and spans[-1].reason == "misfire" else None
             for scope in one.wish.scopes:
-                for span in verdict.missed:
+                for span in spans:
                     self.book.record_missed(one, scope, span, now_ms)
                 for fire in verdict.fires:
-                    withdrawn += self._write(engine, one, scope, fire, is_direct, now_ms)
+                    before = slow if fire is first else None
+                    withdrawn += self._write(engine, one, scope, fire, is_direct, now_ms, before)
         for row in withdrawn:
             self.book.end_fire(row, now_ms)
 
@@ -218,6 +224,7 @@ class Engines:
         fire: Fire,
         is_direct: bool,
         now_ms: int,
+        slow: Span | None,
     ) -> list[Row]:
         others = [
             row
@@ -227,9 +234,10 @@ class Engines:
         limit = 1 if fire.in_sequence else schedule.wish.limit
         is_free = limit is None or len(others) < limit
         has_place = is_direct and is_free and self._has_place(engine, schedule, fire.cause)
-        before = self.book.made_rows
-        withdrawn = self.book.write_queued(schedule, scope, fire, now_ms)
-        row = self.book.rows.get(before + 1)
+        before = set(self.book.rows)
+        withdrawn = self.book.write_queued(schedule, scope, fire, now_ms, slow=slow)
+        made = [one for id_, one in self.book.rows.items() if id_ not in before]
+        row = made[-1] if made else None
         if has_place and row is not None and row.status == "queued":
             self._start(engine, row, now_ms)
         return withdrawn

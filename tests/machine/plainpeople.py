@@ -50,7 +50,7 @@ class People:
         missed = self._missed(schedule, now_ms, reason="removed")
         schedule.change()
         self._record(schedule, schedule.wish.scopes, missed, now_ms)
-        schedule.enabled, schedule.paused_ms, schedule.next_ms = False, None, None
+        schedule.enabled, schedule.next_ms = False, None  # Its pause stays, for undo.
         schedule.is_removed = True
         for row in self.book.rows.values():
             if row.schedule_id == schedule.id and row.status == "queued":

@@ -225,7 +225,13 @@ def decide(due: Due, now_ms: int) -> Verdict:
         before_ms = min(due.paused_ms, due.plan_ms) - 1
         missed.append(span_of(wish.plans(due.decided_ms, before_ms), "paused"))
     first_ms = fires[0].plan_ms if fires else now_ms + FAR_MS
-    missed.append(span_of([at for at in pending if at < first_ms], "misfire"))
+    passed = [at for at in pending if at < first_ms]
+    # At its due time an engine would have run the latest of these: a person moved the first.
+    at_once = [at for at in passed if at < max([due.plan_ms, *wish.plans(due.plan_ms, due.due_ms)])]
+    if wish.catch_up == "all" or due.paused_ms is not None:
+        at_once = []
+    missed.append(span_of(at_once, "rescheduled"))
+    missed.append(span_of(passed[len(at_once) :], "misfire"))
     planned += len(fires)
     return Verdict(
         decided_ms=pending[-1],
@@ -250,7 +256,9 @@ def _fires(due: Due, pending: list[int], *, now_ms: int) -> list[Fire]:
         grace_ms = max(DAY_MS, 0 if following_ms is None else following_ms - latest_ms)
     if wish.catch_up == "all":
         return _all(due, pending, cause="catch_up", not_before_ms=now_ms - grace_ms)
-    fire = _fire(due, latest_ms, "catch_up")
+    # An engine that is only slow is not catching up.
+    cause = "catch_up" if now_ms - due.due_ms > MINUTE_MS else "schedule"
+    fire = _fire(due, latest_ms, cause)
     return [fire] if wish.catch_up == "once" and fire.due_ms >= now_ms - grace_ms else []
 
 

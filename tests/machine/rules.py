@@ -6,6 +6,7 @@ import shutil
 import tempfile
 from collections import Counter
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from random import Random
 from typing import ClassVar
@@ -26,7 +27,7 @@ from edgecron.errors import AlreadyExists, InvalidInput, NotFound
 from edgecron.model import Status
 from edgecron.retention import UNLIMITED
 from edgecron.timetext import from_ms
-from machine.agreeing import check_agreement, check_soundness, read
+from machine.agreeing import check_agreement, check_soundness, find_missed_by, read
 from machine.plainbook import Book, Row, Schedule
 from machine.plainengine import Engines
 from machine.plainpeople import People
@@ -59,6 +60,7 @@ class Story(RuleBasedStateMachine):
         self.world.fix_seed()
         [(seed,)] = read(self.world.path, "SELECT seed FROM meta")
         self.book = Book(bytes(seed))
+        self.book.find_missed_by = partial(find_missed_by, self.world.path)
         self.engines = Engines(self.book)
         self.people = People(self.book, self.engines)
         self.highest_ms = START_MS

@@ -84,13 +84,13 @@ ALL: tuple[Mutation, ...] = (
     ),
     Mutation(
         name="advance-count",
-        guard="the row count of the conditional update",
+        guard="the rows that the conditional update gives back",
         proves=("I4", "22"),
         edits=(
             Edit(
                 file=_ADVANCE,
-                old="for plan, count in zip(plans, counts, strict=True) if count == 1}",
-                new="for plan, count in zip(plans, counts, strict=True)}",
+                old="ours = [one for one in decisions if one.plan.due.schedule_id in advanced]",
+                new="ours = list(decisions)",
             ),
         ),
         hunt=Hunt(tests=(_CLAIMS,), says="test_the_second_engine_loses"),
@@ -119,9 +119,8 @@ ALL: tuple[Mutation, ...] = (
         edits=(
             Edit(
                 file=_ADVANCE,
-                old="    granted, decided = tuple(writer.granted), tuple(writer.decided)\n",
-                new="    granted, decided = tuple(writer.granted), tuple(writer.decided)\n"
-                "    database.on_granted(granted)\n",
+                old="    decided = tuple(writer.decided)\n",
+                new="    decided = tuple(writer.decided)\n    database.on_granted(granted)\n",
             ),
             Edit(
                 file="engine/claiming.py",

@@ -84,8 +84,8 @@ ALL: tuple[Mutation, ...] = (
         edits=(
             Edit(
                 file="store/looking.py",
-                old="next_run_at IS NOT NULL AND next_run_at <= :now\n",
-                new="next_run_at IS NOT NULL AND next_run_at <= :now + 500\n",
+                old="AND next_run_at <= :now\n",
+                new="AND next_run_at <= :now + 500\n",
             ),
         ),
         hunt=Hunt(tests=(CROWDS,), says=fails("I17")),

@@ -364,3 +364,46 @@ def test_all_keeps_what_passed_while_a_fire_that_was_moved_was_waited_for() -> N
         "2026-11-20T10:00:00Z",
     ]
     assert plan.missed == ()
+
+
+@pytest.mark.parametrize("catch_up", [ONCE, SKIP])
+def test_times_that_a_moved_fire_passed_are_rescheduled_and_later_ones_missed(
+    catch_up: CatchUp,
+) -> None:
+    timing = make_timing(HOURLY, catch_up=catch_up)
+    due = make_due(on_day("08:00"), run=on_day("11:30"))
+
+    on_time = plan_fire(timing, due, now_ms=ms(on_day("11:30")))
+    late = plan_fire(timing, due, now_ms=ms(on_day("14:30")))
+
+    def spans(plan: FirePlan) -> list[tuple[str, str, int, Reason]]:
+        return [
+            (format_ms(one.from_ms)[11:16], format_ms(one.to_ms)[11:16], one.count, one.reason)
+            for one in plan.missed
+        ]
+
+    assert spans(on_time) == [("08:00", "10:00", 3, Reason.RESCHEDULED)]
+    last = ("13:00", 3) if catch_up is ONCE else ("14:00", 4)
+    assert spans(late) == [
+        ("08:00", "10:00", 3, Reason.RESCHEDULED),
+        ("11:00", *last, Reason.MISFIRE),
+    ]
+
+
+def test_times_that_a_clock_repeats_fire_with_a_key_of_their_own_until_they_are_fresh() -> None:
+    timing = make_timing("*/30 * * * *")
+    due = make_due(on_day("08:00"), decided=on_day("09:00"))._replace(repeats_since_ms=7)
+    plans = []
+
+    for _ in range(4):
+        plan = plan_fire(timing, due, now_ms=due.due_ms)
+        assert plan.next is not None
+        plans += [(format_ms(one.plan_ms)[11:16], one.fire_key) for one in plan.fires]
+        due = due._replace(
+            plan_ms=plan.next.plan_ms,
+            due_ms=plan.next.due_ms,
+            decided_until_ms=max(due.decided_until_ms, plan.decided_until_ms),
+        )
+
+    again = "again:7"
+    assert plans == [("08:00", again), ("08:30", again), ("09:00", again), ("09:30", "")]

@@ -8,8 +8,9 @@ from itertools import islice
 import pytest
 
 from edgecron.catchup import plan_fire
-from edgecron.model import CatchUp
+from edgecron.model import CatchUp, Reason
 from edgecron.planning import next_fire, next_fires, resolve_due_ms
+from edgecron.timing import jitter_warning
 from support.specs import SEED, make_due, make_timing, ms
 
 START = "2026-11-20T08:00:00Z"
@@ -108,3 +109,47 @@ def test_grace_counts_from_the_due_time_and_leaves_no_hole() -> None:
         decided.update(range(span.from_ms, span.to_ms + 1, 60_000))
     assert decided == set(range(ms(START), plan.decided_until_ms + 1, 60_000))
     assert len(decided) == len(plan.fires) + sum(span.count for span in plan.missed)
+
+
+def test_every_time_that_jitter_passes_is_recorded_as_skipped_for_it() -> None:
+    timing = make_timing("* * * * *", jitter_s=600)
+    decided = first = ms(START)
+    fire = next_fire(timing, decided)
+    ran: set[int] = set()
+    skipped = 0
+
+    for _ in range(50):
+        assert fire is not None
+        due = make_due(START)._replace(
+            plan_ms=fire.plan_ms, due_ms=fire.due_ms, decided_until_ms=decided
+        )
+        plan = plan_fire(timing, due, now_ms=fire.due_ms + 500)
+        ran.update(one.plan_ms for one in plan.fires)
+        assert {one.reason for one in plan.missed} <= {Reason.JITTER}
+        skipped += sum(one.count for one in plan.missed)
+        decided, fire = plan.decided_until_ms, plan.next
+
+    assert skipped > 0
+    assert len(ran) + skipped == (decided - first) // 60_000
+
+
+@pytest.mark.parametrize(
+    ("trigger", "jitter_s", "is_warned"),
+    [
+        ("every 5m", 301, True),
+        ("every 5m", 300, False),
+        ("0 9,10 * * *", 7200, True),
+        ("0 9 * * *", 7200, False),
+        ("at 2027-01-01T00:00:00Z", 7200, False),
+    ],
+)
+def test_a_jitter_that_is_longer_than_an_interval_warns(
+    trigger: str, jitter_s: int, is_warned: bool
+) -> None:
+    timing = make_timing(trigger, jitter_s=jitter_s)
+
+    warning = jitter_warning(timing, after_ms=ms(START))
+
+    assert (warning is not None) == is_warned
+    if warning is not None:
+        assert "is longer than the interval" in warning

@@ -139,7 +139,8 @@ def test_output_of_which_one_sector_is_missing_is_not_shown_as_whole(
 @pytest.mark.failure(16)
 def test_output_with_a_damaged_length_does_not_keep_its_run_from_ending(left: Left) -> None:
     content = bytearray(left.spool.read_bytes())
-    struct.pack_into("<BqI", content, 0, Stream.STDOUT, 0, 2**31)
+    first = content.index(LINE) - struct.calcsize("<BqI")
+    struct.pack_into("<BqI", content, first, Stream.STDOUT, 0, 2**31)
     left.spool.write_bytes(content)
 
     execution, _ = left.end()

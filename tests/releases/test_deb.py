@@ -1,7 +1,7 @@
 """The .deb: what is in it, and what it does to a system from installation to purge.
 
-It is built around a real edgecron of this tree that its Python runs: to dpkg the program is bytes
-like others. The single binary itself is put in, installed in a bare Debian and upgraded while a job
+It is built of a real edgecron of this tree that its Python runs: to dpkg the program is files like
+others. The single binary itself is put in, installed in a bare Debian and upgraded while a job
 runs by packaging/trials/bare-debian.
 """
 
@@ -11,15 +11,17 @@ import gzip
 import os
 import shlex
 import shutil
+import struct
 import subprocess
-import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
+from binary.bundles import compile_launcher, package_files, packing
 
 import edgecron
-from support.releasing import PACKAGING, ROOT, SOME_DAY
+from support.releasing import PACKAGING, SOME_DAY
+from support.tools import need_compiler, need_packages, private_mounts
 
 DEBIAN_VERSION = f"{edgecron.__version__}-1~glibc2.31"
 DOC = "usr/share/doc/edgecron"
@@ -50,11 +52,34 @@ def out_of(*command: str | Path, **environment: str) -> str:
 
 
 @pytest.fixture(scope="module")
-def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("program") / "edgecron"
-    path.write_text(f'#!/bin/sh\nPYTHONPATH={ROOT} exec {sys.executable} -m edgecron "$@"\n')
+def launcher(tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    need_compiler()
+    return compile_launcher(tmp_path_factory.mktemp("launcher"))
+
+
+def write_program(folder: Path, launcher: bytes, *, other: str = "") -> Path:
+    """A single binary that is the real program, in all but its Python; `other` is in a file of it.
+
+    It has a program of its own beside it, which a process can run from.
+    """
+    need_packages("zstandard")
+    pack = packing()
+    files = [
+        *package_files(pack)[:-1],
+        pack.File("_internal/other", 0o600, other.encode()),
+        pack.File("_internal/sleep", 0o700, Path("/bin/sleep").read_bytes()),
+    ]
+    listed = "".join(f"{file.path}\n" for file in files)
+    files.append(pack.File(pack.LIST, 0o600, listed.encode()))
+    path = folder / "edgecron"
+    path.write_bytes(pack.packed(files, launcher=launcher, version=edgecron.__version__, level=1))
     path.chmod(0o755)
     return path
+
+
+@pytest.fixture(scope="module")
+def program(tmp_path_factory: pytest.TempPathFactory, launcher: bytes) -> Path:
+    return write_program(tmp_path_factory.mktemp("program"), launcher)
 
 
 def build(program: Path, into: Path, *, umask: int = 0o022, glibc: str = "2.31") -> Path:
@@ -93,10 +118,32 @@ def tree(package: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_a_package_holds_the_program_and_what_belongs_to_it(tree: Path) -> None:
-    held = {str(path.relative_to(tree)) for path in tree.rglob("*") if path.is_file()}
+    [installed] = (tree / "usr/lib/edgecron").iterdir()
+    held = {
+        str(path.relative_to(tree))
+        for path in tree.rglob("*")
+        if path.is_file() and not path.is_relative_to(installed)
+    }
 
-    scripts = {"control", "md5sums", "postinst", "prerm", "postrm"}
+    scripts = {"control", "md5sums", "preinst", "postinst", "prerm", "postrm"}
     assert held == FILES | {f"DEBIAN/{name}" for name in scripts}
+    assert (installed / "_internal/edgecron/cli/self_.py").is_file()
+    assert not [path for path in installed.iterdir() if path.name.startswith(".")]
+
+
+def test_the_program_of_a_package_starts_the_files_of_the_package(
+    tree: Path, launcher: bytes
+) -> None:
+    [installed] = (tree / "usr/lib/edgecron").iterdir()
+    content = (tree / "usr/bin/edgecron").read_bytes()
+
+    magic, at, packed, listed, _, name = struct.unpack("<16sQQQQ64s", content[-112:])
+
+    assert magic == b"edgecron bundle\0"
+    assert name.rstrip(b"\0").decode() == installed.name
+    assert (packed, at + packed + listed) == (0, len(content) - 112)
+    assert content[:at].startswith(launcher)
+    assert content[at : at + listed].decode() == f"/usr/lib/edgecron/{installed.name}"
 
 
 def test_what_a_package_holds_belongs_to_root_and_is_written_by_nobody_else(package: Path) -> None:
@@ -105,7 +152,9 @@ def test_what_a_package_holds_belongs_to_root_and_is_written_by_nobody_else(pack
     assert lines
     assert {line.split()[1] for line in lines} == {"root/root"}
     assert {line.split()[0] for line in lines} == {"drwxr-xr-x", "-rw-r--r--", "-rwxr-xr-x"}
-    assert [line.split()[-1] for line in lines if line.startswith("-rwx")] == ["./usr/bin/edgecron"]
+    programs = [line.split()[-1] for line in lines if line.startswith("-rwx")]
+    assert programs[0] == "./usr/bin/edgecron"
+    assert [path.split("/", 5)[-1] for path in programs[1:]] == ["_internal/sleep", "edgecron"]
 
 
 def test_a_package_says_what_it_is_and_needs(package: Path) -> None:
@@ -156,7 +205,8 @@ def test_the_sums_of_a_package_are_those_of_its_files(tree: Path) -> None:
     )
 
     assert done.returncode == 0
-    assert len((tree / "DEBIAN" / "md5sums").read_text().splitlines()) == len(FILES)
+    files = [path for path in (tree / "usr").rglob("*") if path.is_file()]
+    assert len((tree / "DEBIAN" / "md5sums").read_text().splitlines()) == len(files) > len(FILES)
 
 
 def test_manual_and_completions_are_what_the_program_says(tree: Path, program: Path) -> None:
@@ -187,8 +237,12 @@ def test_a_package_is_the_same_to_the_byte_wherever_it_is_built(
     assert again.read_bytes() == package.read_bytes()
 
 
+@pytest.mark.needs("lintian")
 def test_lintian_finds_nothing_wrong(package: Path) -> None:
-    judged = out_of("lintian", "--allow-root", "--no-cfg", "--fail-on", "error,warning", package)
+    judged = out_of(
+        *("lintian", "--allow-root", "--no-cfg", "--fail-on", "error,warning"),
+        *("--suppress-tags", "unusual-interpreter", package),  # of the Python of these tests
+    )
 
     assert judged == ""
 
@@ -273,9 +327,39 @@ def test_removing_keeps_the_history_and_purging_leaves_nothing_of_root_s(
     }
 
 
+@pytest.mark.parametrize("then", ["upgrade", "remove"])
+def test_a_version_that_a_process_runs_from_stays_until_that_ends(
+    machine: Machine, package: Path, launcher: bytes, tmp_path: Path, then: str
+) -> None:
+    (tmp_path / "next").mkdir()
+    following = build(
+        write_program(tmp_path / "next", launcher, other="new"), tmp_path / "next", glibc="2.32"
+    )
+    home = machine.root / "usr/lib/edgecron"
+    machine.dpkg("--install", package)
+    [old] = home.iterdir()
+    files = {path.relative_to(old) for path in old.rglob("*")}
+    running = subprocess.Popen([old / "_internal/sleep", "600"])
+
+    try:
+        machine.dpkg(*(("--install", following) if then == "upgrade" else ("--remove", "edgecron")))
+        assert {path.relative_to(old) for path in old.rglob("*")} == files
+        assert len(list(home.iterdir())) == (2 if then == "upgrade" else 1)
+    finally:
+        running.kill()
+        running.wait()
+
+    machine.dpkg("--install", following)
+    [new] = home.iterdir()
+    assert new != old
+    machine.dpkg("--remove", "edgecron")
+    assert not home.exists()
+
+
 @pytest.mark.parametrize(
     ("script", "arguments"),
     [
+        *(("preinst", way) for way in ("install", "upgrade", "abort-upgrade")),
         *(("postinst", way) for way in ("abort-upgrade", "abort-remove", "abort-deconfigure")),
         *(("prerm", way) for way in ("upgrade", "failed-upgrade", "deconfigure", "remove")),
         *(("postrm", way) for way in ("upgrade", "failed-upgrade", "abort-install")),
@@ -326,7 +410,7 @@ def configure(tree: Path, tmp_path: Path) -> Callable[..., subprocess.CompletedP
             ]
         )
         return subprocess.run(
-            ["unshare", "-m" if os.geteuid() == 0 else "-rm", "sh", "-c", script],
+            [*private_mounts(), "sh", "-c", script],
             capture_output=True,
             text=True,
             check=False,

@@ -62,9 +62,31 @@ def test_what_every_extra_needs_is_locked() -> None:
     extras = project()["project"]["optional-dependencies"]
     assert isinstance(extras, dict)
 
-    assert set(extras) == {*EXTRAS, "test"}
+    assert set(extras) == {*EXTRAS, "test", "test-all"}
     for extra in EXTRAS:
         assert unmet(extras[extra], pins("runtime")) == []
+
+
+@pytest.mark.parametrize(
+    ("library", "broken", "fixed"),
+    [
+        ("textual", "8.2.4", "8.2.5"),
+        ("prometheus-client", "0.22.1", "0.23.0"),
+        ("apsw", "3.51.3.0", "3.53.0.0"),
+    ],
+)
+def test_a_version_that_does_not_work_is_refused_by_each_bound(
+    library: str, broken: str, fixed: str
+) -> None:
+    about = project()["project"]
+    extras = about["optional-dependencies"]
+    assert isinstance(extras, dict)
+    named = [*about["dependencies"], *(text for extra in extras.values() for text in extra)]  # type: ignore[misc]
+
+    bounds = [need.specifier for text in named if (need := Requirement(text)).name == library]
+
+    assert bounds
+    assert [bound for bound in bounds if broken in bound or fixed not in bound] == []
 
 
 def test_what_builds_it_is_locked() -> None:

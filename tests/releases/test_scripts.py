@@ -26,6 +26,7 @@ def test_the_scripts_that_are_here_are_found() -> None:
     assert {"packaging/release", "packaging/lock", ".ci/run"} <= set(SCRIPTS)
 
 
+@pytest.mark.needs("shellcheck")
 @pytest.mark.parametrize("script", [*SCRIPTS, "packaging/apk/APKBUILD"])
 def test_a_shell_script_is_sound(script: str) -> None:
     judged = subprocess.run(

@@ -13,6 +13,7 @@ import pytest
 
 import edgecron
 from edgecron.cli.topics import TOPICS
+from edgecron.store.migrate import SCRIPTS
 from support.releasing import ROOT, build, tracked
 
 NAME = f"edgecron-{edgecron.__version__}"
@@ -40,8 +41,8 @@ def test_the_wheel_holds_the_package_and_nothing_else(wheel: Path) -> None:
     assert held - package == {f"{NAME}.dist-info/{name}" for name in ABOUT}
     assert package == tracked("edgecron")
     others = {name for name in package if not name.endswith(".py")}
-    migrations = {name for name in others if name.startswith("edgecron/store/migrations/000")}
-    assert len(migrations) >= 6
+    migrations = {f"edgecron/store/migrations/{name}" for name in SCRIPTS}
+    assert migrations <= others
     topics = {f"edgecron/cli/topics/{name}.md" for name in TOPICS}
     assert others - migrations - topics == DATA
     assert topics <= others

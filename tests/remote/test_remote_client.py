@@ -28,6 +28,7 @@ _HERE = {
         "ask",
         "declare",
         "prune_declared",
+        "finish_apply",
         "measures",
         "report_progress",
         "store",
@@ -37,8 +38,8 @@ _HERE = {
         "compile_change",
         "follow",
     ),
-    *("backup", "write_backup", "restoring", "prune", "compact", "trust_clock"),
-    *("told_before", "output_so_far"),
+    *("backup", "write_backup", "restoring", "prune", "forget", "compact", "trust_clock"),
+    *("told_before", "output_so_far", "waiting_at_most"),
 }
 
 

@@ -151,7 +151,7 @@ def test_a_server_that_is_lost_when_the_run_was_asked_for_makes_no_error_of_it(
 ) -> None:
     place.add("job", "every 1d", "echo done")
     api = api_of(place.daemon("--http", "127.0.0.1:0"))
-    with LosingRelay(api.port, word=b"/calls/history ", times=1000) as relay:
+    with LosingRelay(api.port, word=b"/calls/schedule ", times=1000) as relay:
         ended = subprocess.run(
             [*PROGRAM, "--url", relay.url, "run", "job"],
             capture_output=True,

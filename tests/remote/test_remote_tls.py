@@ -16,6 +16,7 @@ from support.http import serving
 from support.processes import BOUND_S
 from support.program import PROGRAM
 from support.tls import behind_tls, made_authority
+from support.tools import private_mounts
 
 # Where OpenSSL looks of its own: that of the Python of the tests, and that of a Debian's.
 DEFAULTS = {ssl.get_default_verify_paths().openssl_capath, "/usr/lib/ssl/certs"}
@@ -77,7 +78,7 @@ class System:
         own = {name: value for name, value in os.environ.items() if name not in CHOICES}
         return subprocess.run(
             [
-                *(["unshare", "-m"] if os.geteuid() == 0 else ["unshare", "-rm"]),
+                *private_mounts(),
                 *("sh", "-c", script, "sh", *PROGRAM, "--url", url, *words),
             ],
             env={**own, **variables},

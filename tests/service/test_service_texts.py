@@ -15,6 +15,7 @@ from edgecron.errors import InvalidInput
 from edgecron.service import launchd, marking, scripts, systemd
 from edgecron.service.quoting import exec_line, quoted, read_exec_line
 from edgecron.service.wanted import Scope, Service
+from support.tools import need_tools
 
 STRANGE = (
     "50% of $HOME",
@@ -48,6 +49,7 @@ def service(*program: str, scope: Scope = Scope.SYSTEM, **more: str) -> Service:
 
 
 def analyze(*words: str, units: Path) -> subprocess.CompletedProcess[str]:
+    need_tools("systemd-analyze")
     return subprocess.run(
         ["systemd-analyze", *words],
         capture_output=True,
@@ -202,6 +204,7 @@ def test_a_property_list_is_one_and_holds_the_words(scope: Scope) -> None:
     assert content["StandardErrorPath"] == (log if scope is Scope.SYSTEM else f"{HOME}{log}")
 
 
+@pytest.mark.needs("shellcheck")
 @pytest.mark.parametrize("make", [scripts.openrc, scripts.procd])
 def test_shells_find_nothing_wrong_with_a_script(make: object, tmp_path: Path) -> None:
     assert callable(make)
@@ -217,6 +220,7 @@ def test_shells_find_nothing_wrong_with_a_script(make: object, tmp_path: Path) -
         assert (said.returncode, said.stdout, said.stderr) == (0, "", ""), command
 
 
+@pytest.mark.needs("shellcheck")
 def test_shells_find_nothing_wrong_with_the_trial() -> None:
     trial = Path(__file__).parents[2] / "packaging/trials/systemd"
 

@@ -46,6 +46,7 @@ class Machine:
         self.true_ms = 0  # never set, never stopped
         self.highest_ms = start_ms  # that the wall clock has shown
         self.set_count = 0  # how often the clock was set
+        self.set_back_from_ms: list[int] = []  # what the clock showed each time it was set back
         self.steppers: list[Stepper] = []
         self.current: Stepper | None = None
         self.supervisors: dict[str, VirtualSupervisor] = {}  # that live
@@ -174,6 +175,8 @@ class Machine:
         """Set the wall clock."""
         self.faults["clock set"] += 1
         self.set_count += 1
+        if by_ms < 0:
+            self.set_back_from_ms.append(self.clock.now_ms())
         self.clock.step_ms(by_ms)
         self.highest_ms = max(self.highest_ms, self.clock.now_ms())
         self.is_disturbed = True

@@ -48,6 +48,10 @@ class Life:
     was_held: bool = False
     is_there: bool = True  # not removed
 
+    def spec_at(self, revision: int) -> ScheduleSpec:
+        """What it said at a revision. A pause has no definition of its own: the last one holds."""
+        return self.specs[max(known for known in self.specs if known <= revision)]
+
     @property
     def is_lone(self) -> bool:
         """Whether no two runs of it may ever overlap, whatever its policies were."""

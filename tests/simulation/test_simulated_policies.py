@@ -174,7 +174,11 @@ def check_not_stranded(people: People) -> None:
 def next_times(world: World) -> list[tuple[int, int, int | None]]:
     database = Database(world.path)
     try:
-        return database.rows("SELECT id, revision, next_plan_at FROM schedules")
+        # What a clock that was set back repeats is a logged repair, and lies before the mark.
+        return database.rows(
+            """SELECT id, revision, next_plan_at FROM schedules
+               WHERE repeats_since IS NULL OR next_plan_at > decided_until"""
+        )
     finally:
         database.close()
 

@@ -174,9 +174,10 @@ def test_a_crash_at_any_call_of_a_claim_ahead_loses_nothing_and_repeats_nothing(
 ) -> None:
     specs = (spec("plain", 2, lasts_s=1),)
     crashes = 0
+    crash_points = set()
     bodies = set()
 
-    for crash_at in range(1, 61):
+    for crash_at in range(1, 81):
         world = World(tmp_path / f"{crash_at}.db", random=Random(0), start_ms=START_MS)
         with Client(world.path, clock=world.clock) as client:
             client.add_all(specs)
@@ -189,11 +190,13 @@ def test_a_crash_at_any_call_of_a_claim_ahead_loses_nothing_and_repeats_nothing(
                 world.fire_ahead(key, due_ms)
             world.clock.advance_ms(max(0, due_ms - world.clock.now_ms()))
         crashes += any(line.startswith("crash") for line in world.trail)
+        crash_points |= {line for line in world.trail if line.startswith("crash")}
         removed_ms = quiesce(world, specs)
         check(world, model_of(specs), made_ms=START_MS, until_ms=removed_ms)
         bodies.add(len(world.bodies))
 
-    assert crashes >= 40, "the story is shorter than the crashes planned for it"
+    assert crashes >= 60, "the story is shorter than the crashes planned for it"
+    assert {"crash after claim_due", "crash start"} <= crash_points
     assert len(bodies) > 1, "no crash between the claim and its start"
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from edgecron.attempt import Claim, Outcome
+from edgecron.attempt import Claim, Outcome, Output
 from edgecron.engine.adoption import Adoption
 from edgecron.engine.core import Engine
 from edgecron.engine.events import Event
@@ -201,6 +201,9 @@ class SimLiveness:
         assert body is not None
         return outcome_of(body, row.execution_id)
 
+    def find_output(self, token: str) -> tuple[Output, bool] | None:
+        return None
+
     def end_what_is_left(self, verdict: Interrupted, token: str) -> None:
         """The bodies of a dead supervisor end with it: see `World.kill_supervisor`."""
 
@@ -249,10 +252,12 @@ class CrashingStore:
 class World:
     """Everything there is, moved by a seeded random source or by a test."""
 
-    def __init__(self, path: Path, *, random: Random, start_ms: int) -> None:
+    def __init__(
+        self, path: Path, *, random: Random, start_ms: int, clock: FakeClock | None = None
+    ) -> None:
         self.path = path
         self.random = random
-        self.clock = FakeClock(start_ms)
+        self.clock = clock or FakeClock(start_ms)
         self.engines: dict[str, tuple[Engine, SqliteStore]] = {}
         self.supervisors: dict[str, SimSupervisor] = {}
         self.bodies: list[Body] = []

@@ -144,7 +144,6 @@ def test_a_row_whose_columns_do_not_fit_its_status_is_refused(
     "change",
     [
         "next_plan_at = NULL",
-        "enabled = 0",
         "trigger_error = 'x'",
         "deleted_at = 1",
         "max_running = 0",

@@ -52,6 +52,21 @@ def test_a_success_changes_what_its_schedule_remembers(bench: Bench, granted: Gr
     assert bench.store.count_state(granted.schedule_id) == 2
 
 
+def test_a_state_that_would_grow_too_large_is_not_changed(bench: Bench, granted: Granted) -> None:
+    part = f'"{"x" * 60_000}"'
+    end(bench, granted, {f"{number}": part for number in range(17)})
+    kept = state(bench)
+    end(bench, fire(bench), {"more": part})
+    end(bench, fire(bench), {"1": None})
+    end(bench, fire(bench), {f"key {number}": "1" for number in range(1_000)})
+
+    rows = [(row.status, row.flags) for row in bench.rows()]
+
+    assert (len(kept), len(state(bench))) == (17, 16)
+    assert [flags for _, flags in rows] == [(), ("state_refused",), (), ("state_refused",)]
+    assert {status for status, _ in rows} == {Status.SUCCESS}
+
+
 @pytest.mark.parametrize(
     ("status", "reason"),
     [

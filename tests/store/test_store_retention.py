@@ -487,7 +487,8 @@ def test_many_revisions_of_a_removed_schedule_go_in_several_transactions(bench: 
     with bench.store._database.transaction():
         bench.store._database.change(
             """WITH RECURSIVE n (i) AS (SELECT 10 UNION ALL SELECT i + 1 FROM n WHERE i < 600)
-               INSERT INTO schedule_revisions SELECT 1, i, 0, 'test', '{}' FROM n"""
+               INSERT INTO schedule_revisions (schedule_id, revision, at, origin, snapshot)
+               SELECT 1, i, 0, 'test', '{}' FROM n"""
         )
     bench.store.remove_schedule(schedule, missed=None, now_ms=bench.now)
     bench.add(make_spec("stays"))

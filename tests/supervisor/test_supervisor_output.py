@@ -13,7 +13,13 @@ from supervisor_bench import Bench, Gate
 
 from edgecron.attempt import Output, Stream
 from edgecron.supervisor import Flag, StartBy
-from edgecron.supervisor.output import MAX_CHUNKS, MEMORY_BYTES, OutputKeeper, load_output
+from edgecron.supervisor.output import (
+    MAX_CHUNKS,
+    MEMORY_BYTES,
+    OutputKeeper,
+    load_output,
+    load_saved_output,
+)
 from support.places import fill, small_disk
 
 # Forked, so that what a test changes here is changed there; test runners have threads of their own.
@@ -52,6 +58,54 @@ def test_head_and_tail_are_exact_and_the_middle_is_counted(
     assert output.dropped_bytes == size - len(expected)
     before = b"".join(chunk.content for chunk in output.chunks[: output.dropped_after])
     assert before == (printed[:head] if size > cap else b"")
+
+
+@pytest.mark.parametrize("cap", [0, 3, 1000, 40_000])
+@pytest.mark.parametrize("size", [0, 99, 5_000, 300_000])
+@pytest.mark.parametrize("step", [50, 1_000, 65_536])
+def test_the_file_of_a_keeper_that_is_killed_has_what_was_printed(
+    tmp_path: Path, cap: int, size: int, step: int
+) -> None:
+    printed = random.Random(7).randbytes(size)
+    spool = tmp_path / "run.out"
+    keeper = OutputKeeper(cap_bytes=cap, spool=spool)
+
+    for first in range(0, size, step):
+        keeper.add(Stream.STDOUT, AT_MS + first, printed[first : first + step])
+        if first % 3 == 0:
+            keeper.save()
+    keeper.save()
+    saved = load_saved_output(spool)
+
+    assert saved == (None if not min(size, cap) else load_output(keeper.finish(), tmp_path))
+    if saved is not None:
+        assert saved[1]
+        assert saved[0].stdout_bytes == size
+
+
+def test_what_is_not_saved_yet_does_not_count_as_printed(tmp_path: Path) -> None:
+    spool = tmp_path / "run.out"
+    keeper = OutputKeeper(cap_bytes=1000, spool=spool)
+
+    keeper.add(Stream.STDOUT, AT_MS, b"saved")
+    keeper.save()
+    keeper.add(Stream.STDOUT, AT_MS, b"pending")
+
+    saved = load_saved_output(spool)
+    assert saved is not None
+    output, is_whole = saved
+    assert is_whole
+    assert (kept_bytes(output), output.stdout_bytes, output.dropped_bytes) == (b"saved", 5, 0)
+
+
+def test_a_file_without_an_index_is_no_saved_output(tmp_path: Path) -> None:
+    spool = tmp_path / "run.out"
+    assert load_saved_output(spool) is None
+    spool.write_bytes(bytes(500))
+    assert load_saved_output(spool) is None
+    spool.write_bytes(b"ECSPOOL1" + bytes(500))
+
+    assert load_saved_output(spool) is None
 
 
 def test_reads_of_one_stream_within_a_moment_are_one_chunk(tmp_path: Path) -> None:

@@ -10,11 +10,12 @@ from pathlib import Path
 import pytest
 from supervisor_bench import Bell, Bench, Gate, Starting, wait_gone
 
+from edgecron.runners.results import split_result
 from edgecron.supervisor import EndCause, Flag, Identity, StartBy, StartRequest, forget
 from edgecron.supervisor.files import result_name
 from edgecron.supervisor.results import result_path
 from edgecron.supervisor.spawn import Spawned, Spawner, SpawnFailed
-from support.accounts import as_root
+from support.accounts import as_root, identity
 from support.clock import FakeClock
 
 # Forked, so that what a test changes here is changed there; test runners have threads of their own.
@@ -279,3 +280,19 @@ def test_a_result_that_comes_after_the_end_is_cleared_away_with_the_supervisor(
     assert was_there
     assert left == [result_name(running)]
     assert kept == "2"
+
+
+@as_root
+def test_what_another_user_leaves_is_a_result_and_nothing_else(tmp_path: Path) -> None:
+    bench = Bench(tmp_path)
+    left = '{"edgecron": {"result": 1, "state": {"cursor": "9"}}}'
+    record = bench.run_shell(f"echo '{left}' >\"$EDGECRON_RESULT\"", identity=identity())
+    plain = bench.run_shell('echo 3 >"$EDGECRON_RESULT"', identity=identity())
+    bench.close()
+
+    found = split_result(record.result)
+
+    assert found is not None
+    assert found.state is None
+    assert json.loads(str(found.result)) == json.loads(left)
+    assert plain.result == "3"

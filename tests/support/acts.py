@@ -20,6 +20,7 @@ ACTS: dict[str, tuple[str, ...]] = {
     "add": ("add", "more", "--every", "1h", "--description", "Grüße 日本", "--", "true"),
     "edit": ("edit", "evil", "--timeout", "5m"),
     "rm": ("rm", "evil"),
+    "undo": ("undo", "gone"),
     "list": ("list",),
     "show": ("show", "evil"),
     "pause": ("pause", "evil"),
@@ -106,6 +107,8 @@ class World:
             ("run", "evil", "--wait"),
             ("run", "missing", "--wait"),
             ("run", "plain"),
+            ("add", "gone", "--every", "1h", *evil),
+            ("rm", "gone"),
             ("backup", str(self.copy)),
         ):
             subprocess.run([*PROGRAM, *words], env=environment, capture_output=True, check=False)

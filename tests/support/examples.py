@@ -31,6 +31,8 @@ from pathlib import Path
 
 import edgecron as package
 from edgecron.cli.topics.page import Block, BlockKind, read_page
+from edgecron.clock import SystemClock
+from edgecron.store import open_store
 from support.shells import put_program_on_path
 
 ROOT = Path(__file__).parents[2]
@@ -67,6 +69,8 @@ class Example:
             self._port = str(server.getsockname()[1])
         self.wrong: list[str] = []  # what was not done, or printed something else
         self._daemons: list[subprocess.Popen[str]] = []
+        # A reader of the text has a database: a command refuses one that is named and not there.
+        open_store(folder / "edgecron.db", now_ms=SystemClock().now_ms()).close()
         programs = folder / "bin"
         programs.mkdir()
         put_program_on_path(programs)

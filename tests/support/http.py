@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import http.client
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -74,12 +74,18 @@ class Api:
 
 @contextmanager
 def serving(
-    database: Path, *, token: str | None = None, limits: Limits | None = None
+    database: Path,
+    *,
+    token: str | None = None,
+    limits: Limits | None = None,
+    users: Collection[int] | None = None,
 ) -> Iterator[Api]:
     """The API of a database, which is made where it is not there, at a port that was free."""
     with Client(database) as client:
         client.count_schedules()
-    service = HttpService(database, TcpPlace("127.0.0.1", 0), token=token, limits=limits)
+    service = HttpService(
+        database, TcpPlace("127.0.0.1", 0), token=token, limits=limits, users=users
+    )
     try:
         service.start()
         yield Api(int(service.url.rpartition(":")[2]), token=token)

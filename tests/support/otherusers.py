@@ -9,6 +9,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
+from support.tools import need_tools
+
 NOBODY = pwd.getpwnam("nobody").pw_uid
 DAEMON = pwd.getpwnam("daemon").pw_uid
 BOUND_S = 20.0
@@ -45,6 +47,7 @@ def run_as(uid: int, argv: Sequence[str]) -> subprocess.CompletedProcess[str]:
 
 def ask_as(uid: int, url: str, *words: str, body: Mapping[str, Any] | None = None) -> Heard:
     """What curl is answered as a user; `words` are further options of it."""
+    need_tools("curl")
     sent = ("-H", "Content-Type: application/json", "-d", json.dumps(body)) if body else ()
     ended = run_as(uid, ["curl", "-qsS", "-g", "-w", "\n%{http_code}", *sent, *words, url])
     content, _, status = ended.stdout.rpartition("\n")

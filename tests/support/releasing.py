@@ -9,6 +9,8 @@ import sys
 from pathlib import Path
 from types import ModuleType
 
+from support.tools import need_packages
+
 ROOT = Path(__file__).parents[2]
 PACKAGING = ROOT / "packaging"
 SOME_DAY = "1767225600"  # 2026-01-01, as SOURCE_DATE_EPOCH has it
@@ -40,6 +42,7 @@ def tracked(folder: str) -> set[str]:
 
 def build(target: str, *, source: Path, into: Path, umask: int = 0o022) -> Path:
     """The `wheel` or `sdist` of a source tree, by the build backend itself and off line."""
+    need_packages("hatchling")
     subprocess.run(
         [sys.executable, "-m", "hatchling", "build", "--target", target, "--directory", str(into)],
         cwd=source,

@@ -164,6 +164,9 @@ class SeemingLiveness:
     def outcome_of(self, verdict: Exit, row: RunningRow) -> Outcome:
         raise AssertionError(f"nobody has left an end of {row.schedule}")
 
+    def find_output(self, token: str) -> tuple[Output, bool] | None:
+        return None
+
     def end_what_is_left(self, verdict: Interrupted, token: str) -> None:
         """What ran ended with the machine."""
 

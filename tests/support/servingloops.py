@@ -13,6 +13,7 @@ from edgecron.http.app import application
 from edgecron.http.connections import BoundedProtocol, Server
 from edgecron.http.limits import Limits
 from edgecron.http.shares import Shares
+from edgecron.peers import own_users
 
 
 def server_of(database: Path, *, limits: Limits | None = None) -> Server:
@@ -22,13 +23,14 @@ def server_of(database: Path, *, limits: Limits | None = None) -> Server:
     def is_over() -> bool:
         return server.is_over
 
+    shares = Shares(limits, users=own_users())
     protocol: Any = partial(
         BoundedProtocol,
         limits=limits,
-        shares=Shares(limits, users=None),
+        shares=shares,
         clock=SystemClock(),
         is_over=is_over,
     )
     config = uvicorn.Config(application(database), http=protocol, lifespan="off", log_config=None)
-    server = Server(config)
+    server = Server(config, shares=shares)
     return server

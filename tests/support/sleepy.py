@@ -11,6 +11,7 @@ from edgecron.engine.ahead import Ahead
 from edgecron.engine.loop import Loop
 from edgecron.engine.pulse import Pulse
 from edgecron.engine.wake import Doorbell
+from edgecron.engine.walwatch import WalWatch
 from edgecron.model import Job, JobKind, OnShutdown, ScheduleSpec
 from edgecron.paths import state_dir
 from simulation.world import World
@@ -23,10 +24,12 @@ class ScriptedSleeper:
 
     def __init__(self, *happenings: Callable[[], set[int]]) -> None:
         self.waits: list[int | None] = []
+        self.fds: list[int] = []  # of the last wait
         self._happenings = list(happenings)
 
     def wait(self, fds: Iterable[int], *, until_ms: int | None) -> set[int]:
         self.waits.append(until_ms)
+        self.fds = list(fds)
         return self._happenings.pop(0)()
 
     def close(self) -> None: ...
@@ -52,10 +55,11 @@ class Sleepy:
         *happenings: Callable[[], set[int]],
         pulse: Pulse | None = None,
         is_prompt: bool = False,
+        wal_watch: WalWatch | None = None,
     ) -> ScriptedSleeper:
         """Run the loop through a story, whose end stops it."""
         sleeper = ScriptedSleeper(*happenings, lambda: loop.stop() or set())  # type: ignore[func-returns-value]
-        loop = self.loop(sleeper, pulse=pulse, is_prompt=is_prompt)
+        loop = self.loop(sleeper, pulse=pulse, is_prompt=is_prompt, wal_watch=wal_watch)
         loop.run()
         return sleeper
 
@@ -66,6 +70,7 @@ class Sleepy:
         on_shutdown: OnShutdown = OnShutdown.LEAVE,
         pulse: Pulse | None = None,
         is_prompt: bool = False,
+        wal_watch: WalWatch | None = None,
     ) -> Loop:
         return Loop(
             self.engine,
@@ -76,4 +81,5 @@ class Sleepy:
             on_shutdown=on_shutdown,
             pulse=pulse,
             ahead=Ahead(self.engine, self.world.clock) if is_prompt else None,
+            wal_watch=wal_watch,
         )

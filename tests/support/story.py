@@ -9,6 +9,7 @@ from edgecron.api import Client
 from edgecron.engine.core import Engine
 from edgecron.model import Execution, Job, JobKind, Policies, ScheduleSpec
 from simulation.world import World
+from support.clock import FakeClock
 
 START_MS = 1_773_000_000_000  # 2026-03-08T20:00:00Z, a whole minute
 
@@ -16,8 +17,15 @@ START_MS = 1_773_000_000_000  # 2026-03-08T20:00:00Z, a whole minute
 class Story:
     """A world with one engine, and what a person sees of it."""
 
-    def __init__(self, path: Path, *, max_running: int = 8, burst: int | None = None) -> None:
-        self.world = World(path, random=Random(0), start_ms=START_MS)
+    def __init__(
+        self,
+        path: Path,
+        *,
+        max_running: int = 8,
+        burst: int | None = None,
+        clock: FakeClock | None = None,
+    ) -> None:
+        self.world = World(path, random=Random(0), start_ms=START_MS, clock=clock)
         self.client = Client(path, clock=self.world.clock)
         self.key = self.world.start_engine(max_running=max_running, burst=burst)
 

@@ -76,6 +76,12 @@ class StuckEngine:
         self.process.communicate()
 
 
+def stop_at_rest(process: subprocess.Popen[bytes]) -> None:
+    """The same to an engine that is between its steps: it holds no lock while it is stopped."""
+    wait_for_rest(process.pid)
+    stop(process)
+
+
 def stop(process: subprocess.Popen[bytes]) -> None:
     """SIGSTOP to a child of ours, until it has stopped."""
     process.send_signal(signal.SIGSTOP)

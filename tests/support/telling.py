@@ -143,12 +143,19 @@ class Teller:
         self._engine_store.close()
         self._clock.reboot(down_ms=minutes * 60_000)
         database = Database(self._path)
+        zones = {"present": PRESENT_ZONE, "gone": GONE_ZONE}
         with database.transaction():
-            for table, column in (("schedules", "timezone"), ("schedule_revisions", "snapshot")):
-                database.change(
-                    f"UPDATE {table} SET {column} = replace({column}, :present, :gone)",
-                    {"present": PRESENT_ZONE, "gone": GONE_ZONE},
-                )
+            # No edit by SQL, which would be a revision at the time of this machine: an UPDATE that
+            # raises the revision is not taken for one.
+            database.change(
+                "UPDATE schedules SET timezone = replace(timezone, :present, :gone),"
+                " revision = revision + 1",
+                zones,
+            )
+            database.change("UPDATE schedules SET revision = revision - 1", {})
+            database.change(
+                "UPDATE schedule_revisions SET snapshot = replace(snapshot, :present, :gone)", zones
+            )
         database.close()
         self._start_engine()
 

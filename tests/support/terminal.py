@@ -7,11 +7,12 @@ import os
 import pty
 import re
 import select
+import signal
 import struct
 import subprocess
 import termios
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from support.program import PACKAGE, PROGRAM
@@ -69,9 +70,17 @@ def process_of_terminal(
         yield outer, process
         process.wait(timeout=BOUND_S)
     finally:
-        process.kill()
+        # Whatever it has started on this terminal, such as a pager, ends with it.
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
         process.wait()
         os.close(outer)
+
+
+def hang_up(outer: int) -> None:
+    """Let the terminal go away, as when its window is closed; the number stays taken."""
+    with open(os.devnull, "rb") as nothing:
+        os.dup2(nothing.fileno(), outer)
 
 
 def resize(outer: int, size: tuple[int, int]) -> None:

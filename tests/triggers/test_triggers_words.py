@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from edgecron.errors import InvalidTime, UnknownTimezone
+from edgecron.errors import InvalidTime, InvalidTrigger, UnknownTimezone
 from edgecron.triggers import parse_trigger, parse_when
 from edgecron.triggers.words import clock_change_notes, describe
 
@@ -152,6 +152,15 @@ def test_a_day_that_never_came_is_noted_with_its_dates() -> None:
         # 20 November 2026 is a Friday.
         ("sat 09:00", "2026-11-21T08:00:00Z"),
         ("friday 23:00", "2026-11-27T22:00:00Z"),
+        ("yesterday 09:00", "2026-11-19T08:00:00Z"),
+        ("yesterday", "2026-11-18T23:00:00Z"),
+        ("today", "2026-11-19T23:00:00Z"),
+        ("tomorrow", "2026-11-20T23:00:00Z"),
+        ("monday", "2026-11-22T23:00:00Z"),
+        ("at tomorrow 09:00", "2026-11-21T08:00:00Z"),
+        ("at 2026-11-21 09:00", "2026-11-21T08:00:00Z"),
+        ("20m ago", "2026-11-20T09:40:00Z"),
+        ("1h 30m ago", "2026-11-20T08:30:00Z"),
         ("2026-03-29 02:30", "2026-03-29T01:00:00Z"),
         ("2026-10-25 02:30", "2026-10-25T00:30:00Z"),
     ],
@@ -166,8 +175,8 @@ def test_a_time_as_people_write_it(text: str, expected: str) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["", " ", "soon", "in", "in 20", "in 5 parsecs", "in 0m", "25:00", "12:60", "today",
-     "yesterday 09:00", "monday", "mond 09:00", "2026-02-30 09:00", "2026-11-20 25:00",
+    ["", " ", "soon", "in", "in 20", "in 5 parsecs", "in 0m", "25:00", "12:60", "ago", "5 ago",
+     "in 1M", "at", "mond 09:00", "2026-02-30 09:00", "2026-11-20 25:00",
      "2026-11-20T", "20261120T090000", "2026-W47-5", "٢٠٢٦-11-20 09:00", "9" * 5000,
      "0001-01-01", "9999-12-31 23:59", "in 99999d", "today 09:00 sharp", "09:00:99"],
 )  # fmt: skip
@@ -179,6 +188,53 @@ def test_a_time_that_means_nothing_is_refused_with_a_hint(text: str) -> None:
 
     assert caught.value.hint
     assert len(caught.value.message) < 200
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("12:00", "2026-11-20T11:00:00Z"),
+        ("09:00", "2026-11-20T08:00:00Z"),
+        ("friday 23:00", "2026-11-13T22:00:00Z"),
+        ("monday 09:00", "2026-11-16T08:00:00Z"),
+        ("thu", "2026-11-18T23:00:00Z"),
+        ("tomorrow 09:00", "2026-11-21T08:00:00Z"),
+    ],
+)
+def test_who_asks_about_the_past_means_today_and_the_last_weekday(text: str, expected: str) -> None:
+    now = datetime(2026, 11, 20, 10, tzinfo=UTC)
+
+    found = parse_when(text, timezone="Europe/Berlin", now=now, is_past=True)
+
+    assert found == datetime.fromisoformat(expected)
+
+
+def test_a_trigger_text_reads_relative_times_when_it_knows_the_time() -> None:
+    now = datetime(2026, 11, 20, 10, tzinfo=UTC)
+
+    def canonical(text: str) -> str:
+        return parse_trigger(text, "Europe/Berlin", now=now).text
+
+    assert canonical("at tomorrow 09:00") == "at 2026-11-21T08:00:00Z"
+    assert canonical("in 20m") == "at 2026-11-20T10:20:00Z"
+    assert canonical("every 15m from tomorrow 09:00") == "every 15m from 2026-11-21T08:00:00Z"
+    with pytest.raises(InvalidTrigger):
+        parse_trigger("at tomorrow 09:00", "Europe/Berlin")
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("every 1M", "1mo or 1m?"),
+        ("every 2h2h", "names the unit h twice"),
+        ("every 1mo", "months differ in length"),
+    ],
+)
+def test_an_interval_that_could_mean_two_things_is_refused(text: str, said: str) -> None:
+    with pytest.raises(InvalidTrigger, match=said.replace("?", r"\?")) as caught:
+        parse_trigger(text)
+
+    assert caught.value.hint
 
 
 def test_a_time_in_an_unknown_zone_is_refused() -> None:

@@ -360,10 +360,11 @@ def test_times_are_read_back_with_the_next_ones_and_clock_changes(scene: Scene) 
 
 def test_each_wrong_time_is_told_in_the_words_of_the_house(scene: Scene) -> None:
     async def tale(seen: Seen) -> None:
-        await fill(seen, "when", "0 25 * * *\nat yesterday\n@daily")
+        await fill(seen, "when", "0 25 * * *\nat yesterday\n@daily\nat noon")
         shown = " ".join(line[92:].strip() for line in seen.lines())
         assert "✗ hour is '25', expected 0-23" in shown
-        assert "✗ time 'yesterday'" in shown
+        assert "✗ at is 'yesterday', that is" in shown
+        assert "✗ time 'noon'" in shown
         assert "✓ at 00:00 every day" in shown
         await fill(seen, "when", "after nobody")
         await seen.press("ctrl+s")

@@ -83,6 +83,7 @@ def test_a_pager_has_the_terminal_until_it_is_left(
     assert text.replace("\n", "").isprintable()
 
 
+@pytest.mark.needs("less")
 def test_through_sudo_the_pager_is_a_less_that_starts_no_shell(
     environment: dict[str, str], tmp_path: Path
 ) -> None:

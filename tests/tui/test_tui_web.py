@@ -7,7 +7,6 @@ there is no Chromium with its driver, or no selenium.
 from __future__ import annotations
 
 import asyncio
-import importlib.util
 import os
 import shutil
 import socket
@@ -26,14 +25,6 @@ from support.otherusers import NOBODY, ask_as
 from support.program import PROGRAM
 from support.terminal import BOUND_S
 
-needs_browser = pytest.mark.skipif(
-    not (
-        shutil.which("chromium")
-        and shutil.which("chromedriver")
-        and importlib.util.find_spec("selenium")
-    ),
-    reason="no Chromium, chromedriver or selenium",
-)
 LOCAL = WebPlace("127.0.0.1", 8000)
 OPEN = WebPlace("0.0.0.0", 8000)
 
@@ -115,9 +106,11 @@ def free_port() -> int:
 
 
 @contextmanager
-def served(folder: Path, *words: str) -> Iterator[tuple[str, subprocess.Popen[str]]]:
+def served(
+    folder: Path, *words: str, host: str = "127.0.0.1"
+) -> Iterator[tuple[str, subprocess.Popen[str]]]:
     """The dashboard of a database with one schedule, at a port that was free."""
-    place = f"127.0.0.1:{free_port()}"
+    place = f"{host}:{free_port()}"
     environment = {
         **{key: value for key, value in os.environ.items() if key != "NO_COLOR"},
         "EDGECRON_DB": str(folder / "edgecron.db"),
@@ -177,6 +170,93 @@ def test_another_user_of_the_machine_is_not_let_in(tmp_path: Path) -> None:
     assert welcome.status == 200
 
 
+@pytest.mark.parametrize("host", ["0.0.0.0", "[::]", "box.example", "127.evil.example"])
+def test_a_place_that_other_machines_reach_needs_a_token(tmp_path: Path, host: str) -> None:
+    ended = subprocess.run(
+        [*PROGRAM, "--db", str(tmp_path / "x.db"), "tui", "--web", f"{host}:{free_port()}"],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=BOUND_S,
+    )
+
+    assert ended.returncode == 2
+    assert "can be reached from other machines" in ended.stderr
+    assert "--token-file FILE" in ended.stderr
+
+
+def write_token(folder: Path) -> tuple[str, str]:
+    """A token, and the file that holds it."""
+    path, token = folder / "token", "a-word-that-nobody-guesses"
+    path.touch(mode=0o600)
+    path.write_text(token)
+    return token, str(path)
+
+
+def test_without_the_token_no_page_and_no_session_is_given(tmp_path: Path) -> None:
+    async def story(url: str, token: str) -> list[int]:
+        import aiohttp
+
+        async with aiohttp.ClientSession(cookie_jar=aiohttp.DummyCookieJar()) as session:
+            asked = [
+                session.get(f"{url}/"),
+                session.get(f"{url}/ws?width=80&height=24"),
+                session.get(f"{url}/static/js/textual.js"),
+                session.get(f"{url}/", headers={"Authorization": f"Bearer {token[:-1]}"}),
+                session.get(f"{url}/", headers={"Cookie": f"edgecron={token}"}),
+                session.post(f"{url}/", data={"token": token.upper()}),
+                session.post(f"{url}/", data={"token": token}, headers={"Origin": "http://evil"}),
+            ]
+            statuses = []
+            for request in asked:
+                async with request as answer:
+                    statuses.append(answer.status)
+                    assert "backup" not in await answer.text()
+            return statuses
+
+    token, path = write_token(tmp_path)
+    with served(tmp_path, "--token-file", path, host="0.0.0.0") as (place, _):
+        url = f"http://127.0.0.1:{place.rpartition(':')[2]}"
+        statuses = asyncio.run(asyncio.wait_for(story(url, token), BOUND_S))
+
+    assert statuses == [401, 401, 401, 401, 401, 401, 403]
+
+
+def test_a_browser_that_has_sent_the_token_sees_the_dashboard(tmp_path: Path) -> None:
+    async def story(url: str, token: str) -> bytes:
+        import aiohttp
+
+        jar = aiohttp.CookieJar(unsafe=True)  # It keeps cookies of addresses, too.
+        async with aiohttp.ClientSession(cookie_jar=jar) as session:
+            async with session.post(f"{url}/", data={"token": f" {token}\n"}) as answer:
+                assert answer.status == 200
+            shown = b""
+            async with session.ws_connect(f"{url}/ws?width=80&height=24") as socket_:
+                async for message in socket_:
+                    shown += message.data if isinstance(message.data, bytes) else b""
+                    if b"backup" in shown:
+                        break
+            return shown
+
+    token, path = write_token(tmp_path)
+    with served(tmp_path, "--token-file", path, host="0.0.0.0") as (place, _):
+        url = f"http://127.0.0.1:{place.rpartition(':')[2]}"
+        shown = asyncio.run(asyncio.wait_for(story(url, token), BOUND_S))
+
+    assert b"backup" in shown
+
+
+@as_root
+def test_with_a_token_every_user_of_the_machine_is_asked_for_it(tmp_path: Path) -> None:
+    _, path = write_token(tmp_path)
+    with served(tmp_path, "--token-file", path) as (place, _):
+        refused = ask_as(NOBODY, f"http://{place}/")
+        own = ask_as(0, f"http://{place}/")
+
+    assert [refused.status, own.status] == [401, 401]
+
+
+@pytest.mark.needs("ps")
 def test_no_session_outlives_its_server(tmp_path: Path) -> None:
     def sessions() -> list[str]:
         database = str(tmp_path / "edgecron.db")
@@ -205,7 +285,9 @@ def test_no_session_outlives_its_server(tmp_path: Path) -> None:
         asyncio.run(story(place, process))
 
 
-@needs_browser
+@pytest.mark.slow
+@pytest.mark.needs("chromium", "chromedriver")
+@pytest.mark.needs_package("selenium")
 def test_a_browser_shows_it_and_its_keys_reach_it(tmp_path: Path) -> None:
     from selenium import webdriver
     from selenium.webdriver.support.ui import WebDriverWait

@@ -82,7 +82,7 @@ def refusal(path: Path, *, is_system: bool = False) -> str:
         ("[limits]\nburst =\n", 2, "not TOML: invalid value, column 8"),
         ("[limits]\nburst = 1\nburst = 2", 3, "not TOML: "),
         ("[limits]\nburst =", 2, "not TOML: invalid value"),
-        ("x = " + "[" * 10_000, None, "not TOML"),
+        ("x = " + "[" * 10_000, 1, "nested more than 8 levels deep"),
         ("x = 1" + "0" * 5000, None, "not TOML"),
     ],
 )

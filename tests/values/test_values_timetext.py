@@ -33,6 +33,8 @@ from edgecron.timetext import (
         ("1h30m", 5_400_000),
         (" 15m ", 900_000),
         ("1d0h1s", 86_401_000),
+        ("1mo", 30 * 86_400_000),
+        ("1H30m", 5_400_000),
     ],
 )
 def test_a_duration_is_a_number_and_a_unit_repeated(text: str, duration_ms: int) -> None:
@@ -42,11 +44,19 @@ def test_a_duration_is_a_number_and_a_unit_repeated(text: str, duration_ms: int)
 @pytest.mark.parametrize(
     "text",
     ["", " ", "15", "m", "1.5h", "-5m", "5 m", "5parsecs", "1h 30m", "١٥m", "5M", "0s", "0h0m",
-     "101w5300", "37000d", "9999999999999s", "15m\n5s", "1e3s"],
+     "2h2h", "1h30m1h", "1m1M", "101w5300", "37000d", "9999999999999s", "15m\n5s", "1e3s"],
 )  # fmt: skip
 def test_what_is_no_duration_is_refused(text: str) -> None:
     with pytest.raises(InvalidDuration):
         parse_duration_ms(text)
+
+
+@pytest.mark.parametrize("text", ["1M", "1h1M"])
+def test_a_capital_m_could_be_a_minute_or_a_month(text: str) -> None:
+    with pytest.raises(InvalidDuration, match=r"1mo or 1m\?") as caught:
+        parse_duration_ms(text)
+
+    assert caught.value.hint == "write 1m for minutes, or 1mo for months of 30 days"
 
 
 @pytest.mark.failure(12)

@@ -28,13 +28,17 @@ class Answer(NamedTuple):
     is_error: bool = False
 
 
-def call(cli: Session, tool: Tool, given: object) -> Answer:
-    """Do what a tool does. What goes wrong is an answer, too, with a code and a hint."""
+def call(cli: Session, tool: Tool, given: object, *, reveals: bool = False) -> Answer:
+    """Do what a tool does. What goes wrong is an answer, too, with a code and a hint.
+
+    Values of environment, payload and stdin are hidden unless it `reveals` them.
+    """
     from edgecron.cli.assistants.reading import check_arguments
 
     session = ToolSession(cli)
     try:
-        return _answer(session, tool, check_arguments(given, tool.shape))
+        arguments = check_arguments(given, tool.shape)
+        return _answer(session, tool, arguments, reveals=reveals)
     except EdgecronError as error:
         return error_answer(error)
     except OSError as error:
@@ -49,12 +53,13 @@ def error_answer(error: EdgecronError) -> Answer:
     return Answer({"error": shown(body)}, is_error=True)
 
 
-def _answer(session: ToolSession, tool: Tool, arguments: Arguments) -> Answer:
+def _answer(session: ToolSession, tool: Tool, arguments: Arguments, *, reveals: bool) -> Answer:
+    from edgecron.objects import mask_values
     from edgecron.timetext import format_instant
     from edgecron.triggers import local_zone_name
 
     found = tool.answer(session, arguments)
-    items = _fitted(found, most=tool.most_text)
+    items = _fitted(found if reveals else mask_values(found), most=tool.most_text)
     content = {
         "now": format_instant(session.client().now()),
         "timezone": local_zone_name(),
@@ -96,7 +101,7 @@ def _size_of(item: object) -> int:
 
 
 def shown(value: Any, *, most: int = _MOST_TEXT) -> Any:
-    """A value without what a terminal would obey, and with its secrets hidden.
+    """A value without what a terminal would obey.
 
     Its texts have at most so many characters, and its lists so many items.
     """
@@ -106,19 +111,9 @@ def shown(value: Any, *, most: int = _MOST_TEXT) -> Any:
         return text if left <= 0 else f"{text[:most]}[... {left} more characters]"
     if isinstance(value, Mapping):
         names = list(value)[:most]
-        found = {clean(str(name)): shown(value[name], most=most) for name in names}
-        if isinstance(value.get("env"), Mapping):
-            found["env"] = _hide_secrets(found["env"])
-        return found
+        return {clean(str(name)): shown(value[name], most=most) for name in names}
     if isinstance(value, list | tuple):
         items = [shown(one, most=most) for one in value[:most]]
         left = len(value) - most
         return items if left <= 0 else [*items, f"[... {left} more]"]
     return value
-
-
-def _hide_secrets(env: Mapping[str, Any]) -> dict[str, Any]:
-    from edgecron.documents.comparing import SECRET
-    from edgecron.documents.values import is_secret_name
-
-    return {name: SECRET if is_secret_name(name) else value for name, value in env.items()}

@@ -58,9 +58,16 @@ def _keys(arguments: Arguments) -> dict[str, Any]:
     return {key: value for key, value in arguments.items() if key != "name"}
 
 
-def _read(client: Face, name: str, table: Mapping[str, Any], *, known: Schedule | None) -> Wanted:
+def _read(
+    client: Face, name: str, document: Mapping[str, Any], *, known: Schedule | None
+) -> Wanted:
+    from edgecron.http.schedules import table_of
+
     wanted, problems = read_table(
-        name, table, now=client.now(), known=() if known is None else known.spec.triggers
+        name,
+        table_of(document),
+        now=client.now(),
+        known=() if known is None else known.spec.triggers,
     )
     if wanted is None:
         raise refuse(problems, "")

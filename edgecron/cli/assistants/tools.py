@@ -77,6 +77,10 @@ def _list(session: ToolSession, arguments: Arguments) -> list[dict[str, Any]]:
     return [schedule_object(schedule) for schedule in found[:limit]]
 
 
+def _show(session: ToolSession, arguments: Arguments) -> Any:
+    return session.run_verb("show", ["--reveal", "--", arguments["name"]])  # Hidden for all tools.
+
+
 def _why(session: ToolSession, arguments: Arguments) -> Any:
     asked = with_instant(session, arguments, "time")
     place = "run" if "run" in asked else "time"
@@ -137,10 +141,10 @@ _READING = (
     Tool(
         "show",
         "All about one schedule",
-        "One schedule with everything that is known of it: the job, its variables (values that"
-        " look secret are hidden), counts, its next fires, and what would happen now and why.",
+        "One schedule with everything that is known of it: the job, counts, its next fires, and"
+        " what would happen now and why.",
         _takes("name", name=_SCHEDULE),
-        _verb("show", "name"),
+        _show,
     ),
     Tool(
         "next",
@@ -233,7 +237,7 @@ _CHANGING = (
         _takes(
             "name",
             name=_SCHEDULE,
-            payload={"description": "any JSON, in the place of the schedule's payload"},
+            payload={"description": "any JSON value, instead of the schedule's payload"},
         ),
         _run,
         Effect.ADDS,
@@ -280,7 +284,7 @@ _CHANGING = (
         " the past. What it runs, it runs as the user of the engine.",
         {
             **_takes(
-                "name", *DOCUMENT["required"], name=NAME, **DOCUMENT["properties"]
+                "name", "timezone", name=NAME, **DOCUMENT["properties"]
             ),
             "description": DOCUMENT["description"],
         },

@@ -24,7 +24,7 @@ app.mount("/jobs", api)
 
 @app.post("/reports/{plant}")
 async def make_report(plant: str) -> dict:
-    run = await report.run_now(plant)
+    run = await (await report.arun_now(plant))
     return {"status": run.status, "result": run.result}
 
 

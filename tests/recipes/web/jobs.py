@@ -23,7 +23,7 @@ async def report(plant: str = "all") -> str:
 # What only tests need.
 
 
-@scheduler.job(every("100ms"), overlap="allow")
+@scheduler.job(every("100ms"), allow_fast=True, overlap="allow")
 def brisk(run: RunContext) -> None:
     """So often that engines meet at each of its times."""
     poll(run)

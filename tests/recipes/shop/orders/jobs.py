@@ -41,7 +41,7 @@ import os  # noqa: E402
 from edgecron import RunContext  # noqa: E402
 
 
-@scheduler.job(every("100ms"), overlap="allow")
+@scheduler.job(every("100ms"), allow_fast=True, overlap="allow")
 def brisk(run: RunContext) -> None:
     """So often that engines meet at each of its times."""
     with open("polled.txt", "a") as file:

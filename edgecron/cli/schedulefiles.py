@@ -1,0 +1,212 @@
+"""`daemon --schedules FILE`: documents applied when the daemon starts, and again on HUP."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any
+
+from edgecron.cli.files import read_file
+from edgecron.cli.session import Session
+from edgecron.clock import SystemClock
+from edgecron.documents.comparing import APPLY, PRUNABLE, Action, Step
+from edgecron.documents.document import Document
+from edgecron.documents.reading import MOST_BYTES, read_document
+from edgecron.engine.events import Event, EventKind, Report
+from edgecron.errors import EdgecronError, InvalidDocument
+from edgecron.remote import Face
+
+_JOIN_S = 10.0
+_KINDS = {
+    Action.CREATE: EventKind.SCHEDULE_CREATED,
+    Action.CHANGE: EventKind.SCHEDULE_CHANGED,
+}
+
+
+class ScheduleFiles:
+    """Schedule files, read when this is made. Raises InvalidDocument with all that is wrong."""
+
+    def __init__(self, cli: Session, paths: Sequence[str]) -> None:
+        self._cli = cli
+        self._paths = paths
+        self._clock = SystemClock()
+        with self._problems_shown():
+            self._documents = _read(paths)
+
+    def apply(self, report: Report) -> None:
+        """Apply them for the first time. Raises InvalidDocument, and then nothing has changed."""
+        with self._problems_shown():
+            _apply(self._cli.client(), self._documents, report=report, clock=self._clock)
+
+    def applying_on_hup(self, report: Report) -> AbstractContextManager[Callable[[], None]]:
+        """Within, what this gives has the files applied again. A signal handler can call it."""
+        open_client = self._cli.opener()
+
+        def apply_again() -> None:
+            try:
+                documents = _read(self._paths)
+                with open_client(True) as client:
+                    _apply(client, documents, report=report, clock=self._clock)
+            except EdgecronError as error:
+                _report_refusal(error, report=report, at_ms=self._clock.now_ms())
+
+        return _on_demand(apply_again)
+
+    @contextmanager
+    def _problems_shown(self) -> Iterator[None]:
+        """Show each problem on stderr, with its file and line."""
+        from edgecron.cli.plans import problem_words
+
+        try:
+            yield
+        except InvalidDocument as error:
+            for problem in () if self._cli.is_json else error.problems:
+                words = problem_words(problem, file=problem["file"])
+                is_named = problem["file"] in words
+                self._cli.say(words if is_named else f"{problem['file']}: {words}")
+            raise
+
+
+def _read(paths: Sequence[str]) -> dict[str, Document]:
+    """The documents of these files by path. Raises InvalidDocument with everything that is wrong.
+
+    Relative times are refused: each start and each HUP would move them.
+    """
+    documents: dict[str, Document] = {}
+    problems: list[dict[str, Any]] = []
+    for path in dict.fromkeys(os.path.realpath(path) for path in paths):
+        try:
+            content = read_file(path, most_bytes=MOST_BYTES)
+            documents[path] = read_document(content, is_portable=True)
+        except EdgecronError as error:
+            problems += _problems_of(path, error)
+    problems += _find_twins(documents)
+    if problems:
+        raise _refusal(problems)
+    return documents
+
+
+def _apply(
+    client: Face, documents: dict[str, Document], *, report: Report, clock: SystemClock
+) -> None:
+    """Apply each document whole, and report its plan. Raises InvalidDocument before any change."""
+    plans: list[tuple[str, tuple[Step, ...]]] = []
+    problems: list[dict[str, Any]] = []
+    for path, document in documents.items():
+        try:
+            plans.append((path, client.plan_document(document, origin=APPLY + path)))
+        except EdgecronError as error:
+            problems += _problems_of(path, error)
+    if problems:
+        raise _refusal(problems)
+    for path, steps in plans:
+        client.apply(steps, origin=APPLY + path)
+        for event in _plan_events(path, steps, at_ms=clock.now_ms()):
+            report(event)
+
+
+def _report_refusal(error: EdgecronError, *, report: Report, at_ms: int) -> None:
+    """Report why the documents were not applied again, one event for each problem."""
+    problems = error.problems if isinstance(error, InvalidDocument) else ()
+    for problem in problems or [{"file": None, "line": None, "message": error.message}]:
+        named = {key: problem.get(key) for key in ("file", "line")}
+        details = {key: value for key, value in named.items() if value is not None}
+        details["error"] = problem["message"]
+        name = problem.get("schedule")
+        report(Event(at_ms, EventKind.SCHEDULES_REFUSED, schedule=name, details=details))
+
+
+@contextmanager
+def _on_demand(apply: Callable[[], None]) -> Iterator[Callable[[], None]]:
+    """Within, each call of what this gives has `apply` run soon, on a thread of its own.
+
+    A signal handler can call it.
+    """
+    asked, asker = os.pipe()
+    os.set_blocking(asker, False)
+    ends = threading.Event()
+
+    def work() -> None:
+        while os.read(asked, 4096) and not ends.is_set():
+            apply()
+
+    def ask() -> None:
+        if ends.is_set():
+            return
+        try:
+            os.write(asker, b"\n")
+        except BlockingIOError:
+            return  # Enough requests wait already.
+
+    thread = threading.Thread(target=work, name="schedule-files")
+    thread.start()
+    try:
+        yield ask
+    finally:
+        ends.set()
+        os.close(asker)
+        thread.join(_JOIN_S)
+        if not thread.is_alive():
+            os.close(asked)
+
+
+def _plan_events(path: str, steps: Sequence[Step], *, at_ms: int) -> Iterator[Event]:
+    from edgecron.cli.plans import change_words
+
+    for step in steps:
+        kind = _KINDS.get(step.action)
+        if kind is None:
+            continue
+        details: dict[str, object] = {"file": path}
+        if step.changes:
+            changed = [(change.key, *change_words(change)) for change in step.changes]
+            details["changes"] = ", ".join(f"{key}: {old} -> {new}" for key, old, new in changed)
+        if step.note is not None:
+            details["note"] = step.note
+        yield Event(at_ms, kind, schedule=step.name, details=details)
+    left = [step.name for step in steps if step.note == PRUNABLE]
+    actions = [step.action for step in steps]
+    details = {
+        "file": path,
+        "created": actions.count(Action.CREATE),
+        "changed": actions.count(Action.CHANGE),
+        "unchanged": actions.count(Action.KEEP),
+    }
+    if left:
+        details["no_longer_in_file"] = ", ".join(left)
+    yield Event(at_ms, EventKind.SCHEDULES_APPLIED, details=details)
+
+
+def _problems_of(path: str, error: EdgecronError) -> list[dict[str, Any]]:
+    problems = error.problems if isinstance(error, InvalidDocument) else ()
+    if problems:
+        return [{"file": path, **problem} for problem in problems]
+    nowhere = {"schedule": None, "key": None, "line": None}
+    return [{"file": path, **nowhere, "message": error.message, "hint": error.hint}]
+
+
+def _find_twins(documents: dict[str, Document]) -> Iterator[dict[str, Any]]:
+    """Schedules that two files have: each would undo what the other says."""
+    files: dict[str, str] = {}
+    for path, document in documents.items():
+        for wanted in document.wanted:
+            first = files.setdefault(wanted.spec.name, path)
+            if first != path:
+                yield {
+                    "file": path,
+                    "schedule": wanted.spec.name,
+                    "key": None,
+                    "line": None,
+                    "message": f"file {first!r} has a schedule of this name, too",
+                    "hint": "write it in one of the files only",
+                }
+
+
+def _refusal(problems: list[dict[str, Any]]) -> InvalidDocument:
+    count = len(problems)
+    what = "one thing is" if count == 1 else f"{count} things are"
+    return InvalidDocument(
+        f"{what} wrong with the schedule files, and none of them is applied", problems=problems
+    )

@@ -1,0 +1,43 @@
+"""Restore what was removed last, with its history: of a name, or at all.
+
+    edgecron undo
+    edgecron undo backup
+    edgecron undo backup report
+
+Restored schedules run from now on, paused if they were paused. Times that passed meanwhile leave a
+skipped row. Runs that were queued at the removal stay cancelled. Without NAME the last removal is
+undone: all of its schedules if one change removed several, such as `apply --prune`.
+"""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+
+from edgecron.cli.session import Session
+
+USAGE = "[NAME...] [--json]"
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("names", nargs="*", metavar="NAME", help="removed schedules (the last)")
+
+
+def run(cli: Session, args: Namespace) -> int:
+    client = cli.client(must_exist=True)
+    restored = [
+        schedule
+        for name in dict.fromkeys(args.names) or [None]
+        for schedule in client.undo_removal(name)
+    ]
+    if cli.is_json:
+        from edgecron.objects import schedule_object
+
+        cli.put_json(schedule_object(schedule) for schedule in restored)
+    else:
+        from edgecron.words.phrases import next_sentence
+
+        for schedule in restored:
+            when = next_sentence(schedule, zone=cli.zone(), now=client.now())
+            cli.put(f"restored {schedule.name}; {when}")
+    cli.warn_without_engine(client)
+    return 0

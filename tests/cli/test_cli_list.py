@@ -1,0 +1,140 @@
+"""`list`: pages, filters and words."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from edgecron.api import Client
+from edgecron.model import Job, JobKind, ScheduleSpec
+from support.cli import Edgecron
+from support.terminal import on_terminal, read_until
+
+
+def make(database: Path, count: int) -> None:
+    """Make `job-000` and so on."""
+    specs = [
+        ScheduleSpec(
+            name=f"job-{number:03}",
+            triggers=("every 1h",),
+            job=Job(kind=JobKind.COMMAND, argv=("rsync", f"/srv/{number}")),
+            group="even" if number % 2 == 0 else None,
+            description="Nightly copy" if number == 7 else None,
+        )
+        for number in range(count)
+    ]
+    with Client(database) as client:
+        client.add_all(specs)
+
+
+@pytest.fixture
+def many(edgecron: Edgecron, database: Path) -> int:
+    """How many schedules there are: three more than a page."""
+    make(database, 53)
+    return 53
+
+
+def test_a_pipe_gets_every_schedule(edgecron: Edgecron, many: int) -> None:
+    assert len(edgecron("list").out.splitlines()) == 1 + many
+    assert len(edgecron("list", "--json").json) == many
+
+
+def test_a_terminal_gets_a_page_and_the_command_that_continues(many: int, database: Path) -> None:
+    environment = {**os.environ, "EDGECRON_DB": str(database), "TERM": "xterm-256color"}
+
+    with on_terminal(environment, "list") as terminal:
+        shown = read_until(terminal, None)
+
+    assert "job-049" in shown
+    assert "job-050" not in shown
+    assert "list --after job-049" in shown
+
+
+def test_pages_follow_each_other_without_a_gap(edgecron: Edgecron, many: int) -> None:
+    first = edgecron("list", "-n", "50", "--json").json
+    rest = edgecron("list", "-n", "all", "--after", first[-1]["name"], "--json").json
+
+    assert len(first) == 50
+    assert [one["name"] for one in first + rest] == [f"job-{number:03}" for number in range(many)]
+
+
+def test_the_last_page_says_nothing_of_more(edgecron: Edgecron, many: int) -> None:
+    assert "there are more" in edgecron("list", "-n", str(many - 1)).err
+    assert "there are more" not in edgecron("list", "-n", str(many)).err
+
+
+def test_the_command_that_continues_keeps_the_filters(edgecron: Edgecron, many: int) -> None:
+    said = edgecron("list", "rsync", "--group", "even", "-n", "1")
+
+    assert "list rsync --group even --after job-000" in said.err
+
+
+@pytest.mark.parametrize(
+    ("words", "names"),
+    [
+        (("job-012",), ["job-012"]),
+        (("SRV/7",), ["job-007"]),
+        (("nightly",), ["job-007"]),
+        (("rsync", "/srv/51"), ["job-051"]),
+        (("rsync", "nightly", "absent"), []),
+        (("--group", "even", "job-01"), [f"job-{number:03}" for number in range(10, 20, 2)]),
+        (("--group", "eve"), []),
+    ],
+)
+def test_words_and_group_choose_schedules(
+    edgecron: Edgecron, many: int, words: tuple[str, ...], names: list[str]
+) -> None:
+    assert [one["name"] for one in edgecron("list", "--json", *words).json] == names
+    lines = edgecron("list", *words).out.splitlines()
+    assert [line.split()[1] for line in lines[1:]] == names
+
+
+def test_a_choice_that_nothing_matches_is_not_an_empty_database(
+    edgecron: Edgecron, many: int
+) -> None:
+    said = edgecron("list", "--failed")
+
+    assert said.out == ""
+    assert said.err == "no schedule matches\n"
+
+
+def test_paused_ones_are_those_without_end_and_until_a_time_to_come(
+    edgecron: Edgecron, many: int
+) -> None:
+    edgecron("pause", "job-003")
+    edgecron("pause", "job-005", "--until", "in 2h")
+
+    names = [one["name"] for one in edgecron("list", "--paused", "--json").json]
+
+    assert names == ["job-003", "job-005"]
+
+
+def test_failed_ones_are_those_whose_last_run_failed(edgecron: Edgecron) -> None:
+    for name, line in (("bad", "exit 3"), ("good", "true")):
+        edgecron("add", name, "--every", "1h", "--shell", line)
+        edgecron("run", name, "--wait")
+
+    assert [one["name"] for one in edgecron("list", "--failed", "--json").json] == ["bad"]
+
+
+def test_a_limit_that_is_no_number_is_refused(edgecron: Edgecron, many: int) -> None:
+    said = edgecron("list", "-n", "some")
+
+    assert said.code == 2
+    assert "some" in said.err
+
+
+def test_many_objects_are_json_with_one_object_to_a_line(
+    edgecron: Edgecron, database: Path
+) -> None:
+    make(database, 201)
+
+    said = edgecron("list", "--json")
+
+    lines = said.out.splitlines()
+    assert len(lines) == 2 + 201
+    assert json.loads(lines[1].rstrip(","))["name"] == "job-000"
+    assert len(said.json) == 201

@@ -1,0 +1,134 @@
+"""`undo`: what was removed last comes back as it was, with its history."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import apsw
+
+from support.cli import Edgecron
+from support.story import Story
+
+
+def test_a_removed_schedule_comes_back_with_its_history(edgecron: Edgecron, backup: str) -> None:
+    edgecron("run", backup, "--wait")
+    before = edgecron("list", "--json").json[0]
+    removed = edgecron("rm", backup)
+
+    said = edgecron("undo", backup)
+
+    after = edgecron("list", "--json").json[0]
+    assert removed.out == (
+        f"removed {backup}; its history stays; restore it: edgecron undo {backup}\n"
+    )
+    assert said.code == 0
+    assert said.out.startswith(f"restored {backup}; next ")
+    changed = {key for key in before if before[key] != after[key]}
+    assert changed == {"revision", "updated_at"}
+    assert len(edgecron("history", backup, "--json").json) == 1
+
+
+def test_a_paused_schedule_comes_back_paused(edgecron: Edgecron, backup: str) -> None:
+    edgecron("add", "later", "--every", "1h", "--", "true")
+    edgecron("pause", backup)
+    edgecron("pause", "later", "--until", "2030-01-01 09:00")
+    edgecron("rm", backup, "later")
+
+    edgecron("undo", backup, "later")
+
+    found = {one["name"]: one for one in edgecron("list", "--json").json}
+    assert found[backup]["enabled"] is False
+    assert found["later"]["enabled"] is True
+    assert found["later"]["paused_until"] == "2030-01-01T09:00:00Z"
+    assert str(found["later"]["next_run_at"]) > "2030"
+
+
+def test_without_a_name_the_last_removal_is_undone_whole(
+    edgecron: Edgecron, backup: str, tmp_path: Path
+) -> None:
+    file = tmp_path / "schedules.toml"
+    file.write_text(
+        '[schedules.a]\nevery = "1h"\nshell = "a"\n[schedules.b]\nafter = "a"\nshell = "b"\n'
+    )
+    edgecron("apply", str(file))
+    edgecron("rm", backup)
+    file.write_text('[schedules.c]\nevery = "1h"\nshell = "c"\n')
+    edgecron("apply", str(file), "--prune")
+
+    first = edgecron("undo", "--json").json
+    second = edgecron("undo", "--json").json
+    third = edgecron("undo")
+
+    assert [one["name"] for one in first] == ["a", "b"]
+    assert [one["name"] for one in second] == [backup]
+    assert third.code == 3
+    assert "nothing was removed" in third.err
+
+
+def test_a_name_that_was_taken_meanwhile_is_not_overwritten(
+    edgecron: Edgecron, backup: str
+) -> None:
+    edgecron("rm", backup)
+    edgecron("add", backup, "--every", "2h", "--", "other")
+
+    said = edgecron("undo", backup)
+
+    assert said.code == 4
+    assert "another one has its name now" in said.err
+    assert edgecron("list", "--json").json[0]["job"] == ["other"]
+    assert edgecron("undo", "nobody").code == 3
+
+
+def test_times_that_passed_before_the_undo_are_a_skipped_row(story: Story) -> None:
+    story.add("hourly", "every 1h")
+    story.after_s(30 * 60)
+    story.client.remove("hourly")
+    story.after_s(150 * 60)
+
+    [restored] = story.client.undo_removal("hourly")
+    story.after_s(60 * 60)
+
+    assert restored.next_run_at is not None
+    [skipped] = [run for run in story.runs("hourly") if run.status == "skipped"]
+    assert (skipped.reason, skipped.missed_count) == ("removed", 3)
+    assert story.statuses("hourly")[-1] == "success"
+
+
+def test_the_history_of_a_name_shows_earlier_schedules_apart(
+    edgecron: Edgecron, backup: str
+) -> None:
+    edgecron("run", backup, "--wait")
+    edgecron("rm", backup)
+    edgecron("add", backup, "--every", "2h", "--", "true")
+    edgecron("run", backup, "--wait")
+
+    shown = edgecron("history", backup).out.splitlines()
+    ids = [one["id"] for one in edgecron("history", backup, "--json").json]
+
+    [border] = [number for number, line in enumerate(shown) if "an earlier schedule" in line]
+    assert shown[border].startswith(f"an earlier schedule {backup}, removed at ")
+    assert [line.split()[0] for line in shown[1:border]] == [str(ids[0])]
+    assert [line.split()[0] for line in shown[border + 2 :]] == [str(ids[1])]
+
+
+def test_what_was_forgotten_can_not_be_restored(edgecron: Edgecron, backup: str) -> None:
+    edgecron("rm", backup)
+    edgecron("prune", "--forget", backup)
+
+    said = edgecron("undo", backup)
+
+    assert said.code != 0
+    assert "its definition was forgotten" in said.err
+    assert edgecron("list", "--json").json == []
+
+
+def test_what_an_older_version_removed_comes_back_paused(
+    edgecron: Edgecron, backup: str, database: Path
+) -> None:
+    edgecron("rm", backup)
+    with apsw.Connection(str(database)) as connection:
+        connection.execute("UPDATE schedules SET removed_state = NULL")
+
+    edgecron("undo")
+
+    assert edgecron("list", "--json").json[0]["enabled"] is False

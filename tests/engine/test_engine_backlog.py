@@ -1,0 +1,146 @@
+"""Backlogs after a downtime: what is late waits for its few places, and keeps nothing else back."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import apsw
+import pytest
+
+from edgecron.model import CatchUp, Cause, Overlap, Policies, Reason, Status
+from edgecron.timetext import format_ms, from_ms
+from support.story import START_MS, Story
+
+
+def _after_a_stop_of_70_s(path: Path, **policies: object) -> Story:
+    """Thirty late one-shots of 20 s each, and a job of every 5 s."""
+    story = Story(path)
+    story.add("often", "every 5s", lasts_s=1, policies=Policies(**policies))  # type: ignore[arg-type]
+    for number in range(30):
+        story.add(f"once{number}", f"at {format_ms(START_MS + 8_000)}", lasts_s=20)
+    story.after_s(5)
+    story.after_s(1)
+    story.world.clock.advance_ms(70_000)
+    return story
+
+
+@pytest.mark.parametrize("overlap", [Overlap.SKIP, Overlap.QUEUE])
+def test_the_backlog_of_one_schedule_keeps_no_other_from_its_live_fires(
+    tmp_path: Path, overlap: Overlap
+) -> None:
+    story = _after_a_stop_of_70_s(tmp_path / "story.db", overlap=overlap)
+
+    for _ in range(30):
+        story.after_s(5)
+
+    live = [run for run in story.runs("often") if run.plan_at > from_ms(START_MS + 81_000)]
+    assert [run.status for run in live if run.reason is not None] == []
+    assert len(live) == 29
+    assert max(run.started_at - run.due_at for run in live if run.started_at).total_seconds() <= 5
+
+
+def test_a_live_fire_takes_over_the_catch_up_that_waits_and_says_so(story: Story) -> None:
+    for number in range(4):
+        story.add(f"once{number}", f"at {format_ms(START_MS + 30_000)}", lasts_s=9_000)
+    story.add("often", "*/5 * * * *", lasts_s=1)
+    story.after_s(120)
+    story.world.clock.advance_ms(2 * 3_600_000)
+    for _ in range(2):
+        story.engine.step()
+    waiting = story.runs("often")[-1]
+
+    story.after_s(180)
+
+    missed, taken, run = story.runs("often")
+    assert (waiting.status, waiting.cause) == (Status.QUEUED, Cause.CATCH_UP)
+    assert (missed.reason, missed.missed_count) == (Reason.MISFIRE, 23)
+    assert (taken.id, taken.status, taken.reason) == (waiting.id, Status.SKIPPED, Reason.MISFIRE)
+    assert (taken.missed_from_at, taken.missed_count) == (waiting.plan_at, 1)
+    assert (run.cause, run.started_at) == (Cause.SCHEDULE, run.plan_at)
+    assert run.flags == (f"covers:24:{START_MS + 300_000}",)
+    story.after_s(1)
+    ended = story.runs("often")[-1]
+    assert (ended.status, ended.flags) == (Status.SUCCESS, run.flags)
+
+
+def test_a_catch_up_that_was_taken_over_costs_none_of_max_runs(story: Story) -> None:
+    for number in range(4):
+        story.add(f"once{number}", f"at {format_ms(START_MS + 30_000)}", lasts_s=9_000)
+    story.add("often", "*/5 * * * *", max_runs=2)
+    story.after_s(120)
+    story.world.clock.advance_ms(2 * 3_600_000)
+
+    for _ in range(20):
+        story.after_s(60)
+
+    statuses = [run.status for run in story.runs("often") if run.missed_count is None]
+    assert statuses == [Status.SUCCESS, Status.SUCCESS]
+
+
+def test_a_catch_up_taken_over_in_two_scopes_gives_one_run_back(story: Story) -> None:
+    for number in range(4):
+        story.add(f"once{number}", f"at {format_ms(START_MS + 30_000)}", lasts_s=9_000)
+    story.add("often", "*/5 * * * *", max_runs=2, scopes=(("device", "a"), ("device", "b")))
+    story.after_s(120)
+    story.world.clock.advance_ms(2 * 3_600_000)
+
+    for _ in range(30):
+        story.after_s(60)
+
+    ran = [run for run in story.runs("often") if run.missed_count is None]
+    assert [run.status for run in ran] == [Status.SUCCESS] * 4
+
+
+def test_short_backlogs_go_before_long_ones(story: Story) -> None:
+    story.add("long", "*/30 * * * *", lasts_s=400)
+    story.add("short", "*/30 * * * *", lasts_s=2)
+    story.add("medium", "*/30 * * * *", lasts_s=60)
+    for _ in range(10):
+        story.after_s(200)
+    for number in range(2):
+        story.add(
+            f"now{number}", f"at {format_ms(story.world.clock.now_ms() + 1_000)}", lasts_s=200
+        )
+    story.world.clock.advance_ms(2 * 3_600_000 + 600_000)
+    before = len(story.world.bodies)
+
+    for _ in range(30):
+        story.after_s(20)
+
+    names = [body.schedule for body in story.world.bodies[before:]]
+    assert names[:3] == ["short", "medium", "long"]
+
+
+def test_of_the_late_runs_of_one_schedule_the_newest_goes_first(story: Story) -> None:
+    for number in range(2):
+        story.add(f"once{number}", f"at {format_ms(START_MS + 30_000)}", lasts_s=11_000)
+    story.add("many", "@hourly", lasts_s=2, policies=Policies(overlap=Overlap.ALLOW))
+    story.after_s(300)
+    for _ in range(3):
+        story.after_s(3_600)
+
+    for _ in range(100):
+        story.after_s(5)
+
+    order = [body.plan_ms for body in story.world.bodies if body.schedule == "many"]
+    assert order == [START_MS + hour * 3_600_000 for hour in (3, 2, 1)]
+
+
+def test_a_long_backlog_behind_a_run_of_its_schedule_costs_a_step_few_looks(story: Story) -> None:
+    story.add("many", "*/5 * * * *", lasts_s=90_000, policies=Policies(catch_up=CatchUp.ALL))
+    story.after_s(300)
+    story.world.clock.advance_ms(8 * 3_600_000)
+    story.engine.step()
+    database = story.world.engines[story.key][1].database
+    looks: list[str] = []
+
+    with database.in_use:
+        database.connection.trace_v2(
+            apsw.SQLITE_TRACE_STMT, lambda event: looks.append(event["sql"])
+        )
+    story.engine.step()
+    with database.in_use:
+        database.connection.trace_v2(0, None)
+
+    assert story.statuses("many").count("queued") == 96
+    assert 1 <= len([sql for sql in looks if "AS backlog" in sql]) <= 3

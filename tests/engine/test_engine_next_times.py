@@ -1,0 +1,174 @@
+"""Next times that are missing: an engine computes them, and fires nothing for the past."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from edgecron.checkup import Finding
+from edgecron.checkup.contents import check_schedules
+from edgecron.engine.events import EventKind
+from edgecron.model import Reason
+from edgecron.standing import Idle, idle_words, standing_of
+from edgecron.store.connection import Database
+from support.story import Story
+
+HOUR_S = 3600
+LOSE = "UPDATE schedules SET next_plan_at = NULL, next_run_at = NULL, next_source = NULL"
+
+
+def write(story: Story, sql: str) -> None:
+    """Change the database as a person with a SQLite shell does."""
+    database = Database(story.world.path)
+    with database.transaction():
+        database.change(sql)
+    database.close()
+
+
+def warnings(story: Story) -> list[str]:
+    schedules, unreadable = story.client.store.find_each_schedule()
+    found: list[Finding] = check_schedules(
+        story.client, schedules, unreadable, command=lambda words: words
+    )
+    return [one.message for one in found if one.status != "ok"]
+
+
+@pytest.mark.parametrize("trigger", ["0 * * * *", "every 1h", "every 1h after end"])
+def test_a_next_time_that_is_missing_is_computed_without_a_fire(story: Story, trigger: str) -> None:
+    story.add("job", trigger)
+    story.after_s(2 * HOUR_S + 60)
+    ran = story.bodies("job")
+    write(story, LOSE)
+    lost = story.client.schedule("job")
+
+    story.after_s(2 * HOUR_S)
+
+    found = story.client.schedule("job")
+    assert lost.next_run_at is None
+    assert story.bodies("job") == ran
+    assert found.next_run_at is not None
+    assert story.client.now() < found.next_run_at <= story.client.now() + timedelta(hours=1)
+    story.after_s(HOUR_S)
+    assert story.bodies("job") == ran + 1
+
+
+def test_what_came_due_while_the_next_time_was_missing_leaves_one_row(story: Story) -> None:
+    story.add("job", "0 * * * *")
+    write(story, LOSE)
+
+    story.after_s(3 * HOUR_S + 60)
+    story.after_s(60)
+
+    [row] = story.runs("job")
+    assert (row.reason, row.missed_count) == (Reason.EDITED, 3)
+
+
+def test_a_schedule_that_is_done_is_looked_at_once(story: Story) -> None:
+    story.add("once", "at 2026-03-08T20:10:00Z")
+    story.add("event", "after once")
+    story.add("few", "0 * * * *", max_runs=1)
+    story.after_s(2 * HOUR_S)
+    story.after_s(60)
+    before = story.world.path.with_name(story.world.path.name + "-wal").read_bytes()
+
+    for _ in range(3):
+        story.after_s(60)
+
+    after = story.world.path.with_name(story.world.path.name + "-wal").read_bytes()
+    assert after == before, "a schedule that is done is written again and again"
+    assert all(story.client.schedule(name).is_done for name in ("once", "event", "few"))
+    assert not [one for one in story.world.events if one.kind is EventKind.RETIMED]
+
+
+def test_a_paused_schedule_keeps_no_next_time(story: Story) -> None:
+    story.add("paused", "0 * * * *")
+    story.client.pause("paused")
+    story.after_s(HOUR_S)
+
+    assert story.client.schedule("paused").next_run_at is None
+
+
+def test_doctor_names_a_schedule_whose_next_time_is_missing_until_an_engine_has_computed_it(
+    story: Story,
+) -> None:
+    story.add("job", "0 * * * *")
+    story.add("over", "at 2026-03-08T20:10:00Z")
+    story.after_s(HOUR_S)
+    write(story, LOSE)
+
+    lost = warnings(story)
+    standing = standing_of(story.client.schedule("job"))
+    story.after_s(60)
+
+    assert [words.partition(" ")[0] for words in lost] == ["job"]
+    assert "next_run_at is NULL" in lost[0]
+    assert idle_words(standing, now=story.client.now()) == (
+        "its next time is missing; an engine computes it"
+    )
+    assert warnings(story) == []
+
+
+def test_done_is_said_only_of_what_is_done(story: Story) -> None:
+    story.add("once", "at 2026-03-08T20:10:00Z", lasts_s=600)
+    until = datetime(2026, 3, 8, 22, 30, tzinfo=UTC)
+    story.add("bounded", "0 * * * *", until_at=until)
+
+    def said(name: str) -> str | None:
+        return idle_words(standing_of(story.client.schedule(name)), now=story.client.now())
+
+    story.after_s(900)
+    while_active = said("once")
+    story.after_s(2 * HOUR_S - 600)
+    before_end = said("bounded")
+    story.after_s(HOUR_S)
+
+    assert while_active == "its last run is active: no more times"
+    assert said("once") == "done: no more times"
+    assert before_end == "done: no more times before its --until"
+    assert said("bounded") == "done: its --until has passed"
+
+
+def test_a_follow_up_whose_upstream_is_gone_says_so(story: Story) -> None:
+    story.add("load", "0 * * * *")
+    story.add("clean", "0 * * * *")
+    story.add("report", "after load")
+    story.add("either", "after load", "after clean")
+    story.client.remove("load")
+
+    by_name = {one.name: one for one in story.client.standings()}
+
+    now = story.client.now()
+    assert idle_words(by_name["report"], now=now) == "never: load is gone"
+    assert idle_words(by_name["either"], now=now) == "after clean; load is gone"
+    assert [words.partition(":")[0] for words in sorted(warnings(story))] == [
+        "either comes after load, which is gone",
+        "report comes after load, which is gone",
+    ]
+    assert story.client.outlook("report").idle is Idle.UPSTREAM
+
+
+def test_a_schedule_that_sql_resumes_gets_its_next_time(story: Story) -> None:
+    story.add("job", "0 * * * *")
+    write(story, "UPDATE schedules SET enabled = 0")
+    story.after_s(2 * HOUR_S)
+    write(story, "UPDATE schedules SET enabled = 1")
+    story.after_s(60)
+
+    found = story.client.schedule("job")
+
+    assert story.bodies("job") == 0
+    assert found.next_run_at is not None
+    assert found.next_run_at > story.client.now()
+
+
+def test_a_done_schedule_that_sql_gives_more_runs_goes_on(story: Story) -> None:
+    story.add("few", "0 * * * *", max_runs=1)
+    story.after_s(HOUR_S)
+    was_done = story.client.schedule("few").is_done
+    write(story, "UPDATE schedules SET max_runs = 2")
+    for _ in range(3):
+        story.after_s(HOUR_S)
+
+    assert was_done
+    assert story.bodies("few") == 2

@@ -1,0 +1,176 @@
+"""Why a time was missed: asleep, off or killed, stopped by somebody, stalled, a wrong clock."""
+
+from __future__ import annotations
+
+from datetime import UTC
+
+import pytest
+
+from edgecron.model import CatchUp, MissedBy, Policies, Reason
+from edgecron.words.reasons import run_sentence
+from support.story import Story
+
+HOUR_MS = 3_600_000
+NEVER = Policies(catch_up=CatchUp.SKIP)
+
+
+def missed(story: Story, name: str = "hourly") -> list[tuple[str | None, int | None]]:
+    return [
+        (run.error_code, run.missed_count)
+        for run in story.runs(name)
+        if run.reason is Reason.MISFIRE
+    ]
+
+
+def why(story: Story, name: str) -> str:
+    """The last run of a schedule in words."""
+    return run_sentence(story.runs(name)[-1], zone=UTC, now=story.client.now())
+
+
+@pytest.fixture
+def at_work(story: Story) -> Story:
+    """An engine that runs one schedule on time, and never one that it missed; and a second one,
+    which it catches up once."""
+    story.add("hourly", "0 * * * *", policies=NEVER)
+    story.add("once", "30 * * * *")
+    for _ in range(9):
+        story.after_s(600)
+    return story
+
+
+def restart(story: Story, *, after_ms: int) -> None:
+    story.world.clock.advance_ms(after_ms)
+    story.key = story.world.start_engine()
+    story.after_s(0)
+    story.after_s(1)
+
+
+def test_a_machine_that_slept(at_work: Story) -> None:
+    at_work.world.clock.suspend_ms(5 * HOUR_MS)
+    at_work.after_s(1)
+    at_work.after_s(1)
+
+    assert missed(at_work) == [("asleep", 5)]
+    assert "because the machine was asleep, and its catch-up left it out" in why(at_work, "hourly")
+    assert "was missed (the machine was asleep), and caught up; it succeeded" in why(
+        at_work, "once"
+    )
+
+
+def test_an_engine_that_somebody_stopped(at_work: Story) -> None:
+    at_work.engine.retire()
+    at_work.world.lose_engine(at_work.key)
+    restart(at_work, after_ms=5 * HOUR_MS)
+
+    assert missed(at_work) == [("stopped", 5)]
+    assert "the last one was stopped at 2026-03-08T21:30:00Z" in why(at_work, "hourly")
+    assert "(no engine was running: the last one had been stopped)" in why(at_work, "once")
+
+
+def test_an_engine_that_was_told_to_stop_and_left_runs(at_work: Story) -> None:
+    at_work.engine.note_draining()
+    at_work.engine.retire()
+    at_work.world.lose_engine(at_work.key)
+    restart(at_work, after_ms=5 * HOUR_MS)
+
+    assert missed(at_work) == [("stopped", 5)]
+
+
+def test_an_engine_that_was_killed(at_work: Story) -> None:
+    at_work.world.kill_engine(at_work.key)
+    restart(at_work, after_ms=5 * HOUR_MS)
+
+    assert missed(at_work) == [("off", 5)]
+    assert "the last one was killed; it was last seen at 2026-03-08T2" in why(at_work, "hourly")
+
+
+def test_a_machine_that_was_off(at_work: Story) -> None:
+    at_work.world.reboot()
+    restart(at_work, after_ms=5 * HOUR_MS)
+
+    assert missed(at_work) == [("off", 5)]
+    assert "the machine was off or restarted" in why(at_work, "hourly")
+
+
+def test_who_was_killed_is_told_from_who_was_stopped_after_another_has_cleared_up(
+    at_work: Story,
+) -> None:
+    at_work.world.kill_engine(at_work.key)
+    other = at_work.world.start_engine()
+    at_work.world.engines[other][0].step()
+    at_work.world.clock.advance_ms(61_000)
+    at_work.world.engines[other][0].step()
+    at_work.world.kill_engine(other)
+    restart(at_work, after_ms=5 * HOUR_MS)
+
+    assert [code for code, _ in missed(at_work)] == ["off"]
+
+
+def test_an_engine_that_was_stalled(at_work: Story) -> None:
+    at_work.after_s(5 * 3600)
+    at_work.after_s(1)
+
+    assert missed(at_work) == [("stalled", 5)]
+    assert "an engine was running, and did not get to it in time" in why(at_work, "hourly")
+
+
+def test_a_clock_that_was_set_forward(at_work: Story) -> None:
+    at_work.world.clock.step_ms(5 * HOUR_MS)
+    at_work.after_s(1)
+
+    assert missed(at_work) == [("clock", 5)]
+    assert "the clock was set forward past it" in why(at_work, "hourly")
+
+
+def test_a_clock_that_could_not_be_trusted(at_work: Story) -> None:
+    right_ms = at_work.world.clock.now_ms()
+    at_work.world.clock.synchronised = False
+    at_work.world.clock.set_ms(0)
+    at_work.after_s(1)
+    at_work.after_s(5 * 3600)
+    at_work.world.clock.set_ms(right_ms + 5 * HOUR_MS)
+    at_work.world.clock.synchronised = True
+    at_work.after_s(1)
+    at_work.after_s(1)
+
+    assert missed(at_work) == [("clock", 5)]
+    assert "the clock could not be trusted" in why(at_work, "hourly")
+
+
+def test_no_engine_before_the_first(story: Story) -> None:
+    story.add("hourly", "0 * * * *", policies=NEVER)
+    story.world.kill_engine(story.key)
+    restart(story, after_ms=5 * HOUR_MS)
+
+    assert missed(story) == [("off", 5)]
+
+
+def test_ranges_of_other_causes_are_rows_of_their_own(at_work: Story) -> None:
+    at_work.world.clock.suspend_ms(2 * HOUR_MS)
+    at_work.after_s(1)
+    at_work.after_s(2 * 3600)
+    at_work.after_s(1)
+
+    assert missed(at_work) == [("asleep", 2), ("stalled", 2)]
+
+
+def test_an_idle_engine_records_no_presence(story: Story) -> None:
+    story.add("yearly", "0 0 1 1 *")
+    story.after_s(60)
+    story.after_s(60)
+    log = story.world.path.with_name(story.world.path.name + "-wal")
+    before = log.read_bytes()
+
+    for _ in range(20):
+        story.after_s(3600)
+
+    assert log.read_bytes() == before
+
+
+def test_a_run_that_catches_up_keeps_the_cause_as_a_flag_after_its_end(at_work: Story) -> None:
+    at_work.world.clock.suspend_ms(5 * HOUR_MS)
+    at_work.after_s(1)
+    at_work.after_s(1)
+
+    [run] = [one for one in at_work.runs("once") if one.flags]
+    assert (run.status, run.flags) == ("success", (f"missed:{MissedBy.ASLEEP}",))

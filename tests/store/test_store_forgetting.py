@@ -1,0 +1,189 @@
+"""What a schedule said before: kept as long as a run needs it, then gone from the file."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from store_bench import Bench, outcome_of
+
+from edgecron.model import ScheduleSpec, Status
+from edgecron.retention import Kind, Reason, Removed, Retention, limits_at, sum_of
+from edgecron.store.explaining import find_revision
+from edgecron.timetext import from_ms
+from edgecron.timing import compile_spec
+from edgecron.values import replace
+from support.specs import make_spec
+
+MINUTE_MS = 60_000
+KEEP = Retention()
+
+
+def edit(bench: Bench, name: str, change: Callable[[ScheduleSpec], ScheduleSpec]) -> None:
+    schedule = bench.store.get_schedule(name)
+    compiled = compile_spec(
+        change(schedule.spec), seed=bench.store.seed, made_at=from_ms(bench.now)
+    )
+    assert bench.store.update_schedule(
+        schedule, compiled, retiming=None, boot_id="boot-1", origin="test", now_ms=bench.now
+    )
+
+
+def describe(bench: Bench, name: str, words: str) -> None:
+    edit(bench, name, lambda spec: replace(spec, description=words))
+
+
+def pause(bench: Bench, name: str) -> None:
+    schedule = bench.store.get_schedule(name)
+    assert bench.store.pause_schedule(schedule, until_ms=None, following=None, now_ms=bench.now)
+
+
+def run_once(bench: Bench) -> int:
+    bench.clock.advance_ms(MINUTE_MS)
+    [granted] = bench.fire().granted
+    bench.store.finish([outcome_of(granted, bench.now)], now_ms=bench.now)
+    return granted.execution_id
+
+
+def prune(bench: Bench, *, is_trial: bool = False) -> list[Removed]:
+    limits = limits_at(KEEP, bench.now, is_trusted=True)
+    done: list[Removed] = []
+    for removed in bench.store.prune(limits, schedule_id=None, is_trial=is_trial):
+        done = done if removed is None else sum_of(done, removed)
+    return done
+
+
+def described(bench: Bench, schedule_id: int, *revisions: int) -> list[str | None]:
+    wanted = [(schedule_id, revision) for revision in revisions]
+    return [one.spec.description for one in bench.store.load_schedules(wanted)]
+
+
+def size_of(bench: Bench) -> int:
+    used_bytes, _ = bench.store.find_size()
+    return used_bytes
+
+
+def test_a_pause_stores_nothing_of_what_the_schedule_says(bench: Bench) -> None:
+    spec = replace(make_spec(), job=replace(make_spec().job, payload='"' + "x" * 200_000 + '"'))
+    schedule = bench.add(spec)
+    before = size_of(bench)
+
+    for _ in range(20):
+        pause(bench, "backup")
+
+    assert bench.store.get_schedule("backup").revision == 21
+    assert size_of(bench) < before + 20_000
+    [stored] = bench.store.load_schedules([(schedule.id, 21)])
+    assert (stored.revision, stored.spec.job.payload) == (21, spec.job.payload)
+
+
+def test_retention_removes_what_a_schedule_said_when_nothing_ran(bench: Bench) -> None:
+    schedule = bench.add()
+    run_once(bench)
+    for words in ("a", "b", "c"):
+        describe(bench, "backup", words)
+    pause(bench, "backup")
+
+    trial = prune(bench, is_trial=True)
+    removed = prune(bench)
+
+    assert [(one.kind, one.reason, one.count) for one in removed] == [
+        (Kind.REVISION, Reason.UNUSED, 2)
+    ]
+    assert [(one.kind, one.count) for one in trial] == [(Kind.REVISION, 2)]
+    [run] = bench.rows()
+    assert described(bench, schedule.id, run.revision) == [None]
+    assert described(bench, schedule.id, 5) == ["c"]
+    assert prune(bench) == []
+
+
+def test_what_a_waiting_retry_began_with_stays(bench: Bench) -> None:
+    schedule = bench.add(make_spec(retries=3, retry_delay_s=60))
+    bench.clock.advance_ms(MINUTE_MS)
+    [granted] = bench.fire().granted
+    bench.store.finish([outcome_of(granted, bench.now, Status.FAILED)], now_ms=bench.now)
+    describe(bench, "backup", "later")
+
+    prune(bench)
+    found = bench.store.forget(schedule.id, is_trial=False)
+
+    assert (found.removed, found.kept) == (0, 1)
+    [retry] = [run for run in bench.rows() if run.status is Status.QUEUED]
+    assert described(bench, schedule.id, retry.revision, 2) == [None, "later"]
+
+
+def test_the_first_of_equal_definitions_stays_for_all_of_them(bench: Bench) -> None:
+    schedule = bench.add()
+    describe(bench, "backup", "the same")
+    describe(bench, "backup", "the same")
+
+    prune(bench)
+    is_known_now = described(bench, schedule.id, 3)
+    run_once(bench)
+    describe(bench, "backup", "the same")
+    run_once(bench)
+    describe(bench, "backup", "later")
+    prune(bench)
+
+    assert is_known_now == ["the same"]
+    assert [run.revision for run in bench.rows()] == [3, 4]
+    assert described(bench, schedule.id, 3, 4, 5) == ["the same", "the same", "later"]
+
+
+def test_of_a_time_whose_words_went_nothing_else_is_said(bench: Bench) -> None:
+    schedule = bench.add()
+    run_once(bench)
+    bench.clock.advance_ms(MINUTE_MS)
+    describe(bench, "backup", "short-lived")
+    between_ms = bench.now
+    bench.clock.advance_ms(MINUTE_MS)
+    describe(bench, "backup", "now")
+    prune(bench)
+
+    database = bench.store.database
+    before = find_revision(database, schedule.id, at_ms=between_ms - 1)
+    between = find_revision(database, schedule.id, at_ms=between_ms)
+    now = find_revision(database, schedule.id, at_ms=bench.now)
+
+    assert before is not None
+    assert between is not None
+    assert now is not None
+    assert (before.revision, before.is_removed) == (1, False)
+    assert between.is_removed
+    assert (now.revision, now.is_newest) == (3, True)
+
+
+@pytest.mark.parametrize("is_removed", [False, True])
+def test_what_is_forgotten_is_nowhere_in_the_files(
+    bench: Bench, tmp_path: Path, is_removed: bool
+) -> None:
+    secret = "hunter2-" * 400
+    spec = make_spec()
+    with_secret = replace(spec, job=replace(spec.job, env={"TOKEN": secret}, stdin=secret))
+    schedule = bench.add(with_secret)
+    run_once(bench)
+    if is_removed:
+        bench.store.remove_schedule(
+            bench.store.get_schedule("backup"), missed=None, now_ms=bench.now
+        )
+    else:
+        edit(bench, "backup", lambda _: spec)
+    assert b"hunter2" in everything_in(tmp_path)
+
+    found = bench.store.forget(schedule.id, is_trial=False)
+
+    assert (found.removed, found.kept, found.is_log_empty) == (1, 0, True)
+    assert b"hunter2" not in everything_in(tmp_path)
+    assert bench.store.database.rows("PRAGMA integrity_check") == [("ok",)]
+
+
+def everything_in(folder: Path) -> bytes:
+    # Other databases than the one that is open: a copy is read, so that no lock of it is dropped.
+    return b"".join(read_aside(path) for path in folder.rglob("*.db*") if path.is_file())
+
+
+def read_aside(path: Path) -> bytes:
+    import subprocess
+
+    return subprocess.run(["cat", str(path)], capture_output=True, check=True).stdout
