@@ -196,9 +196,11 @@ def test_an_engine_that_waits_for_a_foreign_lock_is_late_and_not_stalled(
 
 
 def test_a_process_that_is_not_the_engine_says_nothing_about_it(
-    client: Client, stack: ExitStack, start: Start
+    client: Client, stack: ExitStack
 ) -> None:
-    bystander = start().process
+    # Not an engine of this database: an engine that is stopped might hold its write lock.
+    bystander = stack.enter_context(StuckEngine.start_bystander())
+    stack.callback(bystander.kill)
     stop(bystander)
     stuck = StuckEngine(client, SLEEPS, pid=bystander.pid)
     stack.callback(stuck.end)

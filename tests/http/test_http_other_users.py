@@ -177,8 +177,10 @@ def test_a_relay_is_the_user_that_it_runs_as(api: Api) -> None:
 
 @as_root
 def test_a_socket_that_another_user_has_made_stays_that_user_s(api: Api) -> None:
-    with closing(socket.create_connection(("127.0.0.1", api.port))) as link:
-        os.fchown(link.fileno(), NOBODY, -1)  # as if it had been handed to root
+    with closing(socket.socket()) as link:
+        # As if it had been handed to root. The server asks whose it is when it accepts it.
+        os.fchown(link.fileno(), NOBODY, -1)
+        link.connect(("127.0.0.1", api.port))
         link.sendall(f"GET {ALL} HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n".encode())
 
         assert link.recv(100).startswith(b"HTTP/1.1 403 ")
