@@ -25,6 +25,9 @@ the end, `on boot`. Calendar times, cron and `at`, wait for a clock that is righ
 schedule that has both kinds; with --clock-wait forever everything does. What was missed meanwhile
 is then caught up like any other misfire.
 
+With --log-format json each line has level, msg, component, schedule_id, job_name, run_id, priority
+and next_run_at: see `edgecron help monitoring`.
+
 With --until-eof it also ends, as by TERM, where its stdin does: with the program that started it
 and holds the other end, however that ends.
 
@@ -157,6 +160,7 @@ def run(cli: Session, args: Namespace) -> int:
         clock_wait_ms=clock_wait_ms,
         retention=_retention(cli),
         pulse=feed,
+        finds_subjects=is_json,
         **run_limits(cli),
     )
     tell = _teller(cli, host.loop)
@@ -271,6 +275,7 @@ def open_host(
     output_cap_bytes: int | None = None,
     cgroup: str | None = None,
     pulse: Pulse | None = None,
+    finds_subjects: bool = False,
 ) -> EngineHost:
     """An engine that is ready to run. Raises DatabaseUnusable where its place is not usable.
 
@@ -298,6 +303,7 @@ def open_host(
             output_cap_bytes=output_cap_bytes,
             cgroup=cgroup,
             pulse=pulse,
+            finds_subjects=finds_subjects,
         )
     except (OSError, SupervisorUnavailable) as error:
         raise DatabaseUnusable(

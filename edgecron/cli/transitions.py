@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from datetime import tzinfo
+from datetime import UTC, tzinfo
 
 from edgecron.cli.clockwords import clock_notes
 from edgecron.cli.screen import STATUS_STYLES, paint
@@ -16,6 +16,58 @@ from edgecron.words.phrases import size_words, waiting_words
 from edgecron.words.times import short_duration
 
 Line = Callable[[Event], str]
+
+# The part of edgecron that a line of JSON is about; all other kinds are about a run.
+_COMPONENTS = {
+    EventKind.ENGINE_STARTED: "engine",
+    EventKind.ENGINE_STOPPING: "engine",
+    EventKind.ENGINE_STOPPED: "engine",
+    EventKind.BROKEN: "schedules",
+    EventKind.DATABASE_TROUBLE: "store",
+    EventKind.DATABASE_WELL: "store",
+    EventKind.DATABASE_COPIED: "store",
+    EventKind.STATE_RESTORED: "store",
+    EventKind.SUPERVISOR_DIED: "supervisor",
+    EventKind.SUPERVISOR_TROUBLE: "supervisor",
+    EventKind.SUPERVISOR_WELL: "supervisor",
+    EventKind.SCHEDULE_CREATED: "schedules",
+    EventKind.SCHEDULE_CHANGED: "schedules",
+    EventKind.SCHEDULES_APPLIED: "schedules",
+    EventKind.SCHEDULES_REFUSED: "schedules",
+    EventKind.PRUNED: "retention",
+    EventKind.RESUMED: "clock",
+    EventKind.CLOCK_SET: "clock",
+    EventKind.CLOCK_UNTRUSTED: "clock",
+    EventKind.CLOCK_WAIT_OVER: "clock",
+    EventKind.CLOCK_TRUSTED: "clock",
+    EventKind.LOCAL_ZONE_CHANGED: "clock",
+    EventKind.TZDATA_CHANGED: "clock",
+    EventKind.RETIMED: "clock",
+}
+# By outcome, or else by kind; all others are "info".
+_ERRORS = frozenset(
+    {
+        "failed",
+        "interrupted",
+        EventKind.NOT_STARTED,
+        EventKind.LEASE_LOST,
+        EventKind.BROKEN,
+        EventKind.DATABASE_TROUBLE,
+        EventKind.DATABASE_COPIED,
+        EventKind.SUPERVISOR_DIED,
+        EventKind.SUPERVISOR_TROUBLE,
+        EventKind.SCHEDULES_REFUSED,
+    }
+)
+_WARNINGS = frozenset(
+    {
+        EventKind.SKIPPED,
+        EventKind.REQUEUED,
+        EventKind.STATE_RESTORED,
+        EventKind.CLOCK_SET,
+        EventKind.CLOCK_UNTRUSTED,
+    }
+)
 
 _SIGNS = {
     "started": ("▶", ">"),
@@ -93,11 +145,42 @@ def logfmt_pairs(fields: Mapping[str, object]) -> str:
 
 
 def as_json(event: Event) -> str:
-    """One JSON object: ts, event, then the fields of `logfmt`."""
+    """One JSON object: the names that log tools and other schedulers use, then those of `logfmt`.
+
+    `schedule_id`, `priority` and `next_run_at` are there if the event has a subject.
+    """
     fields = _fields(event)
-    stamp = fields.pop("ts")
-    kind = {"ts": stamp, "event": event.kind.value}
-    return json.dumps(kind | fields, ensure_ascii=True)
+    shown: dict[str, object] = {
+        "ts": fields.pop("ts"),
+        "level": _level(event),
+        "msg": _message(event),
+        "component": _COMPONENTS.get(event.kind, "run"),
+        "event": event.kind.value,
+    }
+    if event.schedule is not None:
+        shown["job_name"] = event.schedule
+    if event.execution_id is not None:
+        shown["run_id"] = event.execution_id
+    if (subject := event.subject) is not None:
+        next_ms = subject.next_run_ms
+        shown["schedule_id"] = subject.schedule_id
+        shown["priority"] = subject.priority
+        shown["next_run_at"] = None if next_ms is None else format_ms(next_ms)
+    return json.dumps(shown | fields, ensure_ascii=True)
+
+
+def _level(event: Event) -> str:
+    if event.kind in _ERRORS or event.details.get("outcome") in _ERRORS:
+        return "error"
+    return "warning" if event.kind in _WARNINGS else "info"
+
+
+def _message(event: Event) -> str:
+    """`backup: failed, run 41, 1.2 s, exit code 3`; times are in UTC."""
+    words = [_word(event), *_run_words(event).split("  ")]
+    words += [*_notes(event), *_waiting_words(event, UTC), *clock_notes(event, UTC)]
+    said = ", ".join(word for word in map(str.strip, words) if word)
+    return f"{event.schedule or 'engine'}: {said}"
 
 
 def _fields(event: Event) -> dict[str, object]:

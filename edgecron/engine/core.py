@@ -64,6 +64,7 @@ class Engine:
     functions of the program that it is part of; then the runner is started when there is a command
     to run, and where it can't be, functions are run all the same. `offers` says what it takes of
     that program's queue, as other versions of it may have others; None is whatever is there.
+    With `finds_subjects` each event has its subject, which is one read of the store for each.
     """
 
     def __init__(
@@ -87,6 +88,7 @@ class Engine:
         only: int | None = None,
         callables: Runner | None = None,
         offers: Callable[[], Offers] | None = None,
+        finds_subjects: bool = False,
     ) -> None:
         self._store = store
         self._clock = clock
@@ -104,7 +106,9 @@ class Engine:
             announce=announce,
         )
         self._catalogue = Catalogue(store)
-        self._teller = Teller(report, clock, self._catalogue)
+        self._teller = Teller(
+            report, clock, self._catalogue, store.find_subject if finds_subjects else None
+        )
         self._presence = Presence(
             store=store, clock=clock, queues=queues, is_alive=liveness.engine_is_alive
         )

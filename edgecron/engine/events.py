@@ -5,9 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from enum import StrEnum
 from types import MappingProxyType
+from typing import TYPE_CHECKING
 
 from edgecron.attempt import Outcome
 from edgecron.values import NamedTuple
+
+if TYPE_CHECKING:
+    from edgecron.store.contract import Subject
 
 
 class EventKind(StrEnum):
@@ -50,7 +54,10 @@ class EventKind(StrEnum):
 
 
 class Event(NamedTuple):
-    """One transition. `details` holds further values, named as in SQL; `outcome` is of an end."""
+    """One transition. `details` holds further values, named as in SQL; `outcome` is of an end.
+
+    `subject` is None unless the engine was asked for it.
+    """
 
     at_ms: int
     kind: EventKind
@@ -58,6 +65,7 @@ class Event(NamedTuple):
     schedule: str | None = None
     details: Mapping[str, object] = MappingProxyType({})
     outcome: Outcome | None = None
+    subject: Subject | None = None
 
 
 Report = Callable[[Event], None]

@@ -55,6 +55,7 @@ class EngineHost:
     claims are of parts of the program that run as commands, and how: None for all others; with
     `runs_commands` there are such, and the first of them does not wait for a supervisor to be
     started. `pulse` is told that the engine is at work.
+    `finds_subjects`: events have their subjects.
     """
 
     def __init__(
@@ -80,6 +81,7 @@ class EngineHost:
         part_of: Callable[[Claim], Part | None] = lambda claim: None,
         runs_commands: bool = False,
         pulse: Pulse | None = None,
+        finds_subjects: bool = False,
     ) -> None:
         self._database = database
         self._clock = clock
@@ -134,6 +136,7 @@ class EngineHost:
                 only=only,
                 callables=callables,
                 offers=offers,
+                finds_subjects=finds_subjects,
             )
         except BaseException:  # an interrupt, too: a supervisor, and locks, would be left behind
             for runner in first_runner:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from edgecron.attempt import Outcome
 from edgecron.clock import Clock
 from edgecron.engine.catalogue import Catalogue
 from edgecron.engine.events import Event, EventKind, Report
+from edgecron.errors import DatabaseUnusable
 from edgecron.model import Cause, Status
-from edgecron.store.contract import Decided, Ended, Granted
+from edgecron.store.contract import Decided, Ended, Granted, Subject
 
 _KINDS = {
     Status.RUNNING: EventKind.STARTED,
@@ -17,13 +20,26 @@ _KINDS = {
 }
 
 
-class Teller:
-    """Makes events of what the engine did and hands them to whoever listens."""
+FindSubject = Callable[[int | None, str | None], Subject | None]
 
-    def __init__(self, report: Report, clock: Clock, catalogue: Catalogue) -> None:
+
+class Teller:
+    """Makes events of what the engine did and hands them to whoever listens.
+
+    `find_subject` finds the schedule of a run's number or of a name; None: no event has a subject.
+    """
+
+    def __init__(
+        self,
+        report: Report,
+        clock: Clock,
+        catalogue: Catalogue,
+        find_subject: FindSubject | None = None,
+    ) -> None:
         self._report = report
         self._clock = clock
         self._catalogue = catalogue
+        self._find_subject = find_subject
 
     def tell(
         self,
@@ -42,6 +58,7 @@ class Teller:
                 schedule=schedule,
                 details=details or {},
                 outcome=outcome,
+                subject=self._subject_of(execution_id, schedule),
             )
         )
 
@@ -81,6 +98,15 @@ class Teller:
             self.tell_decided(one)
         for name, error in () if ended is None else ended.broken:
             self.tell(EventKind.BROKEN, None, name, {"error": error})
+
+    def _subject_of(self, execution_id: int | None, schedule: str | None) -> Subject | None:
+        if self._find_subject is None or (execution_id is None and schedule is None):
+            return None
+        try:
+            return self._find_subject(execution_id, schedule)
+        except DatabaseUnusable:
+            # The event itself must not be lost. The next step of the engine reports the database.
+            return None
 
     def _schedule_of(self, one: Decided) -> str | None:
         entry = self._catalogue.find(one.schedule_id, one.revision)

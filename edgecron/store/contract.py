@@ -133,6 +133,18 @@ class ClaimBatch(NamedTuple):
     has_replaced: bool = False
 
 
+class Subject(NamedTuple):
+    """The schedule that an event is about, as it is when the event is told.
+
+    `priority` is the run's own, if the event is about a run. `next_run_ms` None: nothing is to
+    come.
+    """
+
+    schedule_id: int
+    priority: int
+    next_run_ms: int | None
+
+
 class QueuedRow(NamedTuple):
     """A queued execution that is due, in claiming order.
 

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
         RunningRow,
         Seat,
         StoredSchedule,
+        Subject,
     )
 
     _PARTS: tuple[Later, ...]
@@ -143,6 +144,9 @@ class ForEngines(OpenStore):
 
     def find_next(self, queues: tuple[str, ...]) -> tuple[str, int] | None:
         return looking.find_next(self._database, queues)
+
+    def find_subject(self, execution_id: int | None, schedule: str | None) -> Subject | None:
+        return looking.find_subject(self._database, execution_id, schedule)
 
     def load_schedules(self, wanted: Sequence[tuple[int, int]]) -> list[StoredSchedule]:
         return revisions.load_schedules(self._database, wanted)

@@ -9,6 +9,7 @@ from edgecron.hold import Hold
 from edgecron.planning import Due
 from edgecron.queues import Offers
 from edgecron.store.connection import Database
+from edgecron.store.contract import Subject
 from edgecron.store.inorder import priorities
 from edgecron.store.offers import among
 
@@ -172,6 +173,26 @@ def find_next(database: Database, queues: tuple[str, ...]) -> tuple[str, int] | 
         return None
     at_ms, name = min(found)
     return name, at_ms
+
+
+def find_subject(
+    database: Database, execution_id: int | None, schedule: str | None
+) -> Subject | None:
+    """The schedule of a run, or else of a name; None if there is no such run or schedule."""
+    if execution_id is not None:
+        row = database.row(
+            """SELECT s.id, e.priority, iif(s.enabled, s.next_run_at, NULL)
+               FROM executions AS e JOIN schedules AS s ON s.id = e.schedule_id
+               WHERE e.id = :id""",
+            {"id": execution_id},
+        )
+    else:
+        row = database.row(
+            """SELECT id, priority, iif(enabled, next_run_at, NULL)
+               FROM schedules WHERE name = :name AND deleted_at IS NULL""",
+            {"name": schedule},
+        )
+    return None if row is None else Subject(*row)
 
 
 def upcoming(

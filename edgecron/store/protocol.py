@@ -32,6 +32,7 @@ if TYPE_CHECKING:
         RunningRow,
         Seat,
         StoredSchedule,
+        Subject,
     )
 
 
@@ -122,6 +123,9 @@ class Store(Protocol):
 
     def find_next(self, queues: tuple[str, ...]) -> tuple[str, int] | None:
         """The name of the schedule that fires next, and when; None where nothing is to come."""
+
+    def find_subject(self, execution_id: int | None, schedule: str | None) -> Subject | None:
+        """The schedule of a run, or else of a name; None if there is no such run or schedule."""
 
     def claim_due(self, decisions: Sequence[Decision], *, seat: Seat, now_ms: int) -> ClaimBatch:
         """Carry out plans for schedules that are still as the plans expect; the others are left."""

@@ -11,6 +11,7 @@ from edgecron.cli.screen import table
 from edgecron.cli.transitions import as_json, logfmt, readable
 from edgecron.engine.events import Event, EventKind
 from edgecron.safetext import clean
+from edgecron.store.contract import Subject
 from edgecron.words.letters import display_width
 from edgecron.words.times import distance, short_duration
 
@@ -137,15 +138,64 @@ def test_a_line_for_logs_has_ids_first() -> None:
 
 
 def test_a_line_for_machines_is_one_json_object() -> None:
-    found = json.loads(as_json(event(EventKind.STARTED, plan_ms=AT_MS)))
+    subject = Subject(schedule_id=7, priority=10, next_run_ms=AT_MS + 60_000)
+    started = event(EventKind.STARTED, plan_ms=AT_MS)._replace(subject=subject)
 
-    assert found == {
+    assert json.loads(as_json(started)) == {
         "ts": "2026-11-20T08:04:05Z",
+        "level": "info",
+        "msg": "backup: started, run 41",
+        "component": "run",
         "event": "started",
+        "job_name": "backup",
+        "run_id": 41,
+        "schedule_id": 7,
+        "priority": 10,
+        "next_run_at": "2026-11-20T08:05:05Z",
         "execution": 41,
         "schedule": "backup",
         "plan_at": "2026-11-20T08:04:05Z",
     }
+
+
+@pytest.mark.parametrize(
+    ("kind", "details", "level", "message"),
+    [
+        (EventKind.ENDED, {"outcome": "success", "duration_ms": 1200}, "info",
+         "backup: success, run 41, 1.2 s"),
+        (EventKind.ENDED, {"outcome": "failed", "reason": "exit", "error_msg": "exit code 3"},
+         "error", "backup: failed, run 41, exit code 3"),
+        (EventKind.SKIPPED, {"reason": "misfire", "missed_count": 14}, "warning",
+         "backup: skipped, run 41, missed 14 times"),
+        (EventKind.BROKEN, {"error": "no cron"}, "error", "backup: broken, run 41, no cron"),
+    ],
+)  # fmt: skip
+def test_a_line_for_machines_says_how_bad_it_is(
+    kind: EventKind, details: dict[str, object], level: str, message: str
+) -> None:
+    found = json.loads(as_json(event(kind, **details)))
+
+    assert (found["level"], found["msg"]) == (level, message)
+
+
+@pytest.mark.parametrize(
+    ("kind", "details", "component", "message"),
+    [
+        (EventKind.ENGINE_STOPPED, {"runs": 1}, "engine",
+         "engine: stopped, 1 run goes on; the next engine adopts it"),
+        (EventKind.DATABASE_TROUBLE, {"error": "locked"}, "store",
+         "engine: database trouble, locked"),
+        (EventKind.PRUNED, {"runs": 1200}, "retention", "engine: pruned, 1,200 runs"),
+        (EventKind.CLOCK_TRUSTED, {}, "clock", "engine: clock trusted, nothing is held any more"),
+    ],
+)  # fmt: skip
+def test_a_line_for_machines_names_a_part_of_edgecron(
+    kind: EventKind, details: dict[str, object], component: str, message: str
+) -> None:
+    found = json.loads(as_json(Event(at_ms=AT_MS, kind=kind, details=details)))
+
+    assert (found["component"], found["msg"]) == (component, message)
+    assert not {"schedule_id", "run_id", "job_name"} & found.keys()
 
 
 @pytest.mark.failure(72)

@@ -118,7 +118,8 @@ def test_the_daemon_says_that_it_made_a_database(start: Start) -> None:
 
 
 def test_the_log_is_json_where_that_is_asked_for(start: Start) -> None:
-    run(start, "add", "tick", "--every", "1s", "--shell", "exit 3")
+    run(start, "add", "tick", "--every", "1s", "--priority", "high", "--shell", "exit 3")
+    [schedule] = json.loads(run(start, "list", "--json")[1])
     daemon = start("daemon", "--log-format", "json")
 
     lines = [json.loads(line) for line in read_until(daemon, '"ended"')]
@@ -128,6 +129,11 @@ def test_the_log_is_json_where_that_is_asked_for(start: Start) -> None:
     ended = lines[-1]
     assert (ended["schedule"], ended["outcome"], ended["exit_code"]) == ("tick", "failed", 3)
     assert ended["ts"].endswith("Z")
+    assert ended["schedule_id"] == schedule["id"]
+    assert (ended["job_name"], ended["run_id"]) == ("tick", ended["execution"])
+    assert (ended["priority"], ended["level"]) == (schedule["priority"], "error")
+    assert ended["next_run_at"] > ended["ts"][:-1].split(".")[0]
+    assert all({"ts", "level", "msg", "component"} <= line.keys() for line in lines)
     assert daemon.wait(timeout=BOUND_S) == 0
 
 
