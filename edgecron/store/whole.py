@@ -17,15 +17,18 @@ from edgecron.store.translating import translated_errors
 def rebuilding(database: Database) -> Iterator[None]:
     """Let tables be rebuilt that others refer to, in a transaction that begins in here.
 
-    Foreign keys can't be switched within one; whoever does this looks for what then dangles.
+    Foreign keys can't be switched within one; whoever does this looks for what then dangles. A
+    person's own views stay as they are: while a table is rebuilt, they refer to one that is gone.
     What is sorted for new indexes lies on the disk: that of a million runs takes 60 MB.
     """
     connection = database.connection
     connection.config(apsw.SQLITE_DBCONFIG_ENABLE_FKEY, 0)
+    connection.config(apsw.SQLITE_DBCONFIG_LEGACY_ALTER_TABLE, 1)
     connection.execute("PRAGMA temp_store = FILE")
     try:
         yield
     finally:
+        connection.config(apsw.SQLITE_DBCONFIG_LEGACY_ALTER_TABLE, 0)
         # A ROLLBACK that failed leaves a transaction, in which neither can be set any more.
         if not connection.in_transaction:
             connection.execute("PRAGMA temp_store = MEMORY")

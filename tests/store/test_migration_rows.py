@@ -90,6 +90,27 @@ def test_old_schedules_and_runs_are_read_and_changed(path: Path) -> None:
 
 
 @pytest.mark.failure(68)
+def test_views_that_a_person_made_keep_no_database_from_an_upgrade(path: Path) -> None:
+    make_version_1(path)
+    connection = apsw.Connection(str(path))
+    connection.execute("""
+        CREATE VIEW mine AS SELECT name FROM schedules WHERE enabled;
+        CREATE VIEW ours AS SELECT id FROM executions;
+        CREATE VIEW theirs AS SELECT schedule FROM executions_view""")
+    counts = "SELECT (SELECT count(*) FROM mine), (SELECT count(*) FROM ours)"
+    before = connection.execute(counts).fetchall()
+    connection.close()
+
+    migrated(path)
+
+    connection = apsw.Connection(str(path))
+    assert connection.execute(counts).fetchall() == before
+    assert connection.execute("SELECT count(*) FROM theirs").fetchall() == [(11,)]
+    assert connection.execute("PRAGMA foreign_key_list(executions)").fetchall()[0][2] == "schedules"
+    connection.close()
+
+
+@pytest.mark.failure(68)
 def test_every_old_revision_can_be_carried_out(path: Path) -> None:
     make_version_1(path)
     store = open_store(path, now_ms=NOW_MS)
