@@ -40,13 +40,17 @@ class Active(NamedTuple):
 
 
 class Measures(NamedTuple):
-    """What is measured of a database, at one instant."""
+    """What is measured of a database, at one instant.
+
+    `by_schedule` has durations and lateness by schedule, None unless the caller asked for it.
+    """
 
     schedules: Sequence[MeasuredSchedule]
     active: Active
     duration: Histogram
     late: Histogram
     lock_failures: int
+    by_schedule: Mapping[str, tuple[Histogram, Histogram]] | None = None
 
 
 def histogram_of(counts: Mapping[str, int], steps_ms: Sequence[int], *, sum_ms: int) -> Histogram:

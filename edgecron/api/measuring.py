@@ -13,12 +13,16 @@ if TYPE_CHECKING:
 class Measuring(Reading):
     """What a scrape reads. It changes nothing."""
 
-    def measures(self) -> Measures:
-        """Every schedule's counts and times, what is active, and how long and late runs were."""
+    def measures(self, *, per_schedule: bool = False) -> Measures:
+        """Every schedule's counts and times, what is active, and how long and late runs were.
+
+        With `per_schedule` also how long and late the runs of each schedule were.
+        """
         from edgecron.measures import Measures
         from edgecron.store.measures import (
             count_active,
             find_durations,
+            find_histograms,
             find_lateness,
             find_lock_failures,
             find_measured,
@@ -31,4 +35,5 @@ class Measuring(Reading):
             duration=find_durations(database),
             late=find_lateness(database),
             lock_failures=find_lock_failures(database),
+            by_schedule=find_histograms(database) if per_schedule else None,
         )

@@ -18,7 +18,10 @@ another database by `export` and `apply`, or are removed and added again (counts
 which Prometheus takes for a restart); the number in the database does none of that.
 
 Counters never fall: they are counted with the ends themselves, and outlive retention. Histograms
-have no label: fourteen lines for each of a hundred thousand schedules would help nobody.
+have a label for the schedule only on request (`per_schedule`): thirty lines for each of a hundred
+thousand schedules would help nobody. They are then of the schedules that exist, without the removed
+ones. Lock failures have no such label: the lock is the database's, and a transaction that waits for
+it claims for many schedules.
 
     families.py   the families of metrics, in slices     writing.py   their text, and its kinds
     reading.py    the families of a database, or out of such a text

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from prometheus_client.core import (
     CounterMetricFamily,
@@ -25,9 +25,17 @@ if TYPE_CHECKING:
     from edgecron.api import Client
     from edgecron.measures import Measures
 
+_T = TypeVar("_T")
 _SLICE = 500  # schedules; what is held of the text at once stays small
 _STATES = ("active", "paused", "broken", "vanished")
 _STATUSES = ("success", "failed", "cancelled", "interrupted")
+_HISTOGRAMS = (
+    ("scheduler_run_duration_seconds", "How long runs took."),
+    (
+        "scheduler_claim_latency_seconds",
+        "From due to started, of runs that have ended and were not late on purpose.",
+    ),
+)
 _TIMES = (
     ("last_run", "When the latest run that has ended was started, in seconds since 1970."),
     ("last_success", "When a run last ended well, in seconds since 1970."),
@@ -35,9 +43,12 @@ _TIMES = (
 )
 
 
-def families(client: Client) -> Iterator[Metric]:
-    """Every family, with what the database says now; each slice of a family follows the other."""
-    measures = client.measures()
+def families(client: Client, *, per_schedule: bool = False) -> Iterator[Metric]:
+    """Every family, with what the database says now; each slice of a family follows the other.
+
+    With `per_schedule` histograms have a label for the schedule.
+    """
+    measures = client.measures(per_schedule=per_schedule)
     yield InfoMetricFamily(
         "scheduler_build", "The edgecron that answers.", {"version": edgecron.__version__}
     )
@@ -50,18 +61,8 @@ def families(client: Client) -> Iterator[Metric]:
         "Transactions that found the database locked by another, over all processes.",
         measures.lock_failures,
     )
-    yield _histogram(
-        "scheduler_run_duration_seconds",
-        "How long runs took, of all schedules.",
-        measures.duration,
-        DURATION_STEPS_MS,
-    )
-    yield _histogram(
-        "scheduler_claim_latency_seconds",
-        "From due to started, of runs that have ended and were not late on purpose.",
-        measures.late,
-        LATE_STEPS_MS,
-    )
+    yield from _histograms(measures, 0, measures.duration, DURATION_STEPS_MS)
+    yield from _histograms(measures, 1, measures.late, LATE_STEPS_MS)
     yield from _runs(measures.schedules)
     yield from _skipped(measures.schedules)
     for which, what in _TIMES:
@@ -115,11 +116,21 @@ def _sizes(client: Client) -> Iterator[Metric]:
     )
 
 
-def _histogram(name: str, what: str, found: Histogram, steps_ms: Sequence[int]) -> Metric:
-    family = HistogramMetricFamily(name, what, unit="seconds")
+def _histograms(
+    measures: Measures, which: int, of_all: Histogram, steps_ms: Sequence[int]
+) -> Iterator[Metric]:
+    """One histogram of all schedules, or one for each schedule if the measures have these."""
+    name, what = _HISTOGRAMS[which]
     ends = [*(str(step / 1000) for step in steps_ms), "+Inf"]
-    family.add_metric((), list(zip(ends, found.counts, strict=True)), found.sum_ms / 1000)
-    return family
+    labels = () if measures.by_schedule is None else ("schedule_id",)
+    found: dict[tuple[str, ...], Histogram] = {(): of_all}
+    if measures.by_schedule is not None:
+        found = {(name,): both[which] for name, both in measures.by_schedule.items()}
+    for part in _slices(list(found.items())):
+        family = HistogramMetricFamily(name, what, labels=labels, unit="seconds")
+        for values, one in part:
+            family.add_metric(values, list(zip(ends, one.counts, strict=True)), one.sum_ms / 1000)
+        yield family
 
 
 def _runs(schedules: Sequence[MeasuredSchedule]) -> Iterator[Metric]:
@@ -154,7 +165,7 @@ def _times(schedules: Sequence[MeasuredSchedule], which: str, what: str) -> Iter
         yield family
 
 
-def _slices(schedules: Sequence[MeasuredSchedule]) -> Iterator[Sequence[MeasuredSchedule]]:
+def _slices(schedules: Sequence[_T]) -> Iterator[Sequence[_T]]:
     """Parts of some hundred; one that is empty where there are none, for the family's head."""
     for first in range(0, max(1, len(schedules)), _SLICE):
         yield schedules[first : first + _SLICE]

@@ -14,12 +14,12 @@ if TYPE_CHECKING:
     from edgecron.api import Client
 
 
-def find_families(client: Client) -> Iterator[Metric]:
+def find_families(client: Client, *, per_schedule: bool = False) -> Iterator[Metric]:
     """Every family, in slices. Raises NotSupported where the library is missing."""
     need_library()
     from edgecron.metrics.families import families
 
-    return families(client)
+    return families(client, per_schedule=per_schedule)
 
 
 def read_families(fetch: Callable[[], bytes]) -> Iterator[Metric]:

@@ -39,21 +39,26 @@ class _Format(NamedTuple):
     value_text: Callable[[float], str]
 
 
-def exposition(client: Client, accept: str | None) -> tuple[bytes, str]:
+def exposition(
+    client: Client, accept: str | None, *, per_schedule: bool = False
+) -> tuple[bytes, str]:
     """All metrics as text, and its content type, as an Accept header asks for it.
 
-    Raises NotSupported where the library is missing.
+    With `per_schedule` histograms have a label for the schedule. Raises NotSupported where the
+    library is missing.
     """
-    content_type, parts = exposition_parts(client, accept)
+    content_type, parts = exposition_parts(client, accept, per_schedule=per_schedule)
     return b"".join(parts), content_type
 
 
-def exposition_parts(client: Client, accept: str | None) -> tuple[str, Iterator[bytes]]:
+def exposition_parts(
+    client: Client, accept: str | None, *, per_schedule: bool = False
+) -> tuple[str, Iterator[bytes]]:
     """The same in parts, for what is too much to be held at once."""
     form = _format_of(accept)
     from edgecron.metrics.families import families
 
-    return form.content_type, _parts(families(client), form)
+    return form.content_type, _parts(families(client, per_schedule=per_schedule), form)
 
 
 def need_library() -> None:

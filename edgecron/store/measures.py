@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import Mapping, Sequence
 
 from edgecron.measures import Active, Histogram, MeasuredSchedule, histogram_of
 from edgecron.steps import DURATION_STEPS_MS, LATE_STEPS_MS
@@ -27,6 +28,21 @@ def find_measured(database: Database, *, now_ms: int) -> list[MeasuredSchedule]:
         {"now": now_ms},
     )
     return [MeasuredSchedule._make(row) for row in rows]
+
+
+def find_histograms(database: Database) -> dict[str, tuple[Histogram, Histogram]]:
+    """How long the runs of each schedule took and how late they started, by name."""
+    return {
+        name: (
+            _counted(json.loads(durations), DURATION_STEPS_MS, duration_sum_ms),
+            _counted(json.loads(late), LATE_STEPS_MS, late_sum_ms),
+        )
+        for name, durations, duration_sum_ms, late, late_sum_ms in database.each(
+            """SELECT name, iif(json_valid(duration_counts), duration_counts, '{}'),
+                   duration_sum_ms, iif(json_valid(late_counts), late_counts, '{}'), late_sum_ms
+               FROM schedules WHERE deleted_at IS NULL"""
+        )
+    }
 
 
 def find_durations(database: Database) -> Histogram:
@@ -77,6 +93,10 @@ def _histogram(database: Database, of: str, steps_ms: Sequence[int]) -> Histogra
         f"""SELECT (SELECT coalesce(sum({of}_sum_ms), 0) FROM schedules)
                 + (SELECT {of}_sum_ms FROM meta)"""
     )
+    return _counted(dict(rows), steps_ms, sum_ms)
+
+
+def _counted(found: Mapping[str, object], steps_ms: Sequence[int], sum_ms: int) -> Histogram:
     # What somebody has written there by hand may be no number.
-    counts = {step: max(0, count) for step, count in rows if isinstance(count, int)}
+    counts = {step: max(0, count) for step, count in found.items() if isinstance(count, int)}
     return histogram_of(counts, steps_ms, sum_ms=sum_ms)

@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
+from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
 from edgecron.cli import run
 from edgecron.metrics import exposition
@@ -39,6 +40,52 @@ def story(tmp_path: Path) -> Story:
 
 def test_the_text_of_a_database_has_nothing_wrong(story: Story) -> None:
     assert lint(exposition(story.client, None)[0].decode()) == []
+
+
+def test_the_text_with_a_label_for_each_schedule_has_nothing_wrong(story: Story) -> None:
+    body, _ = exposition(story.client, None, per_schedule=True)
+    lines = body.decode().splitlines()
+    openly, _ = exposition(story.client, "application/openmetrics-text", per_schedule=True)
+
+    assert lint(body.decode()) == []
+    assert len(list(text_string_to_metric_families(openly.decode()))) == 17
+    assert len([line for line in lines if line.startswith("# TYPE")]) == 17
+    for name in ("scheduler_run_duration_seconds", "scheduler_claim_latency_seconds"):
+        assert f'{name}_count{{schedule_id="bad.one-2"}} 3.0' in lines
+        assert f'{name}_count{{schedule_id="idle-599"}} 0.0' in lines
+        assert [line for line in lines if 'le="+Inf"' in line and 'schedule_id="good"' in line]
+        assert not [line for line in lines if line.startswith(f"{name}_count ")]
+
+
+def test_a_removed_schedule_has_no_histogram_of_its_own(story: Story) -> None:
+    story.client.remove("good")
+
+    body, _ = exposition(story.client, None, per_schedule=True)
+
+    assert b'schedule_id="good"' not in body
+    assert lint(body.decode()) == []
+
+
+def test_the_command_line_and_the_server_give_labels_for_each_schedule_on_request(
+    story: Story, capsys: pytest.CaptureFixture[str]
+) -> None:
+    expected = {**PROMISED, "scheduler_run_duration_seconds": ("histogram", "schedule_id")}
+    with serving(story.client.path) as api:
+        served = api.get("/metrics?per_schedule=1").body.decode()
+        code = run(["--url", f"http://127.0.0.1:{api.port}", "metrics", "--per-schedule"])
+        fetched = capsys.readouterr().out
+        refused = api.ask("GET", "/metrics?per_schedule=yes")
+
+    assert code == 0
+    code = run(["--db", str(story.client.path), "metrics", "--per-schedule"])
+    printed = capsys.readouterr().out
+
+    assert code == 0
+    for text in (served, fetched, printed):
+        assert lint(text) == []
+        assert promised_in(text) == expected
+    assert refused.status == 422
+    assert b"expected 0 or 1" in refused.body
 
 
 def test_the_command_line_and_the_server_give_that_text_by_the_names_that_were_promised(
