@@ -7,9 +7,13 @@ from __future__ import annotations
 
 from datetime import datetime
 from enum import StrEnum
+from typing import TYPE_CHECKING
 
 from edgecron.standing import Idle, Standing, find_idle
 from edgecron.values import NamedTuple
+
+if TYPE_CHECKING:
+    from edgecron.model import Execution, Schedule
 
 MOST_RECENT = 20  # runs that a line shows
 _OVER = frozenset({Idle.MAX_RUNS, Idle.ENDED, Idle.DONE})
@@ -64,6 +68,25 @@ class ScheduleKeys(NamedTuple):
     state: ScheduleState
     last_status: str | None
     group: str | None
+
+
+class RunPage(NamedTuple):
+    """Runs, newest first, and the numbers of those between them whose rows can't be read."""
+
+    runs: list[Execution]
+    unreadable: list[int]
+
+
+class SchedulePage(NamedTuple):
+    """Schedules by name, and the names of those between them whose rows can't be read."""
+
+    schedules: list[Schedule]
+    unreadable: list[str]
+
+    @property
+    def names(self) -> list[str]:
+        """The names of all of them, in order."""
+        return sorted([*(schedule.name for schedule in self.schedules), *self.unreadable])
 
 
 class Choice(NamedTuple):

@@ -178,8 +178,8 @@ def told_before(store: SqliteStore, schedule_id: int, *, known_id: int | None) -
     """What there is to know of a schedule's runs that have ended by now, and of one more."""
     active = store.find_executions(
         schedule_id=schedule_id, statuses=tuple(ACTIVE), limit=_MOST_ACTIVE
-    )
-    newest = store.find_executions(schedule_id=schedule_id, limit=1)
+    ).runs
+    newest = store.find_executions(schedule_id=schedule_id, limit=1).runs
     after_id = min(one.id for one in [*active, *newest]) - 1 if newest else 0
     rows = store.find_later(schedule_id, after_id=after_id, limit=_MOST_ACTIVE)
     done = {one.id for one in rows if one.status not in ACTIVE}

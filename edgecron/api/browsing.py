@@ -12,7 +12,7 @@ from edgecron.api.reading import Reading
 if TYPE_CHECKING:
     from array import array
 
-    from edgecron.browsing import RunBounds, ScheduleLine, SortBy
+    from edgecron.browsing import RunBounds, RunPage, ScheduleLine, SortBy
     from edgecron.filtering import Filter
     from edgecron.model import Execution, Status
 
@@ -87,13 +87,14 @@ class Browsing(Reading):
         schedule_ids: Sequence[int] | None = None,
         causes: tuple[str, ...] = (),
         reasons: tuple[str | None, ...] = (),
-    ) -> list[Execution]:
+    ) -> RunPage:
         """Runs, newest first: those next to `after_id` where it is given, else the newest.
 
-        Empty is any; of `schedule_ids`, None is. A reason of None is a run without one. A run
-        that can't be read is left out, and the next one taken: less than `limit` is the end.
+        Empty is any; of `schedule_ids`, None is. A reason of None is a run without one. A run that
+        can't be read is named in the page, and the next run takes its place: less than `limit` is
+        the end.
         """
-        from edgecron.store.pages import Wanted, find_readable_page
+        from edgecron.store.pages import Wanted, find_page
 
         wanted = Wanted(
             schedule_ids=schedule_ids,
@@ -103,7 +104,7 @@ class Browsing(Reading):
             before_id=before_id,
             after_id=after_id,
         )
-        return find_readable_page(self.store.database, wanted, limit=limit)
+        return find_page(self.store.database, wanted, limit=limit)
 
     def names_of_all(self) -> list[tuple[int, str]]:
         """(id, name) of every schedule, removed ones included; see `schedule_ids_named`."""
@@ -136,7 +137,7 @@ class Browsing(Reading):
         """The newest run that failed or was interrupted."""
         from edgecron.model import Status
 
-        found = self.run_page(statuses=(Status.FAILED, Status.INTERRUPTED), limit=1)
+        found = self.run_page(statuses=(Status.FAILED, Status.INTERRUPTED), limit=1).runs
         return found[0] if found else None
 
     def interrupt(self) -> None:

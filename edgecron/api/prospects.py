@@ -44,7 +44,7 @@ class LookingAhead(Writing):
         has_engine = self.has_engine(schedule.spec.queue, offer=schedule.offer)
         skipped = store.find_executions(
             schedule_id=schedule.id, statuses=(Status.SKIPPED,), limit=1
-        )
+        ).runs
         return Outlook(
             schedule=schedule,
             idle=find_idle(standing_of(schedule), now=now),

@@ -14,7 +14,7 @@ from edgecron.timetext import from_ms
 
 if TYPE_CHECKING:
     from edgecron.attempt import Output, OutputChunk
-    from edgecron.browsing import Choice
+    from edgecron.browsing import Choice, RunPage, SchedulePage
     from edgecron.engine.peers import EngineState
     from edgecron.engine.twins import Twin
     from edgecron.filtering import Filter
@@ -35,8 +35,19 @@ class Reading(Opened):
     def schedules(
         self, *, after: str | None = None, limit: int | None = None, choice: Choice | None = None
     ) -> list[Schedule]:
-        """Every schedule, by name, or those of a choice; or a page, of names after one."""
+        """Every schedule, by name, or those of a choice; or a page, of names after one.
+
+        Raises Unreadable; see `schedule_page`.
+        """
         return self.store.find_schedules(
+            choice, now_ms=self._clock.now_ms(), after=after, limit=limit
+        )
+
+    def schedule_page(
+        self, *, after: str | None = None, limit: int | None = None, choice: Choice | None = None
+    ) -> SchedulePage:
+        """The same schedules, with the names of those whose rows can't be read."""
+        return self.store.find_schedule_page(
             choice, now_ms=self._clock.now_ms(), after=after, limit=limit
         )
 
@@ -144,10 +155,31 @@ class Reading(Opened):
         limit: int = 20,
         with_former: bool = False,
     ) -> list[Execution]:
+        """The runs of `history_page`, without those whose rows can't be read."""
+        return self.history_page(
+            name,
+            statuses=statuses,
+            causes=causes,
+            before_id=before_id,
+            limit=limit,
+            with_former=with_former,
+        ).runs
+
+    def history_page(
+        self,
+        name: str | None = None,
+        *,
+        statuses: tuple[Status, ...] = (),
+        causes: tuple[Cause, ...] = (),
+        before_id: int | None = None,
+        limit: int = 20,
+        with_former: bool = False,
+    ) -> RunPage:
         """Past and present runs, newest first; pages go on before the last id.
 
-        Where no schedule has this name, those of the newest that had it; `with_former` those of
-        all that ever had it. Raises NotFound.
+        If no schedule has this name, the runs of the newest that had it; `with_former` the runs of
+        all that ever had it. Raises NotFound. A run that can't be read is named in the page, and
+        the next run takes its place: less than `limit` is the end.
         """
         schedule_id = None if name is None else self._past_id(name)
         former_ids = (
@@ -206,7 +238,7 @@ class Reading(Opened):
 
     def removed_at(self, name: str) -> datetime | None:
         """When the newest schedule of this name was removed; None where one lives, or none was."""
-        if self.store.find_schedule(name) is not None:
+        if self.store.find_id(name) is not None:
             return None
         removed = self.store.find_removed(name)
         return None if removed is None else from_ms(removed[1])
@@ -237,11 +269,11 @@ class Reading(Opened):
         return [(schedule_id, from_ms(removed_ms)) for schedule_id, removed_ms in found]
 
     def _past_id(self, name: str) -> int:
-        if self.store.find_schedule(name) is None:
-            removed = self.store.find_removed(name)
-            if removed is not None:
-                return removed[0]
-        return self.store.get_schedule(name).id
+        schedule_id = self.store.find_id(name)
+        if schedule_id is not None:
+            return schedule_id
+        removed = self.store.find_removed(name)
+        return self.store.get_schedule(name).id if removed is None else removed[0]
 
     def output(self, execution_id: int) -> Output | None:
         """What a run printed, or None where it printed nothing or has not ended."""

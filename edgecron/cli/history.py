@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import sys
 from argparse import ArgumentParser, Namespace
+from contextlib import suppress
 from enum import StrEnum
 from typing import TYPE_CHECKING, TypeVar
 
@@ -46,6 +47,8 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def run(cli: Session, args: Namespace) -> int:
+    from edgecron.browsing import RunPage
+    from edgecron.cli.list_ import warn_of_unreadable
     from edgecron.cli.options import read_count
     from edgecron.model import Cause, Status
 
@@ -59,9 +62,9 @@ def run(cli: Session, args: Namespace) -> int:
         client: Face | None = cli.client(must_exist=True)
     else:
         client = cli.find_client()
-    executions: list[Execution] = []
+    executions, unreadable = RunPage([], [])
     if client is not None:
-        executions = client.history(
+        executions, unreadable = client.history_page(
             args.name,
             statuses=statuses,
             causes=causes,
@@ -81,6 +84,8 @@ def run(cli: Session, args: Namespace) -> int:
             cli.say(f"older ones: --before {executions[-1].id}")
         elif args.name is not None and not statuses and not causes:
             _say_pruned(cli, client, args.name)
+    elif unreadable:
+        pass  # The warning below names them.
     elif client is not None and (args.name is not None or client.count_schedules()[0]):
         is_any = not statuses and not causes and before_id is None
         cli.say("no runs yet" if is_any else "no such runs")
@@ -88,6 +93,7 @@ def run(cli: Session, args: Namespace) -> int:
         from edgecron.cli.list_ import say_empty
 
         say_empty(cli)
+    warn_of_unreadable(cli, "run", [str(run_id) for run_id in unreadable])
     return 0
 
 
@@ -125,9 +131,13 @@ def _put_by_schedule(
 
 def _say_pruned(cli: Session, client: Face, name: str) -> None:
     """Say of a schedule that its older runs are not there any more, where that is so."""
+    from edgecron.errors import Unreadable
+
     if client.removed_at(name) is not None:
         return
-    pruned_until = client.schedule(name).pruned_until
+    pruned_until = None
+    with suppress(Unreadable):
+        pruned_until = client.schedule(name).pruned_until
     if pruned_until is not None:
         from edgecron.words.times import local_time
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import sys
 from argparse import ArgumentParser, Namespace
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from edgecron.cli.session import Session
@@ -62,7 +63,7 @@ def read_limit(cli: Session, text: str | None) -> int | None:
 
 
 def run(cli: Session, args: Namespace) -> int:
-    from edgecron.browsing import Choice
+    from edgecron.browsing import Choice, SchedulePage
 
     limit = read_limit(cli, args.limit)
     choice = Choice(tuple(args.words), args.group, args.failed, args.paused)
@@ -74,10 +75,11 @@ def run(cli: Session, args: Namespace) -> int:
     if cli.is_json:
         from edgecron.objects import schedule_object
 
-        schedules = []
+        found = SchedulePage([], [])
         if client is not None:
-            schedules = client.schedules(after=args.after, limit=limit, choice=wanted)
-        cli.put_json(schedule_object(schedule) for schedule in schedules)
+            found = client.schedule_page(after=args.after, limit=limit, choice=wanted)
+        cli.put_json(schedule_object(schedule) for schedule in found.schedules)
+        warn_of_unreadable(cli, "schedule", found.unreadable)
         return 0
     standings = []
     if client is not None:
@@ -102,12 +104,13 @@ def run(cli: Session, args: Namespace) -> int:
 
 def _list_groups(cli: Session, choice: Choice) -> int:
     """Each group of the chosen schedules, by name."""
+    from edgecron.browsing import SchedulePage
     from edgecron.words.acts import is_held
 
     client = cli.find_client()
-    schedules = [] if client is None else client.schedules(choice=choice)
+    page = SchedulePage([], []) if client is None else client.schedule_page(choice=choice)
     groups: dict[str, dict[str, Any]] = {}
-    for schedule in schedules:
+    for schedule in page.schedules:
         if client is None or schedule.spec.group is None:
             continue
         of = groups.setdefault(
@@ -140,7 +143,17 @@ def _list_groups(cli: Session, choice: Choice) -> int:
         cli.put("\n".join(table(titles, rows, is_colored=cli.use_color(sys.stdout))))
     else:
         cli.say(f"no schedule is in a group; to put one in: {cli.command('edit NAME --group G')}")
+    warn_of_unreadable(cli, "schedule", page.unreadable)
     return 0
+
+
+def warn_of_unreadable(cli: Session, what: str, names: Sequence[str]) -> None:
+    """Name the runs or schedules that are not shown because their rows can't be read."""
+    from edgecron.words.phrases import unreadable_words
+
+    words = unreadable_words(what, names)
+    if words:
+        cli.warn(f"{words}; what is wrong: {cli.command('doctor --deep')}")
 
 
 def say_more(cli: Session, words: str, *, after: str, choice: Choice | None = None) -> None:

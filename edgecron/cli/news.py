@@ -54,7 +54,7 @@ class NewsReader:
 
     def _find_fresh(self) -> list[Execution]:
         """Runs that have begun since, those that have ended already among them."""
-        found = self._client.run_page(after_id=self._last_id, limit=_PAGE)
+        found = self._client.run_page(after_id=self._last_id, limit=_PAGE).runs
         self._last_id = max(self._last_id, self._client.run_bounds().last_id)
         return found
 

@@ -99,14 +99,15 @@ def run(cli: Session, args: Namespace) -> int:
 
 def _find_schedules(client: Face, found: Tallied, name: str | None) -> dict[str, Schedule]:
     """The living schedules that are shown, by name."""
-    from edgecron.errors import NotFound
+    from edgecron.errors import NotFound, Unreadable
 
     names = list(found.by_name) if name is None else [name]
     if len(names) > PAGE:
-        return {schedule.name: schedule for schedule in client.schedules()}
+        return {schedule.name: schedule for schedule in client.schedule_page().schedules}
     schedules = {}
     for each in names:
-        with suppress(NotFound):  # It was removed, and its runs are counted.
+        # It was removed or can't be read, and its runs are counted.
+        with suppress(NotFound, Unreadable):
             schedules[each] = client.schedule(each)
     return schedules
 

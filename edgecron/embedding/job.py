@@ -69,8 +69,10 @@ class Scheduled(Generic[T]):
     ) -> list[Run[T]]:
         """Its runs, newest first: those of one status or several; `before` goes on after an id.
 
+        The logger `edgecron` warns of each run that can't be read.
         Raises InvalidInput for a status that there is not, or a limit that is no number.
         """
+        from edgecron.embedding.forks import engine_logger
         from edgecron.embedding.run import Run
 
         _check_whole("limit", limit)
@@ -79,8 +81,10 @@ class Scheduled(Generic[T]):
         statuses = _statuses((status,) if isinstance(status, str) else status)
         self._ready.keep_declared()
         with self._ready.pool.client() as client:
-            found = client.history(self.name, statuses=statuses, before_id=before, limit=limit)
-        return [Run(one, self._ready.waits) for one in found]
+            found = client.history_page(self.name, statuses=statuses, before_id=before, limit=limit)
+        for run_id in found.unreadable:
+            engine_logger().warning("run %d of job %s can't be read", run_id, self.name)
+        return [Run(one, self._ready.waits) for one in found.runs]
 
     def pause(self, until: datetime | None = None) -> None:
         """Hold what has not started, without end or until an instant, which is aware."""

@@ -170,7 +170,14 @@ ANSWERS: Mapping[str, Shape] = {
     ),
     "Schedule": _record(_SCHEDULE, words="`document` is what PUT takes, and PATCH changes."),
     "Run": _record(_RUN, words="One attempt of one fire, or a range of fires that did not run."),
-    "Runs": _record({"runs": _several("Run"), "next": _NEXT}),
+    "Runs": _record(
+        {
+            "runs": _several("Run"),
+            "next": _NEXT,
+            "unreadable": {"type": "array", "items": _COUNT},
+        },
+        words="`unreadable` are the ids of the runs whose rows can't be read.",
+    ),
     "Fired": _record({"runs": _several("Run")}),
     "Fire": _record(_FIRE),
     "Fires": _record({"fires": _several("Fire")}),

@@ -22,21 +22,22 @@ _LIMIT = 100
 
 
 def list_runs(client: Client, ask: Ask) -> Answer:
-    """A page of runs, newest first: of all schedules, or of one."""
+    """A page of runs, newest first: of all schedules, or of one. It names unreadable runs."""
     limit: int = ask.first("limit", _LIMIT)
     name = ask.words.get("name", ask.first("schedule"))
     statuses = tuple(Status(text) for text in ask.query.get("status", ()))
     before_id = ask.first("before")
     client.take_over()  # As for one run.
-    if name is None:  # One that makes no sense is left out.
-        found = client.run_page(statuses=statuses, before_id=before_id, limit=limit + 1)
-    else:
-        found = client.history(name, statuses=statuses, before_id=before_id, limit=limit + 1)
+    found, unreadable = client.history_page(
+        name, statuses=statuses, before_id=before_id, limit=limit + 1
+    )
     page = found[:limit]
     following = None
     if len(found) > limit:
         following = next_page(ask, limit=limit, before=page[-1].id)
-    return paged("runs", shown_runs(client, page), following)
+    if following is not None:  # What comes after the last run is named by the next page.
+        unreadable = [run_id for run_id in unreadable if run_id > page[-1].id]
+    return paged("runs", shown_runs(client, page), following, unreadable=unreadable)
 
 
 def get_run(client: Client, ask: Ask) -> Answer:

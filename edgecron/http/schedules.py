@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlencode
 
@@ -32,37 +32,18 @@ def list_schedules(client: Client, ask: Ask) -> Answer:
     """A page of schedules, by name. What can't be read is named, and hides no other."""
     limit: int = ask.first("limit", _LIMIT)
     after: str = ask.first("after", "")
-    unreadable: list[str] = []
     client.take_over()  # As for one schedule.
-    try:
-        found = client.schedules(after=after, limit=limit + 1)
-        names = [schedule.name for schedule in found]
-    except Unreadable:
-        names = sorted(name for name in client.store.find_names() if name > after)[: limit + 1]
-        found, unreadable = _read_each(client, names)
+    found = client.schedule_page(after=after, limit=limit + 1)
+    names = found.names
     page, following = set(names[:limit]), None
     if len(names) > limit:
         following = next_page(ask, limit=limit, after=names[limit - 1])
     return paged(
         "schedules",
-        [listed_schedule(schedule) for schedule in found if schedule.name in page],
+        [listed_schedule(schedule) for schedule in found.schedules if schedule.name in page],
         following,
-        unreadable=[name for name in unreadable if name in page],
+        unreadable=[name for name in found.unreadable if name in page],
     )
-
-
-def _read_each(client: Client, names: Sequence[str]) -> tuple[list[Schedule], list[str]]:
-    """The schedules of these names, and the names of those that can't be read."""
-    found: list[Schedule] = []
-    unreadable: list[str] = []
-    for name in names:
-        try:
-            schedule = client.store.find_schedule(name)
-        except Unreadable:
-            unreadable.append(name)
-            continue
-        found += [] if schedule is None else [schedule]
-    return found, unreadable
 
 
 def get_schedule(client: Client, ask: Ask) -> Answer:

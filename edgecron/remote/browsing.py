@@ -10,7 +10,7 @@ from edgecron.errors import ServerLost
 from edgecron.remote.asking import Asking, Waiting
 
 if TYPE_CHECKING:
-    from edgecron.browsing import RunBounds, ScheduleLine, SortBy
+    from edgecron.browsing import RunBounds, RunPage, ScheduleLine, SortBy
     from edgecron.filtering import Filter
     from edgecron.model import Execution, Status
 
@@ -85,8 +85,8 @@ class Browsing(Asking):
         schedule_ids: Sequence[int] | None = None,
         causes: tuple[str, ...] = (),
         reasons: tuple[str | None, ...] = (),
-    ) -> list[Execution]:
-        found: list[Execution] = self._ask(
+    ) -> RunPage:
+        found: RunPage = self._ask(
             "run_page",
             before_id=before_id,
             after_id=after_id,

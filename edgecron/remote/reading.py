@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from edgecron.browsing import SchedulePage
 from edgecron.remote.asking import Asking
 
 if TYPE_CHECKING:
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 
     from edgecron.attempt import Output
     from edgecron.backfilling import Backfill
-    from edgecron.browsing import Choice
+    from edgecron.browsing import Choice, RunPage
     from edgecron.busy.tally import WeekHeat
     from edgecron.documents.comparing import Step
     from edgecron.documents.document import Document
@@ -52,6 +53,25 @@ class Reading(Asking):
             if len(page) < size:
                 break
             after = page[-1].name
+        return found
+
+    def schedule_page(
+        self, *, after: str | None = None, limit: int | None = None, choice: Choice | None = None
+    ) -> SchedulePage:
+        """In pages, as `schedules`."""
+        found = SchedulePage([], [])
+        chosen = {} if choice is None else {"choice": choice}
+        count = 0
+        while limit is None or count < limit:
+            size = _MOST_SCHEDULES if limit is None else min(limit - count, _MOST_SCHEDULES)
+            page: SchedulePage = self._ask("schedule_page", after=after, limit=size, **chosen)
+            found.schedules.extend(page.schedules)
+            found.unreadable.extend(page.unreadable)
+            names = page.names
+            count += len(names)
+            if len(names) < size:
+                break
+            after = names[-1]
         return found
 
     def count_schedules(self) -> tuple[int, int, int]:
@@ -115,8 +135,27 @@ class Reading(Asking):
         limit: int = 20,
         with_former: bool = False,
     ) -> list[Execution]:
-        found: list[Execution] = self._ask(
-            "history",
+        return self.history_page(
+            name,
+            statuses=statuses,
+            causes=causes,
+            before_id=before_id,
+            limit=limit,
+            with_former=with_former,
+        ).runs
+
+    def history_page(
+        self,
+        name: str | None = None,
+        *,
+        statuses: tuple[Status, ...] = (),
+        causes: tuple[Cause, ...] = (),
+        before_id: int | None = None,
+        limit: int = 20,
+        with_former: bool = False,
+    ) -> RunPage:
+        found: RunPage = self._ask(
+            "history_page",
             name=name,
             statuses=statuses,
             causes=causes,

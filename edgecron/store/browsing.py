@@ -10,7 +10,7 @@ from array import array
 from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 from heapq import nsmallest
-from typing import Any, TypeVar
+from typing import Any
 
 from edgecron.browsing import (
     MOST_RECENT,
@@ -21,14 +21,11 @@ from edgecron.browsing import (
     SortBy,
     state_of,
 )
-from edgecron.errors import Unreadable
-from edgecron.standing import Standing
 from edgecron.store import standings
 from edgecron.store.connection import Database
 from edgecron.store.statements import Params
 from edgecron.timing import when_words
 
-_T = TypeVar("_T")
 _LOOKED_AT = 100  # of a schedule's newest runs, to find those that its line shows
 _ACTIVE = """(SELECT count(*) FROM executions AS e INDEXED BY executions_active
     WHERE e.schedule_id = schedules.id AND e.status IN ('queued', 'running'))"""
@@ -38,19 +35,6 @@ _LINE = ("id", "timezone", "group_name", _ACTIVE, "compiled", *standings.COLUMNS
 _STANDING = f"""iif(next_run_at IS NOT NULL AND paused_until IS NULL AND vanished_at IS NULL, NULL,
     json_array({", ".join(standings.COLUMNS)}))"""
 _KEYS = ("id", "name", "last_status", "group_name", _STANDING)
-_TEXTS = frozenset(
-    {
-        "name",
-        "triggers",
-        "compiled",
-        "trigger_error",
-        "last_status",
-        "timezone",
-        "group_name",
-        standings.IDLE_COLUMNS[-1],
-        _STANDING,
-    }
-)
 _LIVING = "FROM schedules INDEXED BY schedules_by_name WHERE deleted_at IS NULL"
 _SORTED_BY = {
     SortBy.WHEN: "triggers",
@@ -102,15 +86,15 @@ def find_order_of(
     rest = f"FROM schedules NOT INDEXED {_ordered(sort, is_descending=is_descending)}"
 
     def order(is_lossy: bool) -> array[int]:
-        rows = _each(database, _KEYS, rest, {}, is_lossy=is_lossy)
+        rows = standings.each_row(database, _KEYS, rest, {}, is_lossy=is_lossy)
         return array("q", (keys.id for row in rows if matches(keys := _keys_of(row, now))))
 
-    return _readably(order)
+    return standings.readably(order)
 
 
 def find_names(database: Database) -> list[tuple[int, str]]:
     """(id, name) of every schedule, removed ones included."""
-    return _readably(lambda is_lossy: list(_each_name(database, is_lossy=is_lossy)))
+    return standings.readably(lambda is_lossy: list(_each_name(database, is_lossy=is_lossy)))
 
 
 def find_ids_named(database: Database, matches: Callable[[str], bool]) -> array[int]:
@@ -120,7 +104,7 @@ def find_ids_named(database: Database, matches: Callable[[str], bool]) -> array[
         names = _each_name(database, is_lossy=is_lossy)
         return array("q", (schedule_id for schedule_id, name in names if matches(name)))
 
-    return _readably(ids)
+    return standings.readably(ids)
 
 
 def find_nearest_names(
@@ -129,20 +113,19 @@ def find_nearest_names(
     """The names of the schedules of least rank, equals by name; one of rank None is left out."""
 
     def nearest(is_lossy: bool) -> list[str]:
-        names = _each(database, ("name",), _LIVING, {}, is_lossy=is_lossy)
+        names = standings.each_row(database, ("name",), _LIVING, {}, is_lossy=is_lossy)
         ranked = ((found, name) for (name,) in names if (found := rank(name)) is not None)
         return [name for _, name in nsmallest(limit, ranked)]
 
-    return _readably(nearest)
+    return standings.readably(nearest)
 
 
 def _lines(database: Database, rest: str, params: Params) -> list[ScheduleLine]:
-    rows = _readably(lambda is_lossy: list(_each(database, _LINE, rest, params, is_lossy=is_lossy)))
-    return [_line_of(database, row) for row in rows]
+    return [_line_of(database, row) for row in standings.read_rows(database, _LINE, rest, params)]
 
 
 def _line_of(database: Database, row: tuple[Any, ...]) -> ScheduleLine:
-    standing = _standing_of(row[5:])
+    standing = standings.shown_standing(row[5:])
     return ScheduleLine(
         id=row[0],
         standing=standing,
@@ -166,33 +149,11 @@ def _find_recent(database: Database, schedule_id: int) -> tuple[Recent, ...]:
     return tuple(Recent(*row) for row in reversed(rows))
 
 
-def _standing_of(row: tuple[Any, ...]) -> Standing:
-    """How a schedule stands; as a broken one where that can't be read."""
-    try:
-        return standings.standing_of(row)
-    except Unreadable as error:
-        return Standing(
-            name=row[0],
-            triggers=(),
-            enabled=True,
-            paused_until=None,
-            next_run_at=None,
-            trigger_error=error.message,
-            last_status=None,
-            last_run_at=None,
-            run_count=0,
-            planned_count=0,
-            max_runs=None,
-            until_at=None,
-            vanished_at=None,
-        )
-
-
 def _keys_of(row: tuple[Any, ...], now: datetime) -> ScheduleKeys:
     schedule_id, name, last_status, group, standing = row
     state = ScheduleState.ACTIVE
     if standing is not None:
-        state = state_of(_standing_of(tuple(json.loads(standing))), now=now)
+        state = state_of(standings.shown_standing(tuple(json.loads(standing))), now=now)
     return ScheduleKeys(schedule_id, name, state, last_status, group)
 
 
@@ -201,7 +162,7 @@ def _each_name(database: Database, *, is_lossy: bool) -> Iterator[tuple[int, str
         _LIVING,
         "FROM schedules INDEXED BY schedules_removed WHERE deleted_at IS NOT NULL",
     ):
-        for row in _each(database, ("id", "name"), rest, {}, is_lossy=is_lossy):
+        for row in standings.each_row(database, ("id", "name"), rest, {}, is_lossy=is_lossy):
             yield row[0], row[1]
 
 
@@ -212,25 +173,3 @@ def _ordered(sort: SortBy, *, is_descending: bool) -> str:
     else:
         order = f"{_SORTED_BY[sort]} {direction} NULLS LAST, name"
     return f"WHERE deleted_at IS NULL ORDER BY {order}"
-
-
-def _readably(read: Callable[[bool], _T]) -> _T:
-    """Read texts as they are; where one of them is no text, with what can be told of it."""
-    try:
-        return read(False)
-    except Unreadable:
-        return read(True)
-
-
-def _each(
-    database: Database, columns: Sequence[str], rest: str, params: Params, *, is_lossy: bool
-) -> Iterator[tuple[Any, ...]]:
-    """Rows; where `is_lossy`, with a mark in the place of each byte of a text that is none."""
-    if not is_lossy:
-        yield from database.each(f"SELECT {', '.join(columns)} {rest}", params)
-        return
-    raw = (f"CAST({one} AS BLOB)" if one in _TEXTS else one for one in columns)
-    for row in database.each(f"SELECT {', '.join(raw)} {rest}", params):
-        yield tuple(
-            value.decode("utf-8", "replace") if isinstance(value, bytes) else value for value in row
-        )

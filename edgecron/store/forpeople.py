@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from edgecron.attempt import Output
-    from edgecron.browsing import Choice
+    from edgecron.browsing import Choice, RunPage, SchedulePage
     from edgecron.busy.tally import Recurrence
     from edgecron.errors import Unreadable
     from edgecron.model import Cause, EngineInfo, Execution, Schedule, ScheduleSpec, Status
@@ -202,6 +202,9 @@ class ForPeople(OpenStore):
     def find_schedule(self, name: str) -> Schedule | None:
         return schedules.find_schedule(self._database, name)
 
+    def find_id(self, name: str) -> int | None:
+        return schedules.find_id(self._database, name)
+
     def find_removed(self, name: str) -> tuple[int, int] | None:
         return history.find_removed(self._database, name)
 
@@ -244,6 +247,13 @@ class ForPeople(OpenStore):
         limit: int | None = None,
     ) -> list[Schedule]:
         return schedules.find_schedules(
+            self._database, choice, now_ms=now_ms, after=after, limit=limit
+        )
+
+    def find_schedule_page(
+        self, choice: Choice | None, *, now_ms: int, after: str | None, limit: int | None
+    ) -> SchedulePage:
+        return schedules.find_schedule_page(
             self._database, choice, now_ms=now_ms, after=after, limit=limit
         )
 
@@ -340,7 +350,7 @@ class ForPeople(OpenStore):
         causes: tuple[Cause, ...] = (),
         before_id: int | None = None,
         limit: int = 20,
-    ) -> list[Execution]:
+    ) -> RunPage:
         return history.find_executions(
             self._database,
             schedule_id=schedule_id,

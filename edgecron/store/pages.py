@@ -7,11 +7,10 @@ walking back through everything, which takes as long as what is looked for is ra
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Iterable, Sequence
 from typing import Any
 
-from edgecron.browsing import RunBounds
+from edgecron.browsing import RunBounds, RunPage
 from edgecron.errors import Unreadable
 from edgecron.model import Execution, Status
 from edgecron.store.connection import Database
@@ -41,37 +40,43 @@ class Wanted(NamedTuple):
     after_id: int | None = None
 
 
-def find_page(database: Database, wanted: Wanted, *, limit: int) -> list[Execution]:
-    """A page of what is wanted, newest first: what is next to `after_id`, else the newest.
+def find_page(database: Database, wanted: Wanted, *, limit: int) -> RunPage:
+    """A page of the wanted runs, newest first: those next to `after_id`, else the newest.
 
-    Raises Unreadable where one of them makes no sense.
+    A run that can't be read is named in the page, and the next run takes its place.
     """
+    try:
+        return RunPage(_find_page(database, wanted, limit=limit), [])
+    except Unreadable:
+        pass
+    is_upwards = wanted.after_id is not None
+    found: list[Execution] = []
+    unreadable: list[int] = []
+    while len(found) < limit:
+        ids = find_page_ids(database, wanted, limit=limit)
+        for each in reversed(ids) if is_upwards else ids:
+            try:
+                found += map(execution_of, _rows_of(database, [each]))
+            except Unreadable:
+                unreadable.append(each)
+            if len(found) == limit:
+                break
+        if len(ids) < limit:
+            break
+        if is_upwards:
+            wanted = wanted._replace(after_id=ids[0])
+        else:
+            wanted = wanted._replace(before_id=ids[-1])
+    return RunPage(_newest_first(found), unreadable)
+
+
+def _find_page(database: Database, wanted: Wanted, *, limit: int) -> list[Execution]:
     kinds = _kinds(wanted)
     if len(kinds) == 1 and not _is_of_some(wanted):
         rows = _walk(database, COLUMNS, kinds[0], wanted, limit=limit)
     else:
         rows = _rows_of(database, find_page_ids(database, wanted, limit=limit))
     return _newest_first(execution_of(row) for row in rows)
-
-
-def find_readable_page(database: Database, wanted: Wanted, *, limit: int) -> list[Execution]:
-    """The same without what makes no sense, in whose place the next ones are."""
-    try:
-        return find_page(database, wanted, limit=limit)
-    except Unreadable:
-        pass
-    is_upwards = wanted.after_id is not None
-    found: list[Execution] = []
-    while len(found) < limit:
-        ids = sorted(find_page_ids(database, wanted, limit=limit), reverse=not is_upwards)
-        found += _readable(database, ids)
-        if len(ids) < limit:
-            break
-        if is_upwards:
-            wanted = wanted._replace(after_id=ids[-1])
-        else:
-            wanted = wanted._replace(before_id=ids[-1])
-    return _newest_first(found[:limit])
 
 
 def find_page_ids(database: Database, wanted: Wanted, *, limit: int) -> list[int]:
@@ -102,12 +107,6 @@ def _rows_of(database: Database, ids: list[int]) -> list[tuple[Any, ...]]:
             WHERE e.id IN (SELECT value FROM json_each(:ids))""",
         {"ids": json.dumps(ids)},
     )
-
-
-def _readable(database: Database, ids: list[int]) -> Iterator[Execution]:
-    for each in ids:
-        with suppress(Unreadable):
-            yield from map(execution_of, _rows_of(database, [each]))
 
 
 def _newest_first(executions: Iterable[Execution]) -> list[Execution]:

@@ -5,13 +5,16 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from heapq import merge
 from typing import TYPE_CHECKING, Any
 
+from edgecron.browsing import SchedulePage
 from edgecron.errors import Unreadable
 from edgecron.model import Schedule
 from edgecron.store.connection import Database
 from edgecron.store.rows import KEPT_COLUMNS, SPEC_COLUMNS, schedule_of
+from edgecron.store.sense import unreadable
 from edgecron.store.standings import IDLE_COLUMNS, page_where
 from edgecron.timetext import to_ms
 
@@ -65,6 +68,14 @@ def find_schedule(database: Database, name: str) -> Schedule | None:
     return found[0] if found else None
 
 
+def find_id(database: Database, name: str) -> int | None:
+    """The id of the schedule of this name, also if its row can't be read; or None."""
+    row = database.row(
+        "SELECT id FROM schedules WHERE name = :name AND deleted_at IS NULL", {"name": name}
+    )
+    return None if row is None else int(row[0])
+
+
 def find_last_removed(database: Database, name: str | None) -> list[tuple[Schedule, str | None]]:
     """What was removed last, of this name or at all, and whether it was `enabled` then.
 
@@ -112,19 +123,23 @@ def find_each_schedule(
     where = "WHERE deleted_at IS NULL"
     if most is not None and _count(database) > most:
         where += f" AND id IN ({_NEED_A_LOOK}) ORDER BY name LIMIT :most"
-    params = {"most": most}
-    try:
-        return _find(database, f" {where}", params), []
-    except Unreadable:
-        pass
-    found: list[Schedule] = []
-    unreadable: list[tuple[int, Unreadable]] = []
-    for (schedule_id,) in database.rows(f"SELECT id FROM schedules {where}", params):
-        try:
-            found += _find(database, " WHERE id = :id", {"id": schedule_id})
-        except Unreadable as error:
-            unreadable.append((schedule_id, error))
-    return sorted(found, key=lambda schedule: schedule.name), unreadable
+    found, bad = _find_readable(database, f" {where}", {"most": most})
+    return sorted(found, key=lambda schedule: schedule.name), bad
+
+
+def find_schedule_page(
+    database: Database, choice: Choice | None, *, now_ms: int, after: str | None, limit: int | None
+) -> SchedulePage:
+    """A page of schedules by name, as `find_schedules` finds them, with the unreadable ones."""
+    where, params = page_where(choice, now_ms=now_ms, after=after, limit=limit)
+    found, bad = _find_readable(database, f" {where}", params)
+    ids = json.dumps([schedule_id for schedule_id, _ in bad])
+    names = database.rows(
+        """SELECT CAST(name AS BLOB) FROM schedules
+           WHERE id IN (SELECT value FROM json_each(:ids)) ORDER BY name""",
+        {"ids": ids},
+    )
+    return SchedulePage(found, [name.decode(errors="replace") for (name,) in names])
 
 
 def count_waiting(database: Database) -> dict[str, int]:
@@ -189,7 +204,8 @@ def _coming_of(
             {"queue": queue, "run": run_ms, "id": last_id, "size": size},
         )
         wanted = [row[0] for row in page if matches is None or matches(row[1])]
-        found = _find(
+        # One that can't be read must not hide the others: `list` shows it as broken.
+        found, _ = _find_readable(
             database,
             """ WHERE id IN (SELECT value FROM json_each(:ids))
                 AND next_run_at IS NOT NULL AND enabled""",
@@ -257,10 +273,30 @@ def compiled_of(database: Database, schedule: Schedule) -> str:
     return str(row[0])
 
 
+def _find_readable(
+    database: Database, where: str, params: dict[str, Any]
+) -> tuple[list[Schedule], list[tuple[int, Unreadable]]]:
+    """The schedules that can be read; and (id, why) of each that can't."""
+    with suppress(Unreadable):
+        return _find(database, where, params), []
+    found: list[Schedule] = []
+    bad: list[tuple[int, Unreadable]] = []
+    for (schedule_id,) in database.rows(f"SELECT id FROM schedules{where}", params):
+        try:
+            found += _find(database, " WHERE id = :id", {"id": schedule_id})
+        except Unreadable as error:
+            bad.append((schedule_id, error))
+    return found, bad
+
+
 def _find(database: Database, where: str, params: dict[str, Any]) -> list[Schedule]:
-    rows = [
-        dict(zip(_ALL_COLUMNS, row, strict=True)) for row in database.rows(_SELECT + where, params)
-    ]
+    """Schedules. Raises Unreadable, with the name of the first that can't be read."""
+    try:
+        found = database.rows(_SELECT + where, params)
+    except Unreadable:
+        _raise_first_unreadable(database, where, params)
+        raise
+    rows = [dict(zip(_ALL_COLUMNS, row, strict=True)) for row in found]
     scopes: dict[int, list[tuple[str, str]]] = {row["id"]: [] for row in rows}
     for schedule_id, kind, scope_id in database.rows(
         """SELECT schedule_id, scope_kind, scope_id FROM schedule_scopes
@@ -270,3 +306,14 @@ def _find(database: Database, where: str, params: dict[str, Any]) -> list[Schedu
     ):
         scopes[schedule_id].append((kind, scope_id))
     return [schedule_of(row, tuple(scopes[row["id"]])) for row in rows]
+
+
+def _raise_first_unreadable(database: Database, where: str, params: dict[str, Any]) -> None:
+    """Raise Unreadable, with its name, for the first of these schedules that can't be read."""
+    for schedule_id, name in database.rows(
+        f"SELECT id, CAST(name AS BLOB) FROM schedules{where}", params
+    ):
+        try:
+            database.rows(f"{_SELECT} WHERE id = :id", {"id": schedule_id})
+        except Unreadable as error:
+            raise unreadable("schedule", error, name=name.decode(errors="replace")) from error

@@ -9,8 +9,10 @@ from edgecron.validity import check_name
 _MOST_SHOWN = 200
 
 
-def unreadable(what: str, error: Exception, *, name: object = None) -> Unreadable:
+def unreadable(what: str, error: BaseException, *, name: object = None) -> Unreadable:
     """The error for stored values of this; of a schedule, where its `name` is known."""
+    if isinstance(error, Unreadable) and error.__cause__ is not None:
+        error = error.__cause__  # It names the value; its message names only the database.
     reason = error.message if isinstance(error, EdgecronError) else repr(error)
     if len(reason) > _MOST_SHOWN:
         reason = f"{reason[:_MOST_SHOWN]}..."

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from edgecron.errors import SENSELESS
+from edgecron.errors import SENSELESS, Unreadable
 from edgecron.standing import Standing
 from edgecron.store.connection import Database
 from edgecron.store.sense import texts_of, unreadable
+from edgecron.store.statements import Params
 from edgecron.timetext import from_ms
 from edgecron.values import NamedTuple
 
 if TYPE_CHECKING:
     from edgecron.browsing import Choice
 
+_T = TypeVar("_T")
 _LATE_MS = 60_000  # a time that has passed by less is not missed
 # What the words of a choice are looked for in. A newline is in no word.
 _WORDS = """lower(concat_ws(char(10), name, group_name, description, job))"""
@@ -83,10 +86,13 @@ def find_standings(
     after: str | None = None,
     limit: int | None = None,
 ) -> list[Standing]:
-    """How schedules stand, by name: of all, of a choice, or of a page of either."""
+    """How schedules stand, by name: of all, of a choice, or of a page of either.
+
+    A schedule that can't be read is shown as broken.
+    """
     where, params = page_where(choice, now_ms=now_ms, after=after, limit=limit)
-    rows = database.rows(f"SELECT {', '.join(COLUMNS)} FROM schedules {where}", params)
-    return [standing_of(row) for row in rows]
+    rows = read_rows(database, COLUMNS, f"FROM schedules {where}", params)
+    return [shown_standing(row) for row in rows]
 
 
 def page_where(
@@ -133,3 +139,56 @@ def standing_of(row: tuple[Any, ...]) -> Standing:
         )
     except SENSELESS as error:
         raise unreadable("schedule", error, name=row[0]) from error
+
+
+def read_rows(
+    database: Database, columns: Sequence[str], rest: str, params: Params
+) -> list[tuple[Any, ...]]:
+    """Columns of schedules; with a mark in the place of each byte that is no text."""
+    return readably(
+        lambda is_lossy: list(each_row(database, columns, rest, params, is_lossy=is_lossy))
+    )
+
+
+def shown_standing(row: tuple[Any, ...]) -> Standing:
+    """How a schedule stands; as a broken one where that can't be read."""
+    try:
+        return standing_of(row)
+    except Unreadable as error:
+        return Standing(
+            name=row[0],
+            triggers=(),
+            enabled=True,
+            paused_until=None,
+            next_run_at=None,
+            trigger_error=error.message,
+            last_status=None,
+            last_run_at=None,
+            run_count=0,
+            planned_count=0,
+            max_runs=None,
+            until_at=None,
+            vanished_at=None,
+        )
+
+
+def readably(read: Callable[[bool], _T]) -> _T:
+    """Read texts as they are; where one of them is no text, with what can be told of it."""
+    try:
+        return read(False)
+    except Unreadable:
+        return read(True)
+
+
+def each_row(
+    database: Database, columns: Sequence[str], rest: str, params: Params, *, is_lossy: bool
+) -> Iterator[tuple[Any, ...]]:
+    """Rows; where `is_lossy`, with a mark in the place of each byte of a text that is none."""
+    if not is_lossy:
+        yield from database.each(f"SELECT {', '.join(columns)} {rest}", params)
+        return
+    raw = (f"iif(typeof({one}) = 'text', CAST({one} AS BLOB), {one})" for one in columns)
+    for row in database.each(f"SELECT {', '.join(raw)} {rest}", params):
+        yield tuple(
+            value.decode("utf-8", "replace") if isinstance(value, bytes) else value for value in row
+        )

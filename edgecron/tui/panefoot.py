@@ -41,12 +41,16 @@ class FilteredSource(Source, Protocol):
     def unused_keys(self, wanted: Filter) -> tuple[str, ...]:
         """The keys of a filter that say nothing of these lines."""
 
+    @property
+    def trouble(self) -> str:
+        """What can't be shown, and why; empty if nothing."""
+
     def gone_of(self, keys: Set[int]) -> Set[int]:
         """Which of these keys are of lines that are no more, as far as that is known."""
 
 
 class PaneFoot(Horizontal):
-    """Hidden where there is neither a filter nor a mark. `empty` is what the list says where
+    """Hidden if there is no filter, mark or trouble. `empty` is what the list says where
     nothing matches.
 
     Enter keeps what was written, the key for going back takes it away.
@@ -110,7 +114,7 @@ class PaneFoot(Horizontal):
         """Say how many match, or what is wrong with the filter, and how many are marked."""
         is_filtered = self._filter is not None or bool(self._problem)
         shows_line = is_filtered or self._is_writing
-        self.display = shows_line or bool(self._view.marked)
+        self.display = shows_line or bool(self._view.marked or self._source.trouble)
         self.query_one(".sign", SpanLine).display = shows_line
         for line in self.query(LineInput):
             line.display = shows_line
@@ -132,6 +136,8 @@ class PaneFoot(Horizontal):
             spans += self._count_spans(self._filter)
         if self._view.marked:
             spans.append((f" ▌{len(self._view.marked):,} marked ", "accent"))
+        if self._source.trouble:
+            spans.append((f" ! {clean(self._source.trouble)} ", "warn"))
         return spans
 
     def _count_spans(self, wanted: Filter) -> list[Span]:

@@ -82,9 +82,9 @@ def find_beside(client: Face, execution_id: int, beside: Beside) -> int | None:
     """The run of the same schedule next to a run; None where it is the first, or the last."""
     schedules = [client.execution(execution_id).schedule_id]
     if beside is Beside.OLDER:
-        found = client.run_page(schedule_ids=schedules, before_id=execution_id, limit=1)
+        found = client.run_page(schedule_ids=schedules, before_id=execution_id, limit=1).runs
     else:
-        found = client.run_page(schedule_ids=schedules, after_id=execution_id, limit=1)
+        found = client.run_page(schedule_ids=schedules, after_id=execution_id, limit=1).runs
     return found[0].id if found else None
 
 

@@ -12,7 +12,7 @@ from functools import partial
 from math import inf
 from typing import TYPE_CHECKING, Any
 
-from edgecron.browsing import RunBounds
+from edgecron.browsing import RunBounds, RunPage
 from edgecron.remote import Face
 from edgecron.safetext import clean
 from edgecron.tui.looks import STATUS_GLYPHS
@@ -20,14 +20,14 @@ from edgecron.tui.pacing import Paced
 from edgecron.tui.questions import AskingScreen
 from edgecron.tui.tables import Column, Line, Span
 from edgecron.values import NamedTuple
-from edgecron.words.phrases import note_words, percent_words
+from edgecron.words.phrases import note_words, percent_words, unreadable_words
 from edgecron.words.times import near_time, short_duration
 
 if TYPE_CHECKING:
     from edgecron.filtering import Filter, RunQuestion
     from edgecron.model import Execution
 
-    _Found = tuple[list[Execution], RunBounds]
+    _Found = tuple[RunPage, RunBounds]
     _Ask = Callable[[Callable[[Face], _Found], Callable[[_Found], None]], None]
 
 _PAGE = 120
@@ -80,6 +80,7 @@ class RunSource:
         self._moves = 0  # how often the window has become another one
         self._is_paging = False  # is a page asked for that is beside the window, or far from it
         self._is_outdated = False  # by another filter
+        self._unreadable: set[int] = set()  # the ids that were found so far
 
     @property
     def count(self) -> int:
@@ -88,6 +89,7 @@ class RunSource:
     def filter_by(self, wanted: Filter | None) -> None:
         """Show only what a filter lets through; None is all."""
         self._question = None if wanted is None else wanted.run_question()
+        self._unreadable.clear()
         # What is shown stays until there is something else.
         self._is_outdated = True
         self._moves += 1
@@ -99,6 +101,11 @@ class RunSource:
     @property
     def is_counted(self) -> bool:
         return self._is_oldest
+
+    @property
+    def trouble(self) -> str:
+        """Which runs are not in the list because their rows can't be read."""
+        return unreadable_words("run", [str(one) for one in sorted(self._unreadable)])
 
     def unused_keys(self, wanted: Filter) -> tuple[str, ...]:
         """The keys of a filter that say nothing of runs."""
@@ -162,7 +169,7 @@ class RunSource:
                     before_id=ids[-1] if ids else None,
                     limit=_PAGE,
                 )
-                found = _find(client, page)
+                found = _find(client, page).runs
                 ids += (run.id for run in found)
                 if len(found) < _PAGE:
                     break
@@ -297,7 +304,9 @@ class RunSource:
                 otherwise()
                 return
             self._moves += 1
-            show(*found)
+            page, bounds = found
+            self._unreadable.update(page.unreadable)
+            show(page.runs, bounds)
 
         ask(read, answered)
 
@@ -332,17 +341,17 @@ class _Page(NamedTuple):
     after_id: int | None = None
 
 
-def _find(client: Face, page: _Page) -> list[Execution]:
+def _find(client: Face, page: _Page) -> RunPage:
     from edgecron.filtering import RunQuestion
 
     question = page.question or RunQuestion()
     if question.is_impossible:
-        return []
+        return RunPage([], [])
     ids: Sequence[int] | None = None if page.schedule_id is None else [page.schedule_id]
     if question.names is not None:
         ids = client.schedule_ids_named(question.names)
         if not ids:
-            return []
+            return RunPage([], [])
     return client.run_page(
         before_id=page.before_id,
         after_id=page.after_id,

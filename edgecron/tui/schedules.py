@@ -102,6 +102,10 @@ class ScheduleSource:
         """The keys of a filter that say nothing of schedules."""
         return wanted.unused_on_schedules
 
+    @property
+    def trouble(self) -> str:
+        return ""
+
     def gone_of(self, keys: Set[int]) -> Set[int]:
         """Those that were removed; where a filter is on it is not known."""
         is_all = self.is_read and self.filter is None

@@ -74,6 +74,10 @@ class UpcomingSource:
         """The keys of a filter that say nothing of fires: all but names."""
         return tuple(dict.fromkeys(term.key for term in wanted.terms if term.key != "job"))
 
+    @property
+    def trouble(self) -> str:
+        return ""
+
     def gone_of(self, keys: Set[int]) -> Set[int]:
         """Those that were taken, or are to come no more; where a filter is on it is not known."""
         is_all = self._filter is None

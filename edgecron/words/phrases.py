@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime, tzinfo
 from typing import TYPE_CHECKING
 
@@ -28,6 +29,7 @@ _FLAG_WORDS = {
     "core_dumped": "core dumped",
     "state_refused": "its changes of state were too large to keep",
 }
+_MOST_NAMED = 10
 
 
 def failure_words(execution: Execution) -> str:
@@ -227,6 +229,16 @@ def covered_range(execution: Execution) -> tuple[int, datetime] | None:
 def count_words(count: int, what: str) -> str:
     """`1 run`, `3 runs`."""
     return f"{count} {what}" if count == 1 else f"{count} {what}s"
+
+
+def unreadable_words(what: str, names: Sequence[str]) -> str:
+    """Which runs or schedules can't be read; empty if all can."""
+    if not names:
+        return ""
+    shown = ", ".join(name[:60] for name in names[:_MOST_NAMED])
+    if len(names) > _MOST_NAMED:
+        shown += f" and {len(names) - _MOST_NAMED} more"
+    return f"{what if len(names) == 1 else f'{what}s'} {shown} can't be read"
 
 
 def size_words(size_bytes: int) -> str:

@@ -245,19 +245,19 @@ def test_a_run_page_goes_both_ways(client: Client) -> None:
     made = client.add(make_spec("backup"))
     end(client, made.id, *[Status.SUCCESS, Status.FAILED] * 5)
 
-    newest = client.run_page(limit=4)
-    older = client.run_page(before_id=newest[-1].id, limit=4)
-    back = client.run_page(after_id=older[0].id, limit=4)
+    newest = client.run_page(limit=4).runs
+    older = client.run_page(before_id=newest[-1].id, limit=4).runs
+    back = client.run_page(after_id=older[0].id, limit=4).runs
 
     assert [run.id for run in newest + older] == [10, 9, 8, 7, 6, 5, 4, 3]
     assert back == newest
-    assert [run.id for run in client.run_page(after_id=3, limit=2)] == [5, 4]
+    assert [run.id for run in client.run_page(after_id=3, limit=2).runs] == [5, 4]
     assert client.run_bounds() == RunBounds(1, 10)
 
 
 @pytest.mark.failure(66)
 @pytest.mark.parametrize("damage", ["reason = 'rocket'", "flags = '7'", f"error_msg = {NOT_UTF_8}"])
-def test_a_run_that_makes_no_sense_is_left_out_and_the_page_is_full(
+def test_a_run_that_can_not_be_read_is_named_and_the_page_is_full(
     client: Client, damage: str
 ) -> None:
     made = client.add(make_spec("backup"))
@@ -265,13 +265,17 @@ def test_a_run_that_makes_no_sense_is_left_out_and_the_page_is_full(
     write(client, "DROP TRIGGER executions_final")
     write(client, f"UPDATE executions SET {damage} WHERE id IN (3, 6, 7)")
 
-    with pytest.raises(Unreadable):
-        client.history(limit=9)
-
-    assert [run.id for run in client.run_page(limit=4)] == [9, 8, 5, 4]
-    assert [run.id for run in client.run_page(before_id=4, limit=4)] == [2, 1]
-    assert [run.id for run in client.run_page(after_id=1, limit=4)] == [8, 5, 4, 2]
-    assert [run.id for run in client.run_page(statuses=(Status.FAILED,))] == [9, 8, 5, 4, 2, 1]
+    page = client.history_page(limit=4)
+    assert [run.id for run in page.runs] == [9, 8, 5, 4]
+    assert page.unreadable == [7, 6]
+    assert client.run_page(limit=4) == page
+    assert client.history_page("backup", limit=9).unreadable == [7, 6, 3]
+    assert [run.id for run in client.history("backup", before_id=4)] == [2, 1]
+    with pytest.raises(Unreadable, match="run 3"):
+        client.execution(3)
+    assert [run.id for run in client.run_page(before_id=4, limit=4).runs] == [2, 1]
+    assert [run.id for run in client.run_page(after_id=1, limit=4).runs] == [8, 5, 4, 2]
+    assert [run.id for run in client.run_page(statuses=(Status.FAILED,)).runs] == [9, 8, 5, 4, 2, 1]
 
 
 def test_the_last_failure_is_the_newest_that_failed_or_was_interrupted(

@@ -163,7 +163,7 @@ def test_a_time_that_is_decided_while_a_change_is_made_is_not_missed(
     else:
         client.remove("backup")
 
-    [run] = client.store.find_executions(schedule_id=schedule_id)
+    [run] = client.store.find_executions(schedule_id=schedule_id).runs
     assert (run.plan_at, run.status) == (at(9), Status.RUNNING)
 
 

@@ -266,6 +266,29 @@ def test_a_row_that_makes_no_sense_hides_no_other(api: Api, database: Path) -> N
     assert removed.status == 204
 
 
+def test_a_run_that_can_not_be_read_is_named_in_its_page(api: Api, database: Path) -> None:
+    with Client(database) as client:
+        client.add(make_spec("job"))
+        for number in range(1, 6):
+            client.run_now("job")
+            client.cancel(number)
+    connection = apsw.Connection(str(database))
+    connection.execute("DROP TRIGGER executions_final")
+    connection.execute("UPDATE executions SET error_msg = CAST(x'ff' AS TEXT) WHERE id IN (2, 4)")
+    connection.close()
+
+    first = api.get("/api/v1/runs?limit=2").json
+    second = api.get(first["next"]).json
+    of_one = api.get("/api/v1/schedules/job/runs").json
+    one = api.get("/api/v1/runs/4")
+
+    assert [run["id"] for run in first["runs"]] == [5, 3]
+    assert first["unreadable"] == [4]
+    assert ([run["id"] for run in second["runs"]], second["unreadable"]) == ([1], [2])
+    assert of_one["unreadable"] == [4, 2]
+    assert one.status == 503
+
+
 @pytest.mark.parametrize(
     "query",
     ["limit=0", "limit=1001", "limit=x", "limit=", "limit=1&limit=2", "offset=3", "after=%00"],

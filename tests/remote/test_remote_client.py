@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from edgecron.api import Client
-from edgecron.browsing import SortBy
+from edgecron.browsing import RunPage, SortBy
 from edgecron.documents.comparing import Action, Step, compare_one
 from edgecron.documents.document import Document, Wanted
 from edgecron.errors import AlreadyExists, Conflict, InvalidDocument, InvalidTrigger, NotFound
@@ -96,7 +96,7 @@ def test_what_is_read_is_what_is_there(client: Client, remote: RemoteClient) -> 
     assert remote.next_attempt(run) is None
     assert remote.active_counts() == {Status.QUEUED: 1}
     assert remote.run_bounds() == client.run_bounds()
-    assert remote.run_page(limit=5) == [run]
+    assert remote.run_page(limit=5) == RunPage([run], [])
     assert remote.waiting_runs() == []
     assert remote.last_failure() is None
     assert remote.find_dependents("backup") == []

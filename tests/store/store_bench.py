@@ -106,7 +106,7 @@ class Bench:
     def rows(self, name: str | None = None) -> list[Execution]:
         """Every execution, oldest first."""
         schedule_id = None if name is None else self.store.get_schedule(name).id
-        return self.store.find_executions(schedule_id=schedule_id, limit=100_000)[::-1]
+        return self.store.find_executions(schedule_id=schedule_id, limit=100_000).runs[::-1]
 
     def statuses(self, name: str | None = None) -> list[str]:
         return [str(row.status) for row in self.rows(name)]

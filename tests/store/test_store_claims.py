@@ -132,7 +132,7 @@ def test_a_removal_between_look_and_claim_wins(bench: Bench) -> None:
     batch = bench.claim(seen)
 
     assert batch.advanced == 0
-    assert bench.store.find_executions() == []
+    assert bench.store.find_executions().runs == []
 
 
 @pytest.mark.failure(26)

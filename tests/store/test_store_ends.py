@@ -236,7 +236,7 @@ def test_what_never_started_of_a_removed_schedule_is_cancelled(
 
     assert bench.store.requeue(row, now_ms=bench.now)
 
-    [ended] = bench.store.find_executions()
+    [ended] = bench.store.find_executions().runs
     assert (ended.status, ended.reason) == (Status.CANCELLED, Reason.REMOVED)
     assert not bench.store.has_queued()
 
@@ -249,7 +249,7 @@ def test_what_runs_when_its_schedule_is_removed_ends_as_usual(
 
     assert bench.end(granted) == [True]
 
-    [row] = bench.store.find_executions()
+    [row] = bench.store.find_executions().runs
     assert (row.status, row.schedule) == (Status.SUCCESS, "backup")
 
 

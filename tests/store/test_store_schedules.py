@@ -162,7 +162,7 @@ def test_a_removed_name_can_be_used_again_and_history_stays(bench: Bench) -> Non
 
     assert new.id != old.id
     assert bench.rows("backup") == []
-    [row] = bench.store.find_executions()
+    [row] = bench.store.find_executions().runs
     assert (row.schedule_id, row.status, row.reason) == (
         old.id,
         Status.CANCELLED,
@@ -295,10 +295,12 @@ def test_history_pages_go_on_before_the_last_id(bench: Bench) -> None:
     bench.end(*bench.fill().granted[:4], status=Status.FAILED)
     schedule_id = bench.store.get_schedule("a").id
 
-    first = bench.store.find_executions(schedule_id=schedule_id, limit=3)
-    second = bench.store.find_executions(schedule_id=schedule_id, before_id=first[-1].id, limit=3)
-    failed = bench.store.find_executions(statuses=(Status.FAILED,), limit=3)
-    either = bench.store.find_executions(statuses=(Status.FAILED, Status.RUNNING), limit=100)
+    first = bench.store.find_executions(schedule_id=schedule_id, limit=3).runs
+    second = bench.store.find_executions(
+        schedule_id=schedule_id, before_id=first[-1].id, limit=3
+    ).runs
+    failed = bench.store.find_executions(statuses=(Status.FAILED,), limit=3).runs
+    either = bench.store.find_executions(statuses=(Status.FAILED, Status.RUNNING), limit=100).runs
 
     assert [row.id for row in first + second] == [9, 7, 5, 3, 1]
     assert [row.id for row in failed] == [4, 3, 2]

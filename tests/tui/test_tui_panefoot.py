@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+import apsw
 import pytest
 from pilot import Seen, watch
 from textual import events
@@ -59,6 +60,24 @@ def test_a_filter_shows_what_matches_while_it_is_written(client: Client, clock: 
         await seen.write("e")
         await seen.until(lambda: "1 match\n" in seen.text())
         assert names_shown(seen) == ["beta"]
+
+    watch(story, client.path, clock)
+
+
+def test_the_line_below_the_runs_names_those_that_can_not_be_read(
+    client: Client, clock: FakeClock
+) -> None:
+    client.run_now("carl")
+    client.cancel(2)
+    connection = apsw.Connection(str(client.path))
+    connection.execute("DROP TRIGGER executions_final")
+    connection.execute("UPDATE executions SET error_msg = CAST(x'ff' AS TEXT) WHERE id = 2")
+    connection.close()
+
+    async def story(seen: Seen) -> None:
+        await seen.press("3")
+        await seen.until(lambda: "run 2 can't be read" in seen.text())
+        assert "beta" in seen.text()
 
     watch(story, client.path, clock)
 

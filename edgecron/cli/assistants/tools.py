@@ -68,10 +68,13 @@ def _verb(
 
 def _list(session: ToolSession, arguments: Arguments) -> list[dict[str, Any]]:
     from edgecron.objects import schedule_object
+    from edgecron.words.phrases import unreadable_words
 
     client = session.client()
     limit = arguments.get("limit", 50)
-    found = client.schedules(after=arguments.get("after"), limit=limit + 1)
+    found, unreadable = client.schedule_page(after=arguments.get("after"), limit=limit + 1)
+    if unreadable:
+        session.say(unreadable_words("schedule", unreadable))
     if len(found) > limit:
         session.say(f"there are more: list with after {found[limit - 1].name}")
     return [schedule_object(schedule) for schedule in found[:limit]]
