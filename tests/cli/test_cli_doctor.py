@@ -24,7 +24,7 @@ from support.cli import Edgecron, Said
 from support.places import small_disk
 from support.processes import Daemon, Gate, ends, parent_of
 from support.story import Story
-from support.stuck import KEY, SLEEPS, SPINS, StuckEngine, stop, wait_for_rest
+from support.stuck import KEY, SLEEPS, SPINS, StuckEngine, stop_at_rest
 
 CHECKS = [
     *("database", "integrity", "files", "clock", "engines", "runs", "schedules", "others", "space"),
@@ -167,8 +167,8 @@ def test_a_stopped_engine_is_a_problem_with_both_ways_out(
     edgecron("run", backup)
     daemon.wait_for("ended", schedule=backup)
     pid = daemon.process.pid
-    wait_for_rest(pid)  # Stopped while it writes, it holds the lock, which doctor reports too.
-    stop(daemon.process)
+    # Stopped while it writes, it would hold the lock, which doctor reports too.
+    stop_at_rest(daemon.process)
 
     said, as_json = edgecron("doctor"), edgecron("doctor", "--json")
 

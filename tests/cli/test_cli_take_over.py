@@ -24,7 +24,7 @@ from support.accounts import as_root
 from support.cli import Edgecron
 from support.engines import Place
 from support.processes import BOUND_S, Daemon
-from support.stuck import FORKS, KEY, LOCKS, SLEEPS, StuckEngine, resume, stop
+from support.stuck import FORKS, KEY, LOCKS, SLEEPS, StuckEngine, resume, stop, stop_at_rest
 from support.terminal import on_terminal, read_until
 
 
@@ -61,7 +61,7 @@ def test_a_stalled_engine_is_shown_left_alone_and_ended_on_request(
     place: Place, daemon: Daemon, edgecron: Edgecron
 ) -> None:
     pid = daemon.process.pid
-    stop(daemon.process)
+    stop_at_rest(daemon.process)
     shown = edgecron("status").out
 
     # Another engine fires what is due, and leaves the run to the one that holds its lock.
@@ -98,7 +98,7 @@ def test_a_stalled_engine_is_shown_left_alone_and_ended_on_request(
 def test_without_another_engine_the_next_one_takes_over(
     place: Place, daemon: Daemon, edgecron: Edgecron
 ) -> None:
-    stop(daemon.process)
+    stop_at_rest(daemon.process)
 
     said = edgecron("doctor", "--take-over", str(daemon.process.pid), "--yes", "--json")
     daemon.wait_end()
@@ -125,7 +125,7 @@ def test_an_end_that_the_stalled_engine_had_not_written_is_put_on_record(
     place: Place, daemon: Daemon, edgecron: Edgecron
 ) -> None:
     pid = daemon.process.pid
-    stop(daemon.process)
+    stop_at_rest(daemon.process)
     journal = next(state_dir(place.database).glob("supervisor-*.journal"))
     place.gate.open()
     wait_for_exit(journal)
@@ -165,7 +165,7 @@ def test_a_run_that_was_claimed_and_never_started_is_queued_again(
 def test_a_process_that_is_no_engine_of_the_database_is_refused(
     place: Place, daemon: Daemon, edgecron: Edgecron
 ) -> None:
-    stop(daemon.process)
+    stop_at_rest(daemon.process)
 
     said = edgecron("doctor", "--take-over", str(os.getpid()), "--yes")
 
@@ -244,7 +244,7 @@ def test_an_engine_that_was_stopped_while_it_wrote_is_found_and_ended(
 def test_without_a_terminal_it_must_be_told_yes(
     place: Place, daemon: Daemon, edgecron: Edgecron
 ) -> None:
-    stop(daemon.process)
+    stop_at_rest(daemon.process)
 
     said = edgecron("doctor", "--take-over", str(daemon.process.pid))
 
@@ -258,7 +258,7 @@ def test_without_a_terminal_it_must_be_told_yes(
 @pytest.mark.parametrize(("answer", "is_ended"), [("y", True), ("", False), ("nay", False)])
 def test_on_a_terminal_it_asks(place: Place, daemon: Daemon, answer: str, is_ended: bool) -> None:
     pid = daemon.process.pid
-    stop(daemon.process)
+    stop_at_rest(daemon.process)
 
     with on_terminal(dict(os.environ), "doctor", "--take-over", str(pid)) as outer:
         asked = read_until(outer, "[y/N] ")
@@ -281,7 +281,7 @@ def test_an_engine_that_goes_on_while_the_question_stands_is_left_alone(
     place: Place, daemon: Daemon
 ) -> None:
     pid = daemon.process.pid
-    stop(daemon.process)
+    stop_at_rest(daemon.process)
 
     with on_terminal(dict(os.environ), "doctor", "--take-over", str(pid)) as outer:
         read_until(outer, "[y/N] ")
@@ -314,7 +314,7 @@ def test_a_system_that_can_not_name_a_process_for_good_is_refused(
     place: Place, daemon: Daemon, edgecron: Edgecron, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pid = daemon.process.pid
-    stop(daemon.process)
+    stop_at_rest(daemon.process)
     monkeypatch.delattr(os, "pidfd_open")
 
     said = edgecron("doctor", "--take-over", str(pid), "--yes")

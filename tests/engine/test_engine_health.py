@@ -19,7 +19,7 @@ from edgecron.paths import state_dir
 from edgecron.store.connection import Database
 from support.clock import FakeClock
 from support.processes import Daemon
-from support.stuck import KEY, SLEEPS, SPINS, StuckEngine, resume, stop, wait_for_rest
+from support.stuck import KEY, SLEEPS, SPINS, StuckEngine, resume, stop, stop_at_rest, wait_for_rest
 
 
 @pytest.fixture
@@ -73,7 +73,7 @@ def turns_of(pid: int) -> int:
 def test_a_stopped_engine_is_stalled_until_it_goes_on(client: Client, start: Start) -> None:
     daemon = start()
 
-    stop(daemon.process)
+    stop_at_rest(daemon.process)
     stopped = only_state(client)
     resume(daemon.process)
     resumed = only_state(client)

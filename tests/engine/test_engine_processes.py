@@ -17,6 +17,7 @@ from edgecron.store.connection import Database
 from support.engines import Place
 from support.processes import Gate, ends, parent_of
 from support.program import PROGRAM
+from support.stuck import stop_at_rest
 
 
 def _at_the_gate(place: Place) -> str:
@@ -129,7 +130,7 @@ def test_a_stalled_engine_keeps_its_runs_and_does_no_harm_when_it_wakes(place: P
     first.wait_for("started", schedule="long")
     place.gate.wait_arrival()
 
-    first.process.send_signal(signal.SIGSTOP)
+    stop_at_rest(first.process)
     second = place.daemon()
     place.add("other", "every 1s", "true")
     second.wait_for("ended", schedule="other")

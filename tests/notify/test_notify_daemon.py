@@ -16,6 +16,7 @@ from edgecron.model import Job, JobKind, ScheduleSpec
 from support.processes import Daemon
 from support.program import copied_program
 from support.servicemanager import NotifySocket
+from support.stuck import stop
 
 # The process that execs the daemon is the one that the watchdog means, as systemd has it.
 MEANT = ("sh", "-c", 'WATCHDOG_PID=$$ exec "$@"', "sh")
@@ -95,7 +96,7 @@ def test_an_engine_that_hangs_feeds_no_more_and_says_where_it_hung(
     for _ in range(3):
         listening.wait_until(lambda told: "WATCHDOG" in told, bound_s=10)
 
-    daemon.process.send_signal(signal.SIGSTOP)
+    stop(daemon.process)
     listening.take_all()
     assert listening.is_silent(bound_s=2)
 

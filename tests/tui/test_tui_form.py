@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -141,13 +142,17 @@ def test_each_field_is_reached_by_tab_and_seen_to_be(scene: Scene) -> None:
     async def tale(seen: Seen) -> None:
         form = seen.app.screen
         rows = list(form.query(FieldRow))
+
+        def is_reached(row: FieldRow) -> bool:
+            shown = form.query_one("#form-fields").region
+            return row.has_class("-focused") and row.region in shown
+
         for row in rows:
-            assert row.has_class("-focused")
-            assert row.region in form.query_one("#form-fields").region
+            await seen.until(partial(is_reached, row))
             await seen.pilot.press("tab")
-        assert form.focused is form.query_one("#save")
-        await seen.pilot.press("shift+tab", "up")
-        assert rows[-2].has_class("-focused")
+        await seen.until(lambda: form.focused is form.query_one("#save"))
+        await seen.press("shift+tab", "up")
+        await seen.until(partial(is_reached, rows[-2]))
 
     add(scene, tale, size=SMALL)
 

@@ -14,6 +14,7 @@ import pytest
 
 from support.processes import Daemon, Gate, ends
 from support.program import copied_program
+from support.stuck import stop
 from support.terminal import (
     BOUND_S,
     PROGRAM,
@@ -158,7 +159,7 @@ def test_of_a_killed_dashboard_a_shell_that_asks_already_keeps_its_settings(
 ) -> None:
     with process_on_terminal(environment, "tui") as (outer, process):
         read_until(outer, _SHOWN)
-        process.send_signal(signal.SIGSTOP)
+        stop(process)
         theirs = termios.tcgetattr(outer)
         theirs[3] |= termios.ISIG  # as a shell has it that edits a line: no echo, but signals
         termios.tcsetattr(outer, termios.TCSANOW, theirs)
