@@ -29,6 +29,7 @@ class KeptTimes:
     what `decided_until_ms` was when it was last moved by a clock that can be trusted; None where
     that is what it is. Up to `pruned_until_ms` rows that said what was decided are gone.
     Since `repeats_since_ms` a clock that was set back repeats times that are decided.
+    `is_switched`: its last change was a pause, a resume or a reschedule, and not of its words.
     """
 
     schedule_id: int
@@ -43,6 +44,7 @@ class KeptTimes:
     pruned_until_ms: int | None = None
     repeats_since_ms: int | None = None
     last_fired_ms: int | None = None
+    is_switched: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -166,7 +168,7 @@ def plan_timeless(timing: Timing, kept: KeptTimes, *, now_ms: int) -> tuple[Reti
         timing,
         decided_until_ms=kept.decided_until_ms,
         until_ms=now_ms,
-        reason=Reason.EDITED,
+        reason=Reason.PAUSED if kept.is_switched else Reason.EDITED,
         planned_count=count,
     )
     following = fresh_fire(timing, decided_ms, planned_count=count)

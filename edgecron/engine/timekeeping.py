@@ -46,6 +46,7 @@ _STEP_MS = 1_000  # less is the slewing of a clock that is kept right, or a read
 _ZONE_LOOK_MS = 30_000
 _TRUST_LOOK_MS = 30_000  # a kernel that comes to trust its clock wakes nobody
 _AT_ONCE = 256  # schedules without a next time that one look settles
+_SETTLE_MS = 50  # between two such looks: others write, too
 _TRIES = 5  # of changes that peers are quicker than
 
 
@@ -110,9 +111,12 @@ class Timekeeping:
 
     @property
     def wake_ms(self) -> int | None:
-        """How long to sleep at most, because of a clock that is not trusted; None where it is."""
+        """How long to sleep at most: the clock is not trusted, or schedules are still to be settled.
+
+        None if neither is so.
+        """
         if self._distrusted_at_ms is None:
-            return None
+            return _SETTLE_MS if self._must_settle and self._last is not None else None
         if self._hold is Hold.CALENDAR or self._clock_wait_ms is None:
             return _TRUST_LOOK_MS
         waited_ms = self._clock.boottime_ms() - self._distrusted_at_ms
@@ -158,6 +162,7 @@ class Timekeeping:
             self._mark_ms = resolve_mark_ms(self._marks.trusted_high_ms)
         self._note_changes(reading)
         self._last = reading
+        self._must_settle |= has_changed
         if self._set_to_note is not None:
             at_ms, by_ms = self._set_to_note
             self._store.note_clock_set(at_ms=at_ms, by_ms=by_ms)
@@ -170,10 +175,7 @@ class Timekeeping:
                 self._repair(reading.now_ms)
             if self._must_repeat:
                 self._repeat(reading.now_ms)
-            self._must_settle |= has_changed
-            for _ in range(_TRIES):
-                if not self._must_settle:
-                    break
+            if self._must_settle:
                 self._must_settle = not self._settle_timeless(reading.now_ms)
             self._keep_zones(reading)
         elif self._hold is Hold.CALENDAR:

@@ -18,7 +18,9 @@ from edgecron.trust import FIRST_MS, LARGE_MS
 
 _SELECT = """SELECT id, revision, name, enabled AND trigger_error IS NULL, next_plan_at,
         next_run_at, next_source, decided_until, trusted_until, paused_until, planned_count,
-        pruned_until, repeats_since, last_enqueued_at
+        pruned_until, repeats_since, last_enqueued_at, NOT EXISTS (
+            SELECT 1 FROM schedule_revisions AS r
+            WHERE r.schedule_id = schedules.id AND r.revision = schedules.revision)
     FROM schedules WHERE deleted_at IS NULL """
 _HAS_KIND = """EXISTS (SELECT 1 FROM json_each(compiled)
     WHERE value ->> '$.kind' IN ({kinds}) {more})"""
@@ -284,6 +286,7 @@ def _kept(
             pruned_until_ms=row[11],
             repeats_since_ms=row[12],
             last_fired_ms=row[13],
+            is_switched=bool(row[14]),
         )
         for row in database.rows(f"{_SELECT} {where} ORDER BY id {limit}", params)
     ]

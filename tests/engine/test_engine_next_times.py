@@ -162,6 +162,56 @@ def test_a_schedule_that_sql_resumes_gets_its_next_time(story: Story) -> None:
     assert found.next_run_at > story.client.now()
 
 
+def test_what_passed_while_sql_had_paused_a_schedule_is_skipped_as_paused(story: Story) -> None:
+    story.add("job", "0 * * * *")
+    write(story, "UPDATE schedules SET enabled = 0")
+    story.after_s(2 * HOUR_S)
+    write(story, "UPDATE schedules SET enabled = 1")
+    story.after_s(60)
+
+    [row] = story.runs("job")
+
+    assert (row.reason, row.missed_count) == (Reason.PAUSED, 2)
+
+
+def test_a_schedule_that_sql_resumes_before_the_clock_is_trusted_gets_its_next_time(
+    story: Story,
+) -> None:
+    story.add("job", "0 * * * *")
+    story.after_s(0)
+    story.world.clock.synchronised = False
+    story.world.clock.step_ms(500 * 24 * HOUR_S * 1000)
+    story.after_s(0)
+    write(story, "UPDATE schedules SET enabled = 0")
+    write(story, "UPDATE schedules SET enabled = 1")
+    story.after_s(0)
+    while_held = story.client.schedule("job").next_run_at
+
+    story.world.clock.synchronised = True
+    story.world.clock.step_ms(-500 * 24 * HOUR_S * 1000)
+    story.after_s(1)
+
+    assert while_held is None
+    assert story.client.schedule("job").next_run_at is not None
+    story.after_s(HOUR_S)
+    assert story.bodies("job") == 1
+
+
+def test_many_schedules_that_sql_resumes_get_their_next_times_within_seconds(story: Story) -> None:
+    for number in range(600):
+        story.add(f"job{number}", "0 3 * * *")
+    write(story, "UPDATE schedules SET enabled = 0")
+    story.after_s(0)
+    write(story, "UPDATE schedules SET enabled = 1")
+
+    for _ in range(4):
+        wake_ms = story.engine.step().wake_ms
+        assert wake_ms is not None
+        story.world.clock.advance_ms(min(1_000, wake_ms - story.world.clock.now_ms()))
+
+    assert not [one for one in story.client.schedules() if one.next_run_at is None]
+
+
 def test_a_done_schedule_that_sql_gives_more_runs_goes_on(story: Story) -> None:
     story.add("few", "0 * * * *", max_runs=1)
     story.after_s(HOUR_S)
