@@ -81,6 +81,7 @@ __version__ = "0.1.0"
 __built__ = "2026-05-01"
 
 if TYPE_CHECKING:
+    from edgecron.attempt import Upstream
     from edgecron.embedding import Job, Run, RunContext, RunEvent, Scheduler
     from edgecron.errors import EdgecronError, InvalidTrigger, UnknownTimezone
     from edgecron.triggers import Trigger, at, cron, every, parse_trigger
@@ -95,6 +96,7 @@ _HOME = {
     "Scheduler": "edgecron.embedding",
     "Trigger": "edgecron.triggers",
     "UnknownTimezone": "edgecron.errors",
+    "Upstream": "edgecron.attempt",
     "at": "edgecron.triggers",
     "cron": "edgecron.triggers",
     "every": "edgecron.triggers",
@@ -111,6 +113,7 @@ __all__ = [
     "Scheduler",
     "Trigger",
     "UnknownTimezone",
+    "Upstream",
     "__version__",
     "at",
     "cron",

@@ -15,14 +15,17 @@ OUTPUT_CAP_BYTES = 256 * 1024
 
 
 class Upstream(NamedTuple):
-    """The run whose end started a follow-up."""
+    """The run whose end started a follow-up: the name of its schedule, its number, and its end.
 
-    schedule: str
-    run_id: int
-    status: Status
-    reason: Reason | None
-    exit_code: int | None
-    error: str | None
+    `error` is what went wrong, in words or as an error code.
+    """
+
+    name: str
+    run: int
+    status: str
+    reason: str | None = None
+    exit_code: int | None = None
+    error: str | None = None
 
 
 class Claim(NamedTuple):

@@ -22,6 +22,7 @@ from edgecron.errors import DatabaseUnusable, EdgecronError, InvalidInput, NotFo
 from edgecron.model import Cause, Job, JobKind, Reason
 from edgecron.runners.callends import failure_of
 from edgecron.runners.calls import Call
+from edgecron.runners.environment import upstream_of
 
 if TYPE_CHECKING:
     from types import FrameType
@@ -140,6 +141,7 @@ def _claim(run: Mapping[str, Any]) -> Claim:
         kill_grace_s=0.0,
         ok_codes=(0,),
         fence=int(os.environ.get("EDGECRON_FENCE", 0)),
+        upstream=upstream_of(os.environ),
     )
 
 

@@ -10,6 +10,7 @@ from edgecron.errors import Cancelled
 from edgecron.timetext import from_ms
 
 if TYPE_CHECKING:
+    from edgecron.attempt import Upstream
     from edgecron.runners.calls import Call
 
 
@@ -87,6 +88,15 @@ class RunContext:
         """A number that grows with each run of the schedule. A store that remembers the largest
         one it saw can refuse a write of an earlier run that was only slow."""
         return self._call.claim.fence
+
+    @property
+    def upstream(self) -> Upstream | None:
+        """The run before this one, if this one follows another schedule's: `name` of the schedule,
+        number `run`, `status`, `reason`, `exit_code` and `error`.
+
+        None for all other runs, and if retention has removed that run.
+        """
+        return self._call.claim.upstream
 
     @property
     def must_stop(self) -> bool:

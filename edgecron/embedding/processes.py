@@ -86,8 +86,9 @@ class Processes:
         }
         from edgecron.notify.manager import take_manager
         from edgecron.runners.command import Part
+        from edgecron.runners.environment import without_run
 
-        variables = {**os.environ, VARIABLE: json.dumps(told)}
+        variables = {**without_run(os.environ), VARIABLE: json.dumps(told)}
         take_manager(variables, pid=os.getpid())  # Who speaks to a service manager is the program.
         return Part(own, variables)
 

@@ -165,14 +165,42 @@ def _upstream_variables(upstream: Upstream) -> dict[str, str]:
     """What a follow-up learns of the run before it. An unknown value is an empty text."""
     error = (upstream.error or "").replace("\0", "")[:_MOST_ERROR_LETTERS]
     return {
-        "EDGECRON_UPSTREAM_NAME": upstream.schedule,
-        "EDGECRON_UPSTREAM_RUN_ID": str(upstream.run_id),
-        "EDGECRON_UPSTREAM_STATUS": upstream.status.value,
-        "EDGECRON_UPSTREAM_REASON": upstream.reason.value if upstream.reason else "",
+        "EDGECRON_UPSTREAM_NAME": upstream.name,
+        "EDGECRON_UPSTREAM_RUN_ID": str(upstream.run),
+        "EDGECRON_UPSTREAM_STATUS": upstream.status,
+        "EDGECRON_UPSTREAM_REASON": upstream.reason or "",
         "EDGECRON_UPSTREAM_EXIT_CODE": (
             "" if upstream.exit_code is None else str(upstream.exit_code)
         ),
         "EDGECRON_UPSTREAM_ERROR": error,
+    }
+
+
+def upstream_of(variables: Mapping[str, str]) -> Upstream | None:
+    """The run before a follow-up, from the variables of the follow-up; None if it has none."""
+    if "EDGECRON_UPSTREAM_NAME" not in variables:
+        return None
+    exit_code = variables["EDGECRON_UPSTREAM_EXIT_CODE"]
+    return Upstream(
+        name=variables["EDGECRON_UPSTREAM_NAME"],
+        run=int(variables["EDGECRON_UPSTREAM_RUN_ID"]),
+        status=variables["EDGECRON_UPSTREAM_STATUS"],
+        reason=variables["EDGECRON_UPSTREAM_REASON"] or None,
+        exit_code=int(exit_code) if exit_code else None,
+        error=variables["EDGECRON_UPSTREAM_ERROR"] or None,
+    )
+
+
+def without_run(variables: Mapping[str, str]) -> dict[str, str]:
+    """An environment without what only some runs are told of themselves.
+
+    A program that is itself a job of edgecron has such variables, which are not for its own runs.
+    """
+    own = ("EDGECRON_FENCE", "EDGECRON_PAYLOAD")
+    return {
+        name: value
+        for name, value in variables.items()
+        if name not in own and not name.startswith("EDGECRON_UPSTREAM_")
     }
 
 

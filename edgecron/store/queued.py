@@ -7,7 +7,7 @@ import os
 from edgecron.admission import LATE_CAUSES, is_behind, is_full, may_start_queued, running_limit
 from edgecron.attempt import Upstream
 from edgecron.hold import Hold
-from edgecron.model import Cause, Overlap, Reason, Status
+from edgecron.model import Cause, Overlap
 from edgecron.store.aftermath import follow_up_withdrawn
 from edgecron.store.connection import Database
 from edgecron.store.contract import STALE_MS, ClaimBatch, Decided, Granted, QueuedRow, Seat
@@ -271,7 +271,4 @@ def _find_upstream(database: Database, fire_key: str) -> Upstream | None:
            FROM executions AS e JOIN schedules AS s ON s.id = e.schedule_id WHERE e.id = :id""",
         {"id": int(upstream_id)},
     )
-    if row is None:
-        return None
-    reason = None if row[3] is None else Reason(row[3])
-    return Upstream(row[0], row[1], Status(row[2]), reason, row[4], row[5])
+    return None if row is None else Upstream(*row)

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from edgecron.attempt import Claim
+from edgecron.attempt import Claim, Upstream
 from edgecron.embedding.context import RunContext
 from edgecron.errors import InvalidInput
 from edgecron.model import GLOBAL_SCOPE, Cause, Job, JobKind, Reason
@@ -28,6 +28,7 @@ def context(
     scope: tuple[str, str] = GLOBAL_SCOPE,
     timeout: float | None = None,
     state: Mapping[str, Any] | None = None,
+    upstream: Upstream | None = None,
 ) -> FakeContext:
     """What a function is called with that has a context, of a run that there is not.
 
@@ -37,7 +38,8 @@ def context(
         assert run.remembered == {"cursor": 53}
 
     `max_attempts` None is `attempt`, `due_at` None is `plan_at`. Its `timeout`, in seconds, is
-    over when `run.clock` is moved beyond it. Raises InvalidInput for what no run could be.
+    over when `run.clock` is moved beyond it. `upstream` is the run that a follow-up follows, such
+    as `Upstream("backup", run=7, status="failed")`. Raises InvalidInput for what no run could be.
     """
     try:
         known_cause = Cause(cause)
@@ -62,6 +64,7 @@ def context(
         timeout_s=timeout,
         kill_grace_s=10.0,
         ok_codes=(0,),
+        upstream=upstream,
     )
     clock = FakeClock(due_at or plan_at)
     texts = {key: json.dumps(value) for key, value in (state or {}).items()}

@@ -6,9 +6,7 @@ import asyncio
 import gc
 import os
 import threading
-from collections.abc import Iterator
 from datetime import timedelta
-from pathlib import Path
 from queue import Queue
 
 import pytest
@@ -20,13 +18,6 @@ from edgecron.engine.events import Event, EventKind
 from edgecron.errors import InvalidInput
 
 BOUND_S = 20.0
-
-
-@pytest.fixture
-def scheduler(tmp_path: Path) -> Iterator[Scheduler]:
-    scheduler = Scheduler(tmp_path / "app.db")
-    yield scheduler
-    assert scheduler.stop(), "the engine did not end"
 
 
 def shown(event: RunEvent) -> str:

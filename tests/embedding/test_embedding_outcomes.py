@@ -2,30 +2,21 @@
 
 from __future__ import annotations
 
+import ast
 import asyncio
 import datetime
 import logging
 import math
-import os
-import subprocess
-import sys
-import textwrap
-from collections.abc import Iterator
+import threading
 from pathlib import Path
 
 import pytest
 
-from edgecron import Scheduler
+from edgecron import RunContext, Scheduler, Upstream
 from edgecron.errors import ResultLost, RunFailed
+from support.embedded import run_program
 
 BOUND_S = 20.0
-
-
-@pytest.fixture
-def scheduler(tmp_path: Path) -> Iterator[Scheduler]:
-    scheduler = Scheduler(tmp_path / "app.db")
-    yield scheduler
-    assert scheduler.stop()
 
 
 def test_a_job_made_of_a_job_controls_its_own_schedule(scheduler: Scheduler) -> None:
@@ -153,7 +144,7 @@ def test_a_failing_job_is_logged_with_its_traceback(
 
 PROGRAM = """
     import asyncio, logging, sys
-    from edgecron import Scheduler
+    from edgecron import RunContext, Scheduler, Upstream
 
     logging.basicConfig(level=logging.WARNING)
     scheduler = Scheduler(sys.argv[1] if __name__ == "__main__" else None, name="app")
@@ -185,16 +176,7 @@ PROGRAM = """
 
 
 def test_a_function_in_a_process_fails_with_its_exception(tmp_path: Path) -> None:
-    (tmp_path / "program.py").write_text(textwrap.dedent(PROGRAM))
-
-    ended = subprocess.run(
-        [sys.executable, "program.py", str(tmp_path / "app.db")],
-        capture_output=True,
-        text=True,
-        check=False,
-        cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
-    )
+    ended = run_program(tmp_path, PROGRAM)
 
     assert ended.returncode == 0, ended.stderr
     crash, leak, long, leave = ended.stdout.splitlines()
@@ -205,3 +187,80 @@ def test_a_function_in_a_process_fails_with_its_exception(tmp_path: Path) -> Non
     assert "ERROR:edgecron:job crash failed" in ended.stderr
     assert 'raise LookupError("no such plc")' in ended.stderr
     assert "WARNING:edgecron:job long succeeded" in ended.stderr
+
+
+def test_a_follow_up_finds_the_run_before_it(scheduler: Scheduler) -> None:
+    found: list[Upstream | None] = []
+    done = threading.Event()
+
+    @scheduler.job("@daily")
+    def poll() -> None:
+        raise OSError("no such plc")
+
+    @scheduler.job("after poll:failure")
+    def report(run: RunContext) -> None:
+        found.append(run.upstream)
+
+    with scheduler:
+        report.run_now().wait(BOUND_S)
+        with scheduler.subscribe(lambda event: done.set(), "finished", job=report):
+            failed = poll.run_now().wait(BOUND_S)
+            assert done.wait(BOUND_S)
+
+    assert found == [
+        None,
+        Upstream("poll", failed.id, "failed", "exception", None, "OSError: no such plc"),
+    ]
+
+
+FOLLOW_UP = """
+    import sys
+    from edgecron import RunContext, Scheduler
+
+    scheduler = Scheduler(sys.argv[1] if __name__ == "__main__" else None, name="app")
+
+    @scheduler.job("@daily", process=True)
+    def poll() -> None:
+        sys.exit(3)
+
+    @scheduler.job("after poll:any", process=True)
+    def report(run: RunContext) -> object:
+        return run.upstream and run.upstream._asdict()
+
+    if __name__ == "__main__":
+        import threading
+        with scheduler:
+            print(report.run_now().wait(20).result)
+            done = threading.Event()
+            with scheduler.subscribe(lambda event: done.set(), "finished", job=report):
+                print(poll.run_now().wait(20).id)
+                assert done.wait(20)
+            print(report.history()[0].result)
+"""
+
+
+def test_a_follow_up_in_a_process_finds_the_run_before_it(tmp_path: Path) -> None:
+    # The program is itself a follow-up of another edgecron: that is not for its own runs.
+    outer = {
+        "EDGECRON_UPSTREAM_NAME": "outer",
+        "EDGECRON_UPSTREAM_RUN_ID": "1",
+        "EDGECRON_UPSTREAM_STATUS": "success",
+        "EDGECRON_UPSTREAM_REASON": "",
+        "EDGECRON_UPSTREAM_EXIT_CODE": "0",
+        "EDGECRON_UPSTREAM_ERROR": "",
+        "EDGECRON_PAYLOAD": '{"of": "outer"}',
+    }
+
+    ended = run_program(tmp_path, FOLLOW_UP, environment=outer)
+
+    assert ended.returncode == 0, ended.stderr
+    manual, run_id, followed = ended.stdout.splitlines()
+    assert manual == "None"
+    assert ast.literal_eval(followed) == {
+        "name": "poll",
+        "run": int(run_id),
+        "status": "failed",
+        "reason": "exit",
+        "exit_code": 3,
+        "error": "exit code 3",
+    }

@@ -3,12 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
-import textwrap
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,15 +11,9 @@ import pytest
 
 from edgecron import RunContext, Scheduler
 from edgecron.errors import InvalidInput
+from support.embedded import run_program
 
 BOUND_S = 20.0
-
-
-@pytest.fixture
-def scheduler(tmp_path: Path) -> Iterator[Scheduler]:
-    scheduler = Scheduler(tmp_path / "app.db")
-    yield scheduler
-    assert scheduler.stop()
 
 
 def test_what_a_schedule_remembers_is_kept_with_a_success_alone(scheduler: Scheduler) -> None:
@@ -162,17 +151,9 @@ PROGRAM = """
 def test_a_function_runs_in_a_process_of_its_own_where_that_is_asked(
     tmp_path: Path, as_module: bool
 ) -> None:
-    (tmp_path / "program.py").write_text(textwrap.dedent(PROGRAM))
     start = ["-m", "program"] if as_module else ["program.py"]
 
-    ended = subprocess.run(
-        [sys.executable, *start, str(tmp_path / "app.db")],
-        capture_output=True,
-        text=True,
-        check=False,
-        cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
-    )
+    ended = run_program(tmp_path, PROGRAM, *start)
 
     assert ended.returncode == 0, ended.stderr
     said: dict[str, Any] = json.loads(ended.stdout.splitlines()[-1])
@@ -235,16 +216,7 @@ HARD_CASES = """
 def test_a_function_in_a_process_loses_nothing_it_was_to_remember_without_failing(
     tmp_path: Path,
 ) -> None:
-    (tmp_path / "program.py").write_text(textwrap.dedent(HARD_CASES))
-
-    ended = subprocess.run(
-        [sys.executable, "program.py", str(tmp_path / "app.db")],
-        capture_output=True,
-        text=True,
-        check=False,
-        cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
-    )
+    ended = run_program(tmp_path, HARD_CASES)
 
     assert ended.returncode == 0, ended.stderr
     said: dict[str, Any] = json.loads(ended.stdout.splitlines()[-1])

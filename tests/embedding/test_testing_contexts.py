@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from edgecron import RunContext, Scheduler
+from edgecron import RunContext, Scheduler, Upstream
 from edgecron.errors import Cancelled, InvalidInput
 from edgecron.testing import context
 
@@ -22,11 +22,15 @@ def test_a_function_finds_what_the_test_says_of_its_run() -> None:
         max_attempts=3,
         cause="retry",
         scope=("site", "7"),
+        upstream=Upstream("backup", run=7, status="failed", reason="exit", exit_code=3),
     )
 
     assert (run.schedule, run.plan_at, run.due_at) == ("copy", plan_at, plan_at)
     assert (run.attempt, run.max_attempts, run.is_last_attempt) == (2, 3, False)
     assert (run.cause, run.scope) == ("retry", ("site", "7"))
+    assert run.upstream is not None
+    assert (run.upstream.name, run.upstream.run, run.upstream.exit_code) == ("backup", 7, 3)
+    assert context().upstream is None
     assert len(run.idempotency_key) == 32
     assert not run.must_stop
 

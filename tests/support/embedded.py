@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import select
 import subprocess
 import sys
+import textwrap
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -37,6 +39,25 @@ def other_program(text: str, database: Path) -> subprocess.Popen[str]:
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
+    )
+
+
+def run_program(
+    folder: Path, text: str, *start: str, environment: Mapping[str, str] | None = None
+) -> subprocess.CompletedProcess[str]:
+    """Run a text as `program.py` with the database `app.db` in a folder until it ends.
+
+    `start` is how Python starts it, if not by its file.
+    """
+    (folder / "program.py").write_text(textwrap.dedent(text))
+    path = {"PYTHONPATH": os.pathsep.join(sys.path)}
+    return subprocess.run(
+        [sys.executable, *(start or ("program.py",)), str(folder / "app.db")],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=folder,
+        env={**os.environ, **path, **(environment or {})},
     )
 
 
