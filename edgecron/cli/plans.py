@@ -60,16 +60,33 @@ _MOST_LETTERS = 200  # of a value, where a change is shown
 _MAY_BE_SECRET = ("env", "payload", "stdin")
 
 
+def _may_be_secret(change: FieldChange) -> bool:
+    return change.key.split(".")[0] in _MAY_BE_SECRET
+
+
+def hide_values(changes: Iterable[FieldChange]) -> list[FieldChange]:
+    """Changes for a log: values of environment, payload and stdin as ***."""
+    from edgecron.documents.comparing import SECRET
+    from edgecron.values import replace
+
+    return [
+        replace(
+            one,
+            old=None if one.old is None else SECRET,
+            new=None if one.new is None else SECRET,
+        )
+        if _may_be_secret(one)
+        else one
+        for one in changes
+    ]
+
+
 def put_changed(cli: Session, schedule: Schedule, changes: Iterable[FieldChange]) -> None:
     """A schedule that was changed, what of it, and its next run; and where that does not last."""
     from edgecron.words.engines import reverting_words
 
     changes = list(changes)
-    kept = [
-        one.key
-        for one in changes
-        if one.key.split(".")[0] in _MAY_BE_SECRET and one.old is not None
-    ]
+    kept = [one.key for one in changes if _may_be_secret(one) and one.old is not None]
     if kept:
         cli.say(
             f"edgecron: note: the database keeps the former {' and '.join(kept)} for the runs that"

@@ -6,6 +6,7 @@ import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
 from typing import Any
 
 from edgecron.cli.files import read_file
@@ -15,8 +16,10 @@ from edgecron.documents.comparing import APPLY, PRUNABLE, Action, Step
 from edgecron.documents.document import Document
 from edgecron.documents.reading import MOST_BYTES, read_document
 from edgecron.engine.events import Event, EventKind, Report
-from edgecron.errors import EdgecronError, InvalidDocument
+from edgecron.errors import EdgecronError, InvalidDocument, InvalidInput
+from edgecron.ownership import find_weakness
 from edgecron.remote import Face
+from edgecron.safefiles import is_checked
 
 _JOIN_S = 10.0
 _KINDS = {
@@ -78,6 +81,7 @@ def _read(paths: Sequence[str]) -> dict[str, Document]:
     problems: list[dict[str, Any]] = []
     for path in dict.fromkeys(os.path.realpath(path) for path in paths):
         try:
+            _check_file(Path(path))
             content = read_file(path, most_bytes=MOST_BYTES)
             documents[path] = read_document(content, is_portable=True)
         except EdgecronError as error:
@@ -86,6 +90,24 @@ def _read(paths: Sequence[str]) -> dict[str, Document]:
     if problems:
         raise _refusal(problems)
     return documents
+
+
+def _check_file(path: Path) -> None:
+    """Raise InvalidInput for a file that could block a read, or that others than root can change.
+
+    The daemon reads a file again long after a person has looked at it.
+    """
+    if path.exists() and not path.is_file() and not path.is_dir():
+        raise InvalidInput(
+            f"file {str(path)!r} is not a regular file",
+            hint="the daemon reads it again on each HUP: name a regular file",
+        )
+    weakness = find_weakness(path) if is_checked() else None
+    if weakness is not None:
+        raise InvalidInput(
+            f"file {str(path)!r} is not root's alone: {weakness.words}",
+            hint=f"whoever may change that decides what is run: {weakness.mend}",
+        )
 
 
 def _apply(
@@ -153,7 +175,7 @@ def _on_demand(apply: Callable[[], None]) -> Iterator[Callable[[], None]]:
 
 
 def _plan_events(path: str, steps: Sequence[Step], *, at_ms: int) -> Iterator[Event]:
-    from edgecron.cli.plans import change_words
+    from edgecron.cli.plans import change_words, hide_values
 
     for step in steps:
         kind = _KINDS.get(step.action)
@@ -161,7 +183,8 @@ def _plan_events(path: str, steps: Sequence[Step], *, at_ms: int) -> Iterator[Ev
             continue
         details: dict[str, object] = {"file": path}
         if step.changes:
-            changed = [(change.key, *change_words(change)) for change in step.changes]
+            shown = hide_values(step.changes)
+            changed = [(change.key, *change_words(change)) for change in shown]
             details["changes"] = ", ".join(f"{key}: {old} -> {new}" for key, old, new in changed)
         if step.note is not None:
             details["note"] = step.note

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 from collections.abc import Iterator
@@ -10,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from support.accounts import as_root
 from support.engines import Place
 from support.program import PROGRAM
 
@@ -99,6 +101,51 @@ def test_a_file_with_errors_at_hup_changes_nothing_and_every_error_is_logged(
 
     daemon.wait_for("schedules_applied")
     assert names(place) == ["follower", "hourly"]
+
+
+def test_the_log_hides_values_of_environment_payload_and_stdin(place: Place, file: Path) -> None:
+    secrets = 'env.PLAIN = "old-a"\npayload = \'"old-b"\'\nstdin = "old-c"\n'
+    file.write_text(HOURLY + secrets)
+    daemon = place.daemon("--schedules", str(file))
+    daemon.wait_for("engine_started")
+
+    file.write_text(HOURLY.replace("1h", "2h") + secrets.replace("old", "new"))
+    daemon.process.send_signal(signal.SIGHUP)
+
+    changes = daemon.wait_for("schedule_changed")["changes"]
+    assert "every: 1h -> 2h" in changes
+    for key in ("env.PLAIN", "payload", "stdin"):
+        assert f"{key}: *** -> ***" in changes
+    assert "old-" not in changes
+    assert "new-" not in changes
+
+
+def test_a_file_that_became_a_fifo_is_refused_and_the_daemon_still_ends(
+    place: Place, file: Path
+) -> None:
+    daemon = place.daemon("--schedules", str(file))
+    daemon.wait_for("engine_started")
+    file.unlink()
+    os.mkfifo(file)
+
+    daemon.process.send_signal(signal.SIGHUP)
+
+    assert "is not a regular file" in daemon.wait_for("schedules_refused")["error"]
+    assert daemon.stop() == 0
+
+
+@as_root
+def test_root_applies_no_file_that_another_user_can_change(place: Place, file: Path) -> None:
+    daemon = place.daemon("--schedules", str(file))
+    daemon.wait_for("engine_started")
+    file.write_text(FOLLOWER.replace('after = "hourly"', 'every = "1h"'))
+    os.chown(file, 12345, 12345)
+
+    daemon.process.send_signal(signal.SIGHUP)
+
+    error = daemon.wait_for("schedules_refused")["error"]
+    assert f"'{file}' is not root's alone: {file} belongs to user 12345, expected root" in error
+    assert names(place) == ["hourly"]
 
 
 def test_a_file_with_errors_keeps_the_daemon_from_starting(tmp_path: Path, file: Path) -> None:
