@@ -108,10 +108,17 @@ def _is_less(path: str, environ: Mapping[str, str]) -> bool:
     return said.stdout.startswith(b"less ")
 
 
-def page(command: list[str], text: str, *, defaults: Mapping[str, str] = _NOTHING) -> None:
+def page(
+    command: list[str],
+    text: str,
+    *,
+    defaults: Mapping[str, str] = _NOTHING,
+    folders: str = os.defpath,
+) -> None:
     """Show a text that is clean, until the person leaves or the terminal goes away.
 
-    `defaults` are variables that the pager finds if they were not set. Raises EdgecronError.
+    `defaults` are variables that the pager finds if they were not set; `folders` are those of the
+    system's programs. Raises EdgecronError.
     """
     environ: Mapping[str, str] = os.environ
     if _is_for_somebody_else(environ):
@@ -119,9 +126,24 @@ def page(command: list[str], text: str, *, defaults: Mapping[str, str] = _NOTHIN
     environ = {**defaults, **environ}
     try:
         with _signals_are_the_pagers() as heard:
-            _run_pager(command, text, environ=environ, heard=heard)
+            _run_pager(_tied(command, environ, folders=folders), text, environ=environ, heard=heard)
     except OSError as error:
         raise EdgecronError(f"{command[0]} can't be started: {os_words(error)}") from error
+
+
+def _tied(command: list[str], environ: Mapping[str, str], *, folders: str) -> list[str]:
+    """A command that the kernel hangs up when this process ends, however it ends.
+
+    That needs util-linux on Linux (busybox has another setpriv). Elsewhere it is the command alone:
+    if this process is killed with KILL, its pager stays until the person leaves it.
+    """
+    # Whoever is missing is reported by its own name, not as an end of setpriv.
+    setpriv = shutil.which("setpriv", path=folders)
+    if setpriv is None or shutil.which(command[0], path=environ.get("PATH", os.defpath)) is None:
+        return command
+    tie = [setpriv, "--pdeathsig", "HUP", "--"]
+    tried = subprocess.run([*tie, "true"], capture_output=True, env=environ, check=False)
+    return [*tie, *command] if tried.returncode == 0 else command
 
 
 def _run_pager(

@@ -185,6 +185,38 @@ def test_a_hangup_ends_the_pager_and_then_the_program(
     os.close(pager_fd)
 
 
+@pytest.mark.needs("setpriv")
+def test_a_pager_ends_with_a_program_that_is_killed(
+    environment: dict[str, str], tmp_path: Path
+) -> None:
+    pager = script(tmp_path, _SPINNING)
+
+    # This terminal controls no process: no kernel sends a hangup.
+    with process_on_terminal({**environment, "PAGER": pager}, "help", "triggers") as (
+        outer,
+        process,
+    ):
+        shown = read_until(outer, "paging")
+        pager_fd = os.pidfd_open(int(shown.split()[0]))
+        process.kill()
+
+        assert ends(pager_fd)
+    os.close(pager_fd)
+
+
+@pytest.mark.parametrize("text", ["exit 1", "echo unknown option >&2; exit 127"])
+def test_a_system_that_can_not_tie_a_pager_to_its_program_still_pages(
+    tmp_path: Path, text: str
+) -> None:
+    script(tmp_path, text, name="setpriv")
+    pager = script(tmp_path, f"cat > {tmp_path}/paged")
+
+    page([pager], "a text", folders=str(tmp_path))
+    page([pager], "a text", folders="")
+
+    assert (tmp_path / "paged").read_text() == "a text"
+
+
 ROOT = pwd.getpwuid(0).pw_name
 SELF = pwd.getpwuid(os.geteuid()).pw_name
 
