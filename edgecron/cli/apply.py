@@ -86,6 +86,7 @@ def _planner(cli: Session, *, is_dry: bool) -> Iterator[Face]:
     if not is_dry or cli.has_database():
         yield cli.client()
         return
+    cli.check_folder()
     from tempfile import TemporaryDirectory
 
     from edgecron.api import Client

@@ -139,6 +139,7 @@ def run(cli: Session, args: Namespace) -> int:
     is_json = cli.setting("limits.log_format", flag=args.log_format) == "json" or cli.is_json
     line = as_json if is_json else text_line(cli)
     database = cli.database_path()
+    cli.check_folder()
     http = _serving_http(cli, args)
     files = _schedule_files(cli, args)
     is_terminal = sys.stdin.isatty() and sys.stderr.isatty()
@@ -170,6 +171,8 @@ def run(cli: Session, args: Namespace) -> int:
             files.apply(report)
         if not is_json:
             _say_start(cli, database, is_new=is_new)
+        elif is_new:
+            cli.say(f"created database {database}")
         # The supervisor runs by now: nothing of what is opened from here on lives on in it.
         is_asked = args.until_eof
         with nullcontext() if files is None else files.applying_on_hup(report) as on_hup:

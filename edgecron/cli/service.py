@@ -170,6 +170,7 @@ def _install(cli: Session, args: Namespace) -> int:
     manager = _manager(args, needed=not args.dry_run)
     service = wanted_service(cli, args)
     if args.root is None:
+        cli.check_folder()
         check_http(cli, service)
         _refuse_rights(args, service.scope)
         check_program(service.program, version=__version__)

@@ -47,6 +47,7 @@ class Session:
         self._config: Config | None = None
         self._client: Face | None = None
         self._zone: tzinfo | None = None
+        self._is_new = False  # The database is not there yet: this command may create it.
         for stream in (sys.stdout, sys.stderr):
             # A locale that can't show a letter shows its code, and is no reason to fail.
             if isinstance(stream, TextIOWrapper):
@@ -107,10 +108,14 @@ class Session:
     def client(self, *, must_exist: bool = False) -> Face:
         """The database that --url, --db, a variable or a file names, else this user's own.
 
-        With `must_exist`, raises NotFound if there is no such file.
+        With `must_exist`, raises NotFound if there is no such file; without, it is created at its
+        first use, unless its folder is missing: see `check_folder`.
         """
-        if must_exist and not self.has_database():
-            raise self._no_database()
+        if not self.has_database():
+            if must_exist:
+                raise self._no_database()
+            self.check_folder()
+            self._is_new = True
         if self._client is None:
             self._client = self.opener()(must_exist)
             if self.remote_url() is None:
@@ -140,7 +145,13 @@ class Session:
         from edgecron.api.opening import BUSY_WAIT_S
 
         path, wait_s = self.database_path(), BUSY_WAIT_S if busy_wait_s is None else busy_wait_s
-        return lambda must_exist: Client(path, must_exist=must_exist, busy_wait_s=wait_s)
+
+        def open_here(must_exist: bool) -> Face:
+            if not must_exist:
+                self.check_folder()
+            return Client(path, must_exist=must_exist, busy_wait_s=wait_s)
+
+        return open_here
 
     def local_client(self, *, must_exist: bool = False) -> Client:
         """The same of this machine. Raises NotSupported where it is another machine's."""
@@ -187,11 +198,34 @@ class Session:
             hint=f"check the path; to make it: edgecron --db {path} add",
         )
 
+    def check_folder(self) -> None:
+        """Raise NotFound if the database was named and its folder does not exist.
+
+        A mistyped path must not become a new database: only the default folder is created.
+        """
+        from edgecron.paths import database_path, is_there
+
+        path, given = self.database_path(), self.config().find("database")
+        if given is None or path == database_path() or is_there(path.parent):
+            return
+        from shlex import quote
+
+        from edgecron.errors import NotFound
+
+        raise NotFound(
+            f"database {path} can't be created: its folder does not exist"
+            f" (named by {given.origin})",
+            hint=f"check the path; to create the folder: mkdir -p {quote(str(path.parent))}",
+        )
+
     def close(self) -> None:
         """Close the database; the next `client()` opens it anew."""
         if self._client is not None:
             self._client.close()
             self._client = None
+            if self._is_new and self.has_database():
+                self._is_new = False
+                self.say(f"created database {self.database_path()}")
 
     def zone(self) -> tzinfo:
         """The zone of the times on screens: the machine's own."""
@@ -305,6 +339,7 @@ class Session:
             body |= error.details
             from edgecron.cli.streams import tell
 
+            self._is_new = False  # A program reads nothing but the error there.
             tell(_json_text({"error": body}, sys.stderr))
             return
         hint = f" ({error.hint})" if error.hint else ""

@@ -174,6 +174,7 @@ def test_a_lost_database_is_restored_to_its_path_without_a_question(
 ) -> None:
     edgecron("backup", str(copy))
     lost = tmp_path / "new" / "lost.db"
+    lost.parent.mkdir()
 
     said = edgecron("--db", str(lost), "restore", str(copy))
 

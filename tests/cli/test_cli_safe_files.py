@@ -151,11 +151,17 @@ def test_folders_are_private_whatever_the_umask(tmp_path: Path, open_umask: None
 
 
 def test_every_folder_above_a_new_database_is_private(
-    edgecron: Edgecron, tmp_path: Path, open_umask: None
+    edgecron: Edgecron, tmp_path: Path, open_umask: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    database = tmp_path / "x" / "y" / "t.db"
+    home = tmp_path / "x"
+    database = home / ".local/share/edgecron" / "edgecron.db"
+    monkeypatch.setenv("HOME", str(home))
+    for variable in ("XDG_DATA_HOME", "EDGECRON_DB"):
+        monkeypatch.delenv(variable, raising=False)
+    monkeypatch.setenv("EDGECRON_CONFIG", "none")
+    monkeypatch.setattr("edgecron.paths.is_root", lambda: False)
 
-    said = edgecron("--db", str(database), "add", "nightly", "--every", "1h", "--", "true")
+    said = edgecron("add", "nightly", "--every", "1h", "--", "true")
 
     assert said.code == 0
     assert {stat.S_IMODE(path.stat().st_mode) for path in (tmp_path / "x", database.parent)} == {

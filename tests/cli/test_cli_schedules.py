@@ -297,6 +297,61 @@ def test_the_first_use_says_how_to_add_a_schedule(
     assert not home.exists()
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("add", "job", "--every", "1h", "--", "true"),
+        ("apply", "/dev/null"),
+        ("apply", "/dev/null", "--dry-run"),
+        ("import", "crontab", "/dev/null"),
+        ("daemon",),
+        ("restore", "copy.db"),
+        ("service", "install", "--user", "--for", "systemd", "--dry-run"),
+        ("list",),
+        ("status",),
+    ],
+    ids=lambda words: " ".join(words[:2]),
+)
+def test_no_command_makes_the_folder_of_a_database_that_was_named(
+    edgecron: Edgecron, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    mistyped = tmp_path / "mistyped folder" / "edge.db"
+
+    by_option = edgecron("--db", str(mistyped), *words)
+    monkeypatch.setenv("EDGECRON_DB", str(mistyped))
+    by_variable = edgecron("--json", *words)
+
+    assert (by_option.code, by_option.out) == (3, "")
+    assert "(named by --db)" in by_option.err
+    assert words[0] in ("list", "status") or f"mkdir -p '{mistyped.parent}'" in by_option.err
+    assert "(named by EDGECRON_DB)" in by_variable.error["message"]
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_command_that_creates_a_database_says_so_once(
+    edgecron: Edgecron, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job = ("--every", "1h", "--", "true")
+    named = str(tmp_path / "named.db")
+    monkeypatch.delenv("EDGECRON_DB")
+    monkeypatch.setenv("EDGECRON_CONFIG", "none")
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "home"))
+    monkeypatch.setattr("edgecron.paths.is_root", lambda: False)
+
+    wrong = edgecron("--db", named, "add", "job", "--every", "never", "--", "true")
+    first, second = (edgecron("--db", named, "add", name, *job) for name in ("one", "two"))
+    usual = edgecron("add", "job", *job)
+    refused = edgecron("--db", str(tmp_path / "x.db"), "--json", "apply", "/nowhere.toml")
+
+    assert "created" not in wrong.err
+    assert f"created database {named}\n" in first.err
+    assert second.code == 0
+    assert "created" not in second.err
+    assert f"created database {tmp_path}/home/edgecron/edgecron.db\n" in usual.err
+    assert refused.error["message"]  # Nothing but the error: a program reads it.
+
+
 def test_list_says_how_each_schedule_stands(edgecron: Edgecron, backup: str) -> None:
     edgecron("add", "held", "--every", "1h", "--", "true")
     edgecron("pause", "held")

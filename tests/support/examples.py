@@ -71,6 +71,7 @@ class Example:
         self._daemons: list[subprocess.Popen[str]] = []
         # A reader of the text has a database: a command refuses one that is named and not there.
         open_store(folder / "edgecron.db", now_ms=SystemClock().now_ms()).close()
+        (folder / "shm").mkdir()
         programs = folder / "bin"
         programs.mkdir()
         put_program_on_path(programs)
