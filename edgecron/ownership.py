@@ -83,7 +83,8 @@ def _judge_rights(
         return Weakness(
             path=path,
             why=f"belongs to user {status.st_uid}, expected {whose}",
-            mend=f"chown root {_quoted(path)}",
+            # Without -h, chown changes what a link leads to.
+            mend=f"chown {'-h ' if stat.S_ISLNK(mode) else ''}root {_quoted(path)}",
         )
     if stat.S_ISLNK(mode):
         return None  # Its own mode means nothing, and where it leads to is looked at.

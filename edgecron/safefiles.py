@@ -87,8 +87,12 @@ def write_new(path: Path, content: bytes, *, mode: int) -> None:
     """Write a file that was not there. Raises FileExistsError if it was, and as `write_whole`."""
     with open_folder(path.parent) as folder_fd:
         descriptor = os.open(path.name, _NEW, mode, dir_fd=folder_fd)
-        with open(descriptor, "wb") as file:
-            file.write(content)
+        try:
+            with open(descriptor, "wb") as file:
+                file.write(content)
+        except BaseException:  # Ctrl-C, too, leaves no half of a file.
+            os.unlink(path.name, dir_fd=folder_fd)
+            raise
 
 
 def _find(path: Path, folder_fd: int) -> os.stat_result | None:

@@ -213,18 +213,25 @@ def _init(cli: Session, args: Namespace) -> None:
 
 
 def _write_new(path: Path, text: str, *, is_system: bool) -> None:
-    """Write a file that was not there. Raises AlreadyExists where it was."""
-    from edgecron.errors import AlreadyExists
+    """Write a file that was not there. Raises AlreadyExists if it was, and InvalidInput."""
+    from edgecron.errors import AlreadyExists, InvalidInput
     from edgecron.paths import make_folders
-    from edgecron.safefiles import write_new
+    from edgecron.safefiles import check_folder, write_new
+    from edgecron.words.phrases import os_words
 
-    # Everybody reads the system's.
-    make_folders(path.parent, mode=0o755 if is_system else 0o700)
+    check_folder(path.parent)
     try:
+        # Everybody reads the system's.
+        make_folders(path.parent, mode=0o755 if is_system else 0o700)
         write_new(path, text.encode(), mode=0o644 if is_system else 0o600)
     except FileExistsError:
         raise AlreadyExists(
             f"file {path} is there already, and is left as it is",
+            hint="name another one: config init FILE",
+        ) from None
+    except OSError as error:
+        raise InvalidInput(
+            f"file {str(path)!r} can't be written: {os_words(error, is_named=True)}",
             hint="name another one: config init FILE",
         ) from None
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import pwd
+import resource
+import signal
 import stat
 from collections.abc import Iterator
 from pathlib import Path
@@ -142,6 +144,41 @@ def test_a_new_file_takes_no_name_that_is_there(tmp_path: Path, secret: Path) ->
             write_new(name, b"x", mode=0o600)
 
     assert secret.read_text() == "root's own"
+
+
+def test_a_new_file_that_can_not_be_written_leaves_nothing(
+    edgecron: Edgecron, tmp_path: Path
+) -> None:
+    file = tmp_path / "new" / "config.toml"
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1024, hard))
+    try:
+        refused = edgecron("config", "init", str(file))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+        signal.signal(signal.SIGXFSZ, handler)
+
+    assert refused.code == 2
+    assert f"file '{file}' can't be written: file too large" in refused.err
+    assert list(file.parent.iterdir()) == []
+
+
+@as_root
+def test_no_folder_is_made_where_another_user_leads_root(
+    edgecron: Edgecron, tmp_path: Path
+) -> None:
+    led_to = tmp_path / "led-to"
+    led_to.mkdir()
+    link = tmp_path / "link"
+    link.symlink_to(led_to)
+    os.lchown(link, 12345, 12345)
+
+    refused = edgecron("config", "init", str(link / "new" / "config.toml"))
+
+    assert refused.code == 2
+    assert f"chown -h root {link}" in refused.err
+    assert list(led_to.iterdir()) == []
 
 
 def test_folders_are_private_whatever_the_umask(tmp_path: Path, open_umask: None) -> None:
