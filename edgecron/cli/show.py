@@ -74,13 +74,17 @@ def _show_run(cli: Session, client: Face, text: str, *, is_masked: bool) -> int:
         shown = execution_object(run)
         cli.put_json([mask_values(shown) if is_masked else shown])
         return 0
+    from edgecron.objects import MASK
     from edgecron.words.reasons import run_sentence
     from edgecron.words.runs import run_lines
 
     now, zone = client.now(), cli.zone()
-    _put(cli, f"run {run.id} of {run.schedule}", run_lines(run, zone=zone, now=now))
+    mask = MASK if is_masked else None
+    _put(cli, f"run {run.id} of {run.schedule}", run_lines(run, zone=zone, now=now, mask=mask))
     cli.say(run_sentence(run, zone=zone, now=now, spec=client.spec_of(run)))
     cli.say(f"what it printed: {cli.command(f'logs {run.id}')}")
+    if is_masked and run.payload is not None:
+        cli.say(f"the payload is hidden; to see it: {cli.command(f'show {run.id} --reveal')}")
     return 0
 
 

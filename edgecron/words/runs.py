@@ -33,8 +33,13 @@ def is_planned_earlier(execution: Execution) -> bool:
     return (execution.started_at - execution.plan_at).total_seconds() * 1000 > ON_TIME_MS
 
 
-def run_lines(execution: Execution, *, zone: tzinfo, now: datetime) -> list[tuple[str, str]]:
-    """All that is known of a run, but for what it printed: (label, text)."""
+def run_lines(
+    execution: Execution, *, zone: tzinfo, now: datetime, mask: str | None
+) -> list[tuple[str, str]]:
+    """All that is known of a run, but for what it printed: (label, text).
+
+    `mask` stands for its payload; None shows the payload itself.
+    """
     from edgecron.words.phrases import (
         flag_words,
         progress_words,
@@ -75,7 +80,7 @@ def run_lines(execution: Execution, *, zone: tzinfo, now: datetime) -> list[tupl
         ("cancel", f"requested {time(execution.cancel_requested_at)}"),
         ("progress", "" if execution.progress is None else progress_words(execution.progress)),
         ("result", execution.result or ""),
-        ("payload", "" if execution.payload is None else "its own"),
+        ("payload", "" if execution.payload is None else mask or execution.payload),
         ("flags", ", ".join(flag_words(execution))),
         ("engine", "" if execution.engine_id is None else str(execution.engine_id)),
         ("revision", str(execution.revision)),

@@ -310,6 +310,19 @@ def test_values_of_environment_payload_and_stdin_are_shown_only_on_request(
     assert all_of_it["outlook"]["active"][0]["payload"] == '"s3cret"'
 
 
+def test_the_payload_of_a_run_is_shown_only_on_request(edgecron: Edgecron, backup: str) -> None:
+    edgecron("run", backup, "--payload", '"s3cret"')
+
+    hidden = edgecron("show", "1")
+    revealed = edgecron("show", "1", "--reveal")
+
+    assert "s3cret" not in hidden.out
+    assert "payload      ***" in hidden.out
+    assert "edgecron show 1 --reveal" in hidden.err
+    assert 'payload      "s3cret"' in revealed.out
+    assert "hidden" not in revealed.err
+
+
 def test_a_schedule_without_values_has_nothing_to_hide(edgecron: Edgecron, backup: str) -> None:
     shown = edgecron("show", backup)
     [as_json] = edgecron("show", backup, "--json").json
