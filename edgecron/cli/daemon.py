@@ -11,7 +11,8 @@ With --schedules it applies these files at its start, as `apply` does, and again
 log shows the plan. If a file has errors, the daemon shows all of them and does not start. On HUP it
 logs them and keeps what is running. Relative times (at = "in 20m") are refused there. The files of
 [daemon] schedules in the configuration are used if the option is not given. Each must be a regular
-file, and root's alone if root runs the daemon. HUP still ends the daemon if its terminal has closed.
+file, and root's alone if root runs the daemon. HUP still ends the daemon if its terminal has
+closed.
 
 INT (Ctrl-C), TERM or, without --schedules, HUP ends it after the current step. --on-shutdown says
 what happens to running commands: they continue and the next engine adopts them (leave), the daemon
