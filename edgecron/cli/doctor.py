@@ -68,7 +68,7 @@ def run(cli: Session, args: Namespace) -> int:
         raise UsageError("--take-over and --trust-clock are two things to do; give one")
     if args.deep and (args.take_over is not None or args.trust_clock):
         raise UsageError("--deep looks closer, and does nothing; give it alone")
-    if args.repair and (args.deep or args.trust_clock or args.take_over is not None):
+    if args.repair and (args.deep or args.trust_clock or args.yes or args.take_over is not None):
         raise UsageError("--repair changes the database; give it alone")
     if args.repair:
         return _repair(cli)

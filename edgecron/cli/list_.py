@@ -18,6 +18,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from edgecron.cli.session import Session
+from edgecron.errors import UsageError
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -68,6 +69,11 @@ def run(cli: Session, args: Namespace) -> int:
     limit = read_limit(cli, args.limit)
     choice = Choice(tuple(args.words), args.group, args.failed, args.paused)
     if args.groups:
+        if args.limit is not None or args.after is not None:
+            raise UsageError(
+                "--groups lists every group; -n and --after are for schedules",
+                hint="leave them out",
+            )
         return _list_groups(cli, choice)
     wanted = None if choice == Choice() else choice
     asked_limit = None if limit is None else limit + 1  # One more tells whether there are more.
@@ -88,7 +94,7 @@ def run(cli: Session, args: Namespace) -> int:
         shown = standings[:limit]
         _put_table(cli, client, shown)
         if len(standings) > len(shown):
-            say_more(cli, "list", after=shown[-1].name, choice=choice)
+            say_more(cli, ["list", *_words_of(choice)], after=shown[-1].name, limit=args.limit)
         if any(standing.trigger_error is not None for standing in shown):
             cli.say(f"what is broken, and how to mend it: {cli.command('doctor')}")
         if any(standing.gone_upstreams for standing in shown):
@@ -156,17 +162,22 @@ def warn_of_unreadable(cli: Session, what: str, names: Sequence[str]) -> None:
         cli.warn(f"{words}; what is wrong: {cli.command('doctor --deep')}")
 
 
-def say_more(cli: Session, words: str, *, after: str, choice: Choice | None = None) -> None:
-    """Say how to see the rest of a list of which a page was shown."""
+def _words_of(choice: Choice) -> list[str]:
+    """The arguments that make a choice of schedules."""
+    words = [*choice.words]
+    words += ["--group", choice.group] if choice.group is not None else []
+    return words + ["--failed"] * choice.is_failed + ["--paused"] * choice.is_paused
+
+
+def say_more(cli: Session, words: list[str], *, after: str, limit: str | None) -> None:
+    """Say how to see the rest of a list of which a page was shown.
+
+    `words` are the command and its arguments, `limit` is what -n said.
+    """
     import shlex
 
-    asked = [*words.split()]
-    if choice is not None:
-        asked += choice.words
-        asked += ["--group", choice.group] if choice.group is not None else []
-        asked += ["--failed"] * choice.is_failed + ["--paused"] * choice.is_paused
-    command = shlex.join(asked)
-    cli.say(f"there are more: {cli.command(f'{command} --after {after}')}; or all: -n all")
+    more = [*words, "--after", after, *(("-n", limit) if limit is not None else ())]
+    cli.say(f"there are more: {cli.command(shlex.join(more))}; or all: -n all")
 
 
 def say_empty(cli: Session) -> None:

@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any
 
 from edgecron.cli.list_ import PAGE, add_page_arguments, read_limit, say_more
 from edgecron.cli.session import Session
+from edgecron.errors import UsageError
 from edgecron.values import replace
 
 if TYPE_CHECKING:
@@ -49,6 +50,11 @@ def add_arguments(parser: ArgumentParser) -> None:
 def run(cli: Session, args: Namespace) -> int:
     limit = None if args.name is not None else read_limit(cli, args.limit)
     if args.name is not None:
+        if args.limit is not None or args.after is not None:
+            raise UsageError(
+                f"-n and --after are for several schedules, and {args.name!r} is one",
+                hint="leave them out, or leave out the name",
+            )
         client: Face | None = cli.client(must_exist=True)
     else:
         client = cli.find_client()
@@ -79,7 +85,7 @@ def run(cli: Session, args: Namespace) -> int:
         ]
         if args.name is None and is_all:
             objects.append(_object(found, None, found.total, None))
-        elif not objects:
+        elif args.name is not None and not objects:
             objects = [_object(found, args.name, found.total, schedules.get(args.name))]
         cli.put_json(objects)
     elif args.name is not None:
@@ -87,8 +93,8 @@ def run(cli: Session, args: Namespace) -> int:
     else:
         _put_table(cli, found, is_all=is_all)
         if len(found.by_name) < len(names):
-            words = f"stats --since {args.since}" if args.since != _SINCE else "stats"
-            say_more(cli, words, after=names[len(found.by_name) - 1])
+            words = ["stats", "--since", args.since] if args.since != _SINCE else ["stats"]
+            say_more(cli, words, after=names[len(found.by_name) - 1], limit=args.limit)
     if found.cut_at is not None and not cli.is_json:
         from edgecron.words.times import local_time
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from edgecron.documents import values
 from edgecron.documents.values import NONE
+from edgecron.errors import UsageError
 from edgecron.model import Policies, ScheduleSpec
 from edgecron.values import replace
 
@@ -117,7 +118,15 @@ def label(key: str) -> str:
 def read_triggers(
     args: Namespace, *, name: str, timezone: str | None, now: datetime
 ) -> list[Trigger]:
-    """The triggers that were given, parsed; empty where none was. Raises InvalidTrigger."""
+    """The triggers that were given, parsed; empty where none was.
+
+    Raises InvalidTrigger, and UsageError for --allow-fast without an interval.
+    """
+    if args.allow_fast and not args.every:
+        raise UsageError(
+            "--allow-fast is given without --every",
+            hint="give the interval, too, such as --every 500ms",
+        )
     triggers = []
     for key in _TRIGGERS:
         if key == "after" and args.on_boot:

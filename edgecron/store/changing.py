@@ -308,7 +308,10 @@ def _set_columns(
     except apsw.ConstraintError as error:
         if "schedules.name" not in str(error):
             raise
-        raise AlreadyExists(f"schedule {columns['name']!r} exists already") from error
+        name = columns["name"]
+        raise AlreadyExists(
+            f"schedule {name!r} exists already", hint="choose another name, or remove that one"
+        ) from error
     return changed == 1
 
 

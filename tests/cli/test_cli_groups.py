@@ -87,6 +87,16 @@ def test_groups_are_listed_with_their_limits_and_schedules(
     ]
 
 
+@pytest.mark.parametrize("words", [("-n", "1"), ("--after", "a")])
+def test_the_list_of_groups_has_no_pages(
+    edgecron: Edgecron, grouped: None, words: tuple[str, str]
+) -> None:
+    refused = edgecron("list", "--groups", *words)
+
+    assert refused.code == 2
+    assert "--groups lists every group" in refused.err
+
+
 def test_without_groups_the_list_says_how_to_make_one(edgecron: Edgecron, backup: str) -> None:
     shown = edgecron("list", "--groups")
 

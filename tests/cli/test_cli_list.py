@@ -69,7 +69,7 @@ def test_the_last_page_says_nothing_of_more(edgecron: Edgecron, many: int) -> No
 def test_the_command_that_continues_keeps_the_filters(edgecron: Edgecron, many: int) -> None:
     said = edgecron("list", "rsync", "--group", "even", "-n", "1")
 
-    assert "list rsync --group even --after job-000" in said.err
+    assert "list rsync --group even --after job-000 -n 1" in said.err
 
 
 @pytest.mark.parametrize(

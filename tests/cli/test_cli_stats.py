@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from datetime import timedelta
 
 import pytest
@@ -239,3 +240,23 @@ def test_stats_pages_on_request_and_counts_all_together_only_of_all(edgecron: Ed
     assert "stats --after a" in page.err
     assert "all together" in every.out
     assert [one["schedule"] for one in edgecron("stats", "-n", "1", "--json").json] == ["a"]
+
+
+def test_the_command_that_continues_stats_asks_for_the_same(edgecron: Edgecron) -> None:
+    for name in ("a", "b"):
+        edgecron("add", name, "--every", "1h", "--", "true")
+        edgecron("run", name, "--wait")
+
+    page = edgecron("stats", "--since", "2026-01-01 09:00", "-n", "1")
+    command = page.err.split("there are more: edgecron ")[1].split(";")[0]
+    rest = edgecron(*shlex.split(command))
+
+    assert command == "stats --since '2026-01-01 09:00' --after a -n 1"
+    assert [line.split()[0] for line in rest.out.splitlines()] == ["SCHEDULE", "b"]
+
+
+def test_a_page_of_stats_behind_the_last_schedule_is_empty(edgecron: Edgecron) -> None:
+    edgecron("add", "a", "--every", "1h", "--", "true")
+    edgecron("run", "a", "--wait")
+
+    assert edgecron("stats", "--after", "z", "--json").json == []
