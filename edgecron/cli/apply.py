@@ -68,7 +68,7 @@ def run(cli: Session, args: Namespace) -> int:
         return 0
     removed = [step for step in steps if step.action is Action.REMOVE]
     if removed and not document.wanted:
-        _need_consent(cli, removed)
+        need_consent(cli, removed)
     client = cli.client()
     changed = client.apply(steps, origin=origin)
     if changed or removed:
@@ -111,7 +111,7 @@ def _read(content: bytes) -> Document:
     return read_document(content, now=now(SystemClock()), is_portable=True)
 
 
-def _need_consent(cli: Session, removed: list[Step]) -> None:
+def need_consent(cli: Session, removed: list[Step]) -> None:
     """Ask before everything that a file has made is removed. Raises UsageError for a no."""
     from edgecron.words.phrases import count_words
 

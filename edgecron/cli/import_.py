@@ -10,8 +10,9 @@ have none. Policies of new schedules are those of `config show defaults`.
 
 Each line is imported once. A second import shows what has changed since, in the crontab and in
 edgecron, and asks; --take crontab changes the schedules as their lines now say, --take edgecron
-leaves them. A schedule that was removed stays removed unless --again is given. cron still runs the
-lines until they are commented out, which is offered.
+leaves them. Variables that a person added by `edit --env` stay. A schedule that was removed stays
+removed unless --again is given. Schedules whose lines are no longer in the file are named; --prune
+removes them. cron still runs the lines until they are commented out, which is offered.
 """
 
 from __future__ import annotations
@@ -19,9 +20,9 @@ from __future__ import annotations
 import os
 import sys
 from argparse import ArgumentParser, Namespace
-from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
+from edgecron.cli.cronlines import MOST_BYTES, own_name, part_from_cron, refuse_comment_out
 from edgecron.cli.files import STDIN, read_file
 from edgecron.cli.options import UsageError
 from edgecron.cli.session import Session
@@ -33,15 +34,13 @@ if TYPE_CHECKING:
     from edgecron.crontab.values import Match
     from edgecron.documents.comparing import Step
     from edgecron.model import Policies, Schedule, ScheduleSpec
-    from edgecron.remote import Face
 
 USAGE = (
     "crontab|anacrontab FILE|- [--system|--user-format] [--take crontab|edgecron] [--again]"
-    " [--comment-out] [--json]"
+    " [--prune] [--comment-out] [--json]"
 )
 _FORMATS = ("crontab", "anacrontab")
 _SIDES = ("crontab", "edgecron")
-_MOST_BYTES = 16 * 1024 * 1024
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -57,6 +56,9 @@ def add_arguments(parser: ArgumentParser) -> None:
     )
     parser.add_argument(
         "--again", action="store_true", help="import lines whose schedules were removed, too"
+    )
+    parser.add_argument(
+        "--prune", action="store_true", help="remove schedules whose lines are no longer in FILE"
     )
     parser.add_argument(
         "--comment-out", action="store_true", help="make comments of the imported lines in FILE"
@@ -76,14 +78,14 @@ def run(cli: Session, args: Namespace) -> int:
     if args.take not in (None, *_SIDES):
         raise UsageError(f"--take is {args.take!r}, expected crontab or edgecron")
     if args.comment_out:
-        _refuse_comment_out(args.file)
+        refuse_comment_out(args.file)
     content = _read(args.file)
     crontab = _parse(args, content)
     if crontab.problems:
         _refuse(cli, crontab)
     for warning in crontab.warnings:
         cli.warn(str(warning))
-    done = _import(cli, args, crontab)
+    done = _import(cli, args, content, crontab)
     if cli.is_json:
         from edgecron.objects import schedule_object
 
@@ -92,7 +94,7 @@ def run(cli: Session, args: Namespace) -> int:
         _put(cli, done)
     entries = tuple(one for one in crontab.entries if one.line not in done.left_out)
     if entries:
-        _part_from_cron(cli, args, content, entries)
+        part_from_cron(cli, args, content, entries)
     if done.added:
         cli.warn_without_engine(cli.client())
     return 0
@@ -128,8 +130,8 @@ def _shown(line: str) -> str:
 
 
 def _read(file: str) -> bytes:
-    content = read_file(file, most_bytes=_MOST_BYTES)
-    if len(content) > _MOST_BYTES:
+    content = read_file(file, most_bytes=MOST_BYTES)
+    if len(content) > MOST_BYTES:
         raise InvalidInput(f"file {file!r} is larger than 16 MiB, expected a crontab")
     return content
 
@@ -150,7 +152,7 @@ def _parse(args: Namespace, content: bytes) -> Crontab:
     return read_crontab(
         content,
         system=system,
-        importer=_own_name(),
+        importer=own_name(),
         is_root=os.geteuid() == 0,
         user_exists=_user_exists,
         owner=owner,
@@ -159,24 +161,27 @@ def _parse(args: Namespace, content: bytes) -> Crontab:
 
 
 class _Done(NamedTuple):
-    """What an import did: schedules added and changed, names known, lines left out."""
+    """What an import did: schedules added, changed and removed, names known, lines left out."""
 
     added: list[Schedule]
     changed: list[Schedule]
+    removed: list[Schedule]
     known: list[str]
     left_out: list[int]
 
 
-def _import(cli: Session, args: Namespace, crontab: Crontab) -> _Done:
+def _import(cli: Session, args: Namespace, content: bytes, crontab: Crontab) -> _Done:
+    from edgecron.cli.apply import need_consent
     from edgecron.config.defaults import default_policies, option_defaults
     from edgecron.crontab import find_new
-    from edgecron.crontab.identity import imprint_of, match_entries
+    from edgecron.crontab.identity import find_gone, imprint_of, match_entries
     from edgecron.model import Imported
 
     client, source = cli.client(), _source_of(args.file)
     schedules = {schedule.id: schedule for schedule in client.schedules()}
     specs = {schedule_id: schedule.spec for schedule_id, schedule in schedules.items()}
-    matches, rest = match_entries(crontab.entries, client.imported(), specs, source=source)
+    imported = client.imported()
+    matches, rest = match_entries(crontab.entries, imported, specs, source=source)
     removed = [match for match in matches if match.is_removed]
     if args.again:
         rest += [match.entry for match in removed]
@@ -190,12 +195,24 @@ def _import(cli: Session, args: Namespace, crontab: Crontab) -> _Done:
         [spec for schedule_id, spec in specs.items() if schedule_id not in matched],
         taken=[specs[schedule_id].name for schedule_id in matched],
     )
-    changed = _change(client, wanted, schedules)
+    names = {schedule.name: schedule.id for schedule in schedules.values()}
+    gone = find_gone(
+        _moved_entries(args, content),
+        imported,
+        specs,
+        source=source,
+        found=matched | {names[entry.spec.name] for entry in comparison.known},
+    )
+    steps = [_change_step(match, schedules[match.schedule_id]) for match in wanted]
+    pruned = _prune_steps([schedules[one] for one in gone]) if args.prune else []
+    if pruned and not crontab.entries:
+        need_consent(cli, pruned)
+    changed = client.apply([*steps, *pruned], origin="crontab") if steps or pruned else []
     added = []
     if comparison.new:
         new = [_with_policies(entry.spec, policies) for entry in comparison.new]
         added = client.add_all(new, origin="crontab")
-    ids = {schedule.name: schedule.id for schedule in (*schedules.values(), *added)}
+    ids = names | {schedule.name: schedule.id for schedule in added}
     notes = [(match.schedule_id, match.entry) for match in there]
     notes += [(ids[entry.spec.name], entry) for entry in (*comparison.known, *comparison.new)]
     client.note_imported(
@@ -205,10 +222,13 @@ def _import(cli: Session, args: Namespace, crontab: Crontab) -> _Done:
         ]
     )
     _say_left(cli, there, removed, schedules)
+    if gone and not args.prune:
+        _say_gone(cli, args, [schedules[one].name for one in gone])
     known = [specs[match.schedule_id].name for match in there if match not in wanted]
     return _Done(
         added=added,
         changed=changed,
+        removed=[schedules[one] for one in gone] if args.prune else [],
         known=known + [entry.spec.name for entry in comparison.known],
         left_out=[match.entry.line for match in removed],
     )
@@ -218,7 +238,7 @@ def _source_of(file: str) -> str:
     """Whose crontab it is, or which file: the same for a spooled crontab and `crontab -l`."""
     from edgecron.crontab import find_spool_owner
 
-    owner = _own_name() if file == STDIN else find_spool_owner(file)
+    owner = own_name() if file == STDIN else find_spool_owner(file)
     return os.path.realpath(file) if owner is None else f"crontab of {owner}"
 
 
@@ -264,11 +284,26 @@ def _change_step(match: Match, schedule: Schedule) -> Step:
     return compare_one(Wanted(spec=take_line(schedule.spec, match)), schedule)
 
 
-def _change(client: Face, wanted: list[Match], schedules: dict[int, Schedule]) -> list[Schedule]:
-    if not wanted:
-        return []
-    steps = [_change_step(match, schedules[match.schedule_id]) for match in wanted]
-    return client.apply(steps, origin="crontab")
+def _moved_entries(args: Namespace, content: bytes) -> list[Entry]:
+    """The lines that an earlier import made comments of, as they were."""
+    from edgecron.crontab import put_back
+
+    before, numbers = put_back(content)
+    return [one for one in _parse(args, before).entries if one.line in numbers] if numbers else []
+
+
+def _prune_steps(gone: list[Schedule]) -> list[Step]:
+    from edgecron.documents.comparing import Action, Step
+
+    return [Step(action=Action.REMOVE, name=one.name, schedule=one) for one in gone]
+
+
+def _say_gone(cli: Session, args: Namespace, names: list[str]) -> None:
+    """Report schedules whose lines are no longer in the file, and how to remove them."""
+    file = "the crontab" if args.file == STDIN else args.file
+    them = "it" if len(names) == 1 else "them"
+    rm = cli.command(f"rm {' '.join(names)}")
+    cli.say(f"no longer in {file}: {', '.join(names)}; remove {them} with --prune, or {rm}")
 
 
 def _say_left(
@@ -328,84 +363,17 @@ def _put(cli: Session, done: _Done) -> None:
         cli.say(f"there already: {', '.join(known)}")
     if done.changed:
         cli.say(f"changed {count_words(len(done.changed), 'schedule')}")
+    for schedule in done.removed:
+        undo = cli.command(f"undo {schedule.name}")
+        cli.put(f"removed {schedule.name}; its history stays; restore it: {undo}")
     if added:
         cli.say(f"imported {count_words(len(added), 'schedule')}")
-    elif not done.changed:
+    elif not done.changed and not done.removed:
         cli.say(
             "nothing new to import"
             if known or done.left_out
             else "nothing to import: it has no jobs"
         )
-
-
-def _part_from_cron(
-    cli: Session, args: Namespace, content: bytes, entries: tuple[Entry, ...]
-) -> None:
-    """Say that cron still runs the lines, and comment them out where that is wanted."""
-    from edgecron.words.phrases import count_words
-
-    lines = [entry.line for entry in entries]
-    shown = count_words(len(lines), "line")
-    which, them = ("this line", "it") if len(lines) == 1 else (f"these {shown}", "them")
-    if args.comment_out:
-        _comment_out(args.file, content, lines)
-        cli.say(f"{shown} of {args.file} commented out: cron no longer runs {them}")
-        return
-    cli.say(f"cron still runs {which}, too")
-    why_not = _why_not_writable(args.file)
-    if why_not is not None:
-        cli.say(f"comment {them} out: {why_not}")
-    elif not cli.is_json and sys.stdin.isatty() and sys.stderr.isatty():
-        if cli.ask(f"comment {shown} of {args.file} out? [y/N] "):
-            _comment_out(args.file, content, lines)
-            cli.say(f"done: cron no longer runs {them}")
-    else:
-        cli.say(f"comment {them} out: repeat with --comment-out")
-
-
-def _refuse_comment_out(file: str) -> None:
-    why_not = _why_not_writable(file)
-    if why_not is not None:
-        raise UsageError(f"--comment-out can't change {file!r}", hint=why_not)
-
-
-def _why_not_writable(file: str) -> str | None:
-    """What to do instead of changing a file in place; None where that can be done."""
-    from edgecron.crontab import find_spool_owner
-
-    if file == STDIN:
-        return "crontab -e"
-    owner = find_spool_owner(file)
-    if owner is not None:
-        # cron takes no notice of a spool file that is changed behind its back.
-        return "crontab -e" if owner == _own_name() else f"crontab -u {owner} -e"
-    folder = os.path.dirname(os.path.realpath(file))
-    if os.path.exists(file) and not (os.access(file, os.W_OK) and os.access(folder, os.W_OK)):
-        return "you may not write it; repeat as its owner with --comment-out"
-    return None
-
-
-def _comment_out(file: str, content: bytes, lines: list[int]) -> None:
-    """Replace the file at once, keeping its mode and owner, if it is still as it was read."""
-    from edgecron.crontab import comment_out
-    from edgecron.safefiles import write_whole
-
-    path = os.path.realpath(file)
-    with open(path, "rb") as crontab:
-        if crontab.read(_MOST_BYTES + 1) != content:
-            raise InvalidInput(f"file {file!r} was changed meanwhile, and is left as it is")
-        seen = os.fstat(crontab.fileno())
-    # cron leaves out files with a dot in their name, so that it never runs the one that is made.
-    write_whole(Path(path), [comment_out(content, lines)], owner=seen.st_uid)
-
-
-def _own_name() -> str:
-    import pwd
-
-    try:
-        return pwd.getpwuid(os.geteuid()).pw_name
-    except KeyError:
-        return str(os.geteuid())
 
 
 def _user_exists(name: str) -> bool:

@@ -9,11 +9,12 @@ cron has it is a Problem, and then nothing of the file should be imported.
 - settings: the variables in force; comments: a description; names, programs: a name for an entry
 - reading: all of it, line by line
 - known: what is there already; places: whose crontab a path is; moving: comment_out
+  and back
 - writing: the way back, schedules to a crontab as far as it can say them
 """
 
 from edgecron.crontab.known import find_new
-from edgecron.crontab.moving import comment_out
+from edgecron.crontab.moving import comment_out, put_back
 from edgecron.crontab.places import find_spool_owner, is_system_path
 from edgecron.crontab.reading import read_crontab
 from edgecron.crontab.values import Comparison, Crontab, Entry, Notice, Problem
@@ -28,5 +29,6 @@ __all__ = [
     "find_new",
     "find_spool_owner",
     "is_system_path",
+    "put_back",
     "read_crontab",
 ]

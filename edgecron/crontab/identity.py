@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import defaultdict, deque
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
 
 from edgecron.crontab.names import suggest_stem
 from edgecron.crontab.values import Entry, Match
@@ -57,6 +57,28 @@ def match_entries(
     return [matches[number] for number in sorted(matches)], rest
 
 
+def find_gone(
+    moved: Iterable[Entry],
+    imported: Iterable[Imported],
+    specs: Mapping[int, ScheduleSpec],
+    *,
+    source: str,
+    found: Collection[int],
+) -> list[int]:
+    """The schedules that came from `source` and whose lines it does not have any more, by id.
+
+    `found` are the schedules of its lines; `moved` are lines that an import made comments of.
+    """
+    left = [
+        one
+        for one in imported
+        if one.source == source and one.schedule_id in specs and one.schedule_id not in found
+    ]
+    stay, _ = match_entries(moved, left, specs, source=source)
+    moved_ids = {match.schedule_id for match in stay}
+    return [one.schedule_id for one in left if one.schedule_id not in moved_ids]
+
+
 def take_line(spec: ScheduleSpec, match: Match) -> ScheduleSpec:
     """The schedule with what has changed in the crontab; what only a person changed stays."""
     theirs, changed = match.entry.spec, match.changed_in_crontab
@@ -70,11 +92,24 @@ def take_line(spec: ScheduleSpec, match: Match) -> ScheduleSpec:
     if "user" in changed:
         job = replace(job, user=theirs.job.user)
     if "env" in changed:
-        job = replace(job, env=theirs.job.env)
+        job = replace(job, env=_take_env(job.env, theirs.job.env, match.env_at_import))
     spec = replace(spec, job=job)
     if "triggers" in changed:
         spec = replace(spec, triggers=theirs.triggers)
     return replace(spec, timezone=theirs.timezone) if "timezone" in changed else spec
+
+
+def _take_env(
+    ours: Mapping[str, str], theirs: Mapping[str, str], before: Mapping[str, str]
+) -> dict[str, str]:
+    """Our variables with what has changed in the crontab; `before` are the hashes at the import."""
+    changed = {name for name in {*before, *theirs} if before.get(name) != _hash_of(theirs, name)}
+    kept = {name: value for name, value in ours.items() if name not in changed}
+    return kept | {name: theirs[name] for name in theirs if name in changed}
+
+
+def _hash_of(env: Mapping[str, str], name: str) -> str | None:
+    return _hash(env[name]) if name in env else None
 
 
 def _match(
@@ -85,12 +120,14 @@ def _match(
     spec: ScheduleSpec | None,
 ) -> Match:
     ours = None if spec is None else _imprint(spec)
+    env = before.get("env")
     return Match(
         entry=entry,
         schedule_id=schedule_id,
         is_removed=spec is None,
         changed_in_crontab=_changed(before, now),
         changed_in_edgecron=() if ours is None else _changed(before, ours),
+        env_at_import=env if isinstance(env, dict) else {},
         is_same_now=ours is not None and not _changed(ours, now),
     )
 

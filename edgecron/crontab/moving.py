@@ -23,3 +23,11 @@ def comment_out(content: bytes, line_numbers: Collection[int]) -> bytes:
         if not lines[number - 1].startswith(mark):
             lines[number - 1] = mark + lines[number - 1]
     return b"\n".join(lines)
+
+
+def put_back(content: bytes) -> tuple[bytes, set[int]]:
+    """The content with the lines that `comment_out` has moved as they were, and their numbers."""
+    mark = MOVED_PREFIX.encode()
+    lines = content.split(b"\n")
+    moved = {number for number, line in enumerate(lines, 1) if line.startswith(mark)}
+    return b"\n".join(line.removeprefix(mark) for line in lines), moved

@@ -6,6 +6,8 @@ characters: whoever prints it makes it harmless first. Messages never hold any.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from edgecron.model import ScheduleSpec
 from edgecron.values import dataclass
 
@@ -58,7 +60,8 @@ class Crontab:
 class Match:
     """A line and the schedule that it became, with what has changed since on either side.
 
-    `is_same_now`: line and schedule say the same, whatever has changed.
+    `env_at_import` has the hashes of the line's variables at its import. `is_same_now`: line and
+    schedule say the same, whatever has changed.
     """
 
     entry: Entry
@@ -66,6 +69,7 @@ class Match:
     is_removed: bool
     changed_in_crontab: tuple[str, ...]
     changed_in_edgecron: tuple[str, ...]
+    env_at_import: Mapping[str, str]
     is_same_now: bool
 
 

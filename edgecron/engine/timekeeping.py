@@ -111,7 +111,7 @@ class Timekeeping:
 
     @property
     def wake_ms(self) -> int | None:
-        """How long to sleep at most: the clock is not trusted, or schedules are still to be settled.
+        """How long to sleep at most: the clock is not trusted, or schedules are to be settled.
 
         None if neither is so.
         """

@@ -320,6 +320,85 @@ def test_the_crontab_s_side_changes_only_what_changed_there(
     assert len(listed(edgecron)) == 3
 
 
+def test_variables_that_a_person_added_or_changed_stay_unless_the_crontab_changes_them(
+    edgecron: Edgecron, crontab: Path
+) -> None:
+    variables = "SAME=1\nEDITED=1\nDROPPED=1\nBOTH=1\n"
+    crontab.write_text(variables + CRONTAB)
+    edgecron("import", "crontab", str(crontab))
+    edgecron("edit", "backup", "--env", "MINE=m", "--env", "NAMED=n", "--env", "EDITED=2",
+             "--env", "BOTH=2")  # fmt: skip
+    crontab.write_text("SAME=1\nEDITED=1\nNAMED=3\nBOTH=3\nNEW=3\n" + CRONTAB)
+
+    shown = edgecron("import", "crontab", str(crontab), "--take", "crontab")
+    again = edgecron("import", "crontab", str(crontab))
+
+    [backup] = edgecron("show", "backup", "--json", "--reveal").json
+    own = {name: backup["env"][name] for name in backup["env"] if name not in ("PATH", "SHELL")}
+    assert own == {
+        "SAME": "1", "EDITED": "2", "MINE": "m", "NAMED": "3", "BOTH": "3", "NEW": "3",
+    }  # fmt: skip
+    assert "MINE" not in shown.out
+    assert "nothing new to import" in again.err
+
+
+def test_a_line_that_is_no_longer_there_is_named_and_removed_on_request(
+    edgecron: Edgecron, crontab: Path
+) -> None:
+    edgecron("import", "crontab", str(crontab))
+    crontab.write_text(CRONTAB.replace("@reboot echo up\n", ""))
+
+    named = edgecron("import", "crontab", str(crontab))
+    still_there = sorted(listed(edgecron))
+    pruned = edgecron("import", "crontab", str(crontab), "--prune")
+    last = edgecron("import", "crontab", str(crontab))
+
+    assert f"no longer in {crontab}: echo; remove it with --prune, or edgecron" in named.err
+    assert still_there == ["backup", "cat", "echo"]
+    assert "removed echo; its history stays; restore it: edgecron" in pruned.out
+    assert sorted(listed(edgecron)) == ["backup", "cat"]
+    assert "no longer" not in last.err
+    assert edgecron("undo", "echo").code == 0
+
+
+def test_a_line_that_an_import_commented_out_is_still_there(
+    edgecron: Edgecron, crontab: Path
+) -> None:
+    edgecron("import", "crontab", str(crontab), "--comment-out")
+
+    said = edgecron("import", "crontab", str(crontab), "--prune")
+
+    assert "no longer" not in said.err
+    assert sorted(listed(edgecron)) == ["backup", "cat", "echo"]
+
+
+def test_schedules_that_came_from_elsewhere_are_not_of_this_crontab(
+    edgecron: Edgecron, crontab: Path, tmp_path: Path
+) -> None:
+    edgecron("import", "crontab", str(crontab))
+    edgecron("add", "own", "--every", "1h", "--", "true")
+    other = tmp_path / "other.crontab"
+    other.write_text("0 7 * * * other\n")
+
+    said = edgecron("import", "crontab", str(other), "--prune")
+
+    assert "no longer" not in said.err
+    assert sorted(listed(edgecron)) == ["backup", "cat", "echo", "other", "own"]
+
+
+def test_an_empty_crontab_removes_nothing_without_consent(
+    edgecron: Edgecron, crontab: Path
+) -> None:
+    edgecron("import", "crontab", str(crontab))
+    crontab.write_text("")
+
+    said = edgecron("import", "crontab", str(crontab), "--prune")
+
+    assert said.code == 2
+    assert "--prune would remove 3 schedules" in said.err
+    assert sorted(listed(edgecron)) == ["backup", "cat", "echo"]
+
+
 def test_edgecron_s_side_is_asked_about_once(edgecron: Edgecron, crontab: Path) -> None:
     edgecron("import", "crontab", str(crontab))
     crontab.write_text(CRONTAB.replace("--all", "--some"))
