@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from datetime import datetime
 from shlex import quote
 
 from edgecron.api import Client
@@ -16,7 +17,8 @@ from edgecron.planning import fresh_fire
 from edgecron.standing import Idle, find_idle, standing_of
 from edgecron.store.damage import is_repairable, orphan_words
 from edgecron.store.standings import Ailing
-from edgecron.timetext import to_ms
+from edgecron.timetext import from_ms, to_ms
+from edgecron.words.times import distance
 
 _LOCK_WAIT_S = 2.0  # engines that write in turns leave it to each other sooner
 _MIB = 1 << 20
@@ -133,19 +135,23 @@ def check_schedules(
 
 def check_outcomes(client: Client, *, command: Callable[[str], str]) -> list[Finding]:
     """The schedules that fail every time or have never run."""
-    ailing, count = client.store.find_ailing(now_ms=to_ms(client.now()), limit=_MOST_AILING)
-    found = [_judge_ailing(one, command=command) for one in ailing]
+    now = client.now()
+    ailing, count = client.store.find_ailing(now_ms=to_ms(now), limit=_MOST_AILING)
+    found = [_judge_ailing(one, now=now, command=command) for one in ailing]
     if count > len(ailing):
         more = f"{count - len(ailing)} more schedules fail every time or have never run"
         found.append(warning("schedules", more, hint=f"see: {command('list --failed')}"))
     return found
 
 
-def _judge_ailing(one: Ailing, *, command: Callable[[str], str]) -> Finding:
+def _judge_ailing(one: Ailing, *, now: datetime, command: Callable[[str], str]) -> Finding:
     if one.failed_count:
         runs = "its only run" if one.failed_count == 1 else f"all of its {one.failed_count} runs"
-        why = f": {one.last_error}" if one.last_error else ""
-        words = f"{one.name} fails every time, {runs} so far{why}"
+        words = f"{one.name} fails every time, {runs} so far"
+        if one.last_success_ms is not None:
+            ago = distance(from_ms(one.last_success_ms), now)
+            words = f"{one.name} fails every time since its last success, {ago}"
+        words += f": {one.last_error}" if one.last_error else ""
         return warning("schedules", words, hint=f"see: {command(f'logs {one.name}')}")
     skipped = f"{one.skipped_count} skipped" if one.skipped_count else "its time has passed"
     words = f"{one.name} has never run: {skipped}"

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from edgecron.browsing import Choice
 
 _T = TypeVar("_T")
+_FAILS_EVER_SINCE = 3  # fires after the last success, before a schedule is said to fail
+_LOOKED_AT = 100  # newest runs of a schedule, to find them
 _LATE_MS = 60_000  # a time that has passed by less is not missed
 # What the words of a choice are looked for in. A newline is in no word.
 _WORDS = """lower(concat_ws(char(10), name, group_name, description, job))"""
@@ -54,28 +56,43 @@ def count_schedules(database: Database) -> tuple[int, int, int]:
 
 
 class Ailing(NamedTuple):
-    """A schedule that has only failed, or of which nothing has ever run."""
+    """A schedule that fails every time, or of which nothing has ever run."""
 
     name: str
     failed_count: int  # with interrupted runs; 0: it has never run
     skipped_count: int
     last_error: str | None
+    last_success_ms: int | None  # every later fire has failed
 
 
 def find_ailing(database: Database, *, now_ms: int, limit: int) -> tuple[list[Ailing], int]:
     """Enabled schedules that fail every time or have never run although a time has passed; at most
-    `limit` of them, and how many there are."""
+    `limit` of them, and how many there are.
+
+    A schedule that has succeeded fails every time if all fires since then have failed, three or
+    more of them. A fire with retries is one.
+    """
     rows = database.rows(
-        """SELECT name, failed_count + interrupted_count, skipped_count, last_error,
-               count(*) OVER ()
+        f"""SELECT name, failed_count + interrupted_count, skipped_count, last_error,
+               last_success_at, count(*) OVER ()
            FROM schedules
-           WHERE deleted_at IS NULL AND enabled AND success_count = 0
-               AND iif(run_count > 0, last_status IN ('failed', 'interrupted'),
-                   skipped_count > 0 OR next_run_at BETWEEN 0 AND :late)
+           WHERE deleted_at IS NULL AND enabled AND iif(
+               success_count > 0,
+               last_run_at > last_success_at AND (
+                   SELECT count(*) FROM (
+                       SELECT DISTINCT plan_at, fire_key FROM (
+                           SELECT * FROM executions AS e INDEXED BY executions_by_schedule
+                           WHERE e.schedule_id = schedules.id
+                           ORDER BY e.id DESC LIMIT {_LOOKED_AT})
+                       WHERE status IN ('failed', 'interrupted')
+                           AND finished_at > last_success_at
+                       LIMIT {_FAILS_EVER_SINCE})) = {_FAILS_EVER_SINCE},
+               iif(run_count > 0, last_status IN ('failed', 'interrupted'),
+                   skipped_count > 0 OR next_run_at BETWEEN 0 AND :late))
            ORDER BY name LIMIT :limit""",
         {"late": now_ms - _LATE_MS, "limit": limit},
     )
-    return [Ailing(*row[:4]) for row in rows], rows[0][4] if rows else 0
+    return [Ailing(*row[:5]) for row in rows], rows[0][5] if rows else 0
 
 
 def find_standings(

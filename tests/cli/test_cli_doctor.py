@@ -111,6 +111,33 @@ def test_a_schedule_that_fails_every_time_is_named(
     assert "nothing is wrong" not in said.out
 
 
+def test_a_schedule_that_fails_ever_since_a_success_is_named(
+    edgecron: Edgecron, daemon: Daemon, tmp_path: Path
+) -> None:
+    job = ("--shell", 'test "$EDGECRON_SCHEDULE" = well -o ! -e "$FILE"')
+    retries = ("--retries", "2", "--retry-delay", "0s")
+    for name, more in (("broken", ()), ("retried", retries), ("mended", ()), ("well", ())):
+        edgecron("add", name, "--every", "1h", "--env", f"FILE={tmp_path}/{name}", *more, *job)
+        edgecron("run", name, "--wait")
+        (tmp_path / name).touch()
+    for name, count in (("broken", 3), ("retried", 2), ("mended", 3), ("well", 4)):
+        for _ in range(count):
+            edgecron("run", name, "--wait")
+    (tmp_path / "mended").unlink()
+    edgecron("run", "mended", "--wait")
+
+    found = edgecron("doctor", "--json").json
+    [message] = [one["message"] for one in found if one["status"] == "warning"]
+    edgecron("run", "retried", "--wait")
+    said = edgecron("doctor").out
+
+    assert message.startswith("broken fails every time since its last success, ")
+    assert message.endswith(" ago: exit code 1")
+    assert "retried fails every time since its last success" in said
+    assert "mended" not in said
+    assert "well" not in said
+
+
 def test_a_schedule_that_has_never_run_is_named(edgecron: Edgecron, database: Path) -> None:
     edgecron("add", "new", "--every", "1h", "--", "true")
     edgecron("add", "late", "--every", "1h", "--", "true")
