@@ -17,6 +17,7 @@ from edgecron.errors import UsageError as UsageError
 
 OWN_ERROR = 125  # of `run --wait`, where every other code is the job's
 _COLORS = ("auto", "always", "never")
+_USAGE, _COLUMNS = "usage: ", 80
 _WITH_VALUE = ("--db", "--url", "--token-file", "--color", "--config")
 _GLOBALS = (*_WITH_VALUE, "--json", "--help", "--version")
 _ALIKE = 0.65  # of two options without their dashes: jsn is json, foo is not from
@@ -67,7 +68,9 @@ class Parser(argparse.ArgumentParser):
         """What it does and examples first, then every option."""
         formatter = self._get_formatter()
         formatter.add_text(self.description)
-        formatter.add_usage(self.usage, self._actions, self._mutually_exclusive_groups)
+        formatter.add_usage(
+            _wrapped_usage(self.usage), self._actions, self._mutually_exclusive_groups
+        )
         for group in self._action_groups:
             formatter.start_section(group.title)
             formatter.add_text(group.description)
@@ -130,6 +133,28 @@ def parse(session: Session, argv: list[str]) -> tuple[ModuleType, argparse.Names
         raise UsageError(f"{verb} takes no command after --", hint=f"see: edgecron {verb} --help")
     args.argv = after
     return module, args
+
+
+def _wrapped_usage(usage: str | None) -> str | None:
+    """A usage in lines of 80 columns, broken only between its options and arguments."""
+    if usage is None:
+        return None
+    words: list[str] = []
+    for part in usage.split():
+        if words and words[-1].count("[") > words[-1].count("]"):
+            words[-1] += f" {part}"
+        else:
+            words.append(part)
+    lines = [" ".join(words[:2])]
+    indent = len(_USAGE) + len(lines[0])
+    if indent + 1 + max(map(len, words[2:]), default=0) > _COLUMNS:
+        indent = len(_USAGE)
+    for word in words[2:]:
+        begin = 0 if len(lines) > 1 else len(_USAGE)
+        if begin + len(lines[-1]) + 1 + len(word) > _COLUMNS:
+            lines.append(" " * indent)
+        lines[-1] += f" {word}"
+    return "\n".join(lines)
 
 
 def _default_verb(session: Session) -> str:

@@ -29,6 +29,16 @@ def test_help_of_a_verb_is_the_same_however_it_is_asked_for(
     assert edgecron(*words).out == edgecron("show", "-h").out
 
 
+@pytest.mark.parametrize("verb", VERBS)
+def test_the_usage_of_a_verb_fits_80_columns(edgecron: Edgecron, verb: str) -> None:
+    [usage] = re.findall(r"^usage: .*(?:\n +.*)*", edgecron("help", verb).out, re.MULTILINE)
+
+    lines = usage.splitlines()
+    assert max(map(len, lines)) <= 80
+    assert lines[0].startswith(f"usage: edgecron {verb}")
+    assert all(line.strip().count("[") == line.count("]") for line in lines)
+
+
 def test_help_of_a_verb_that_is_misspelled_suggests_one(edgecron: Edgecron) -> None:
     said = edgecron("help", "histry")
 
