@@ -70,7 +70,8 @@ def take_over_catch_up(
     database: Database, key: tuple[int, str, str], *, plan_ms: int, now_ms: int
 ) -> TakenOver | None:
     """Skip the waiting catch-up of a schedule and scope for its live fire at `plan_ms`, inside the
-    caller's transaction; None if none waits for a place, or anything else of it is active."""
+    caller's transaction. None if none waits for a place, anything else of it is active, or the
+    live fire has a row already and does not run."""
     names = {"schedule": key[0], "kind": key[1], "scope": key[2]}
     active = database.rows(
         """SELECT id, status, cause, waiting_for FROM executions INDEXED BY executions_active
@@ -86,8 +87,11 @@ def take_over_catch_up(
                error_code = iif(flags LIKE '["missed:%', substr(flags ->> 0, 8), NULL),
                error_msg = 'the next run of its schedule covers it'
            WHERE id = :id AND status = 'queued' AND attempt = 1 AND plan_at < :plan
+               AND NOT EXISTS (SELECT 1 FROM executions AS f WHERE f.schedule_id = :schedule
+                   AND f.scope_kind = :kind AND f.scope_id = :scope AND f.plan_at = :plan
+                   AND f.fire_key = '')
            RETURNING revision, plan_at""",
-        {"id": active[0][0], "plan": plan_ms, "now": now_ms},
+        {**names, "id": active[0][0], "plan": plan_ms, "now": now_ms},
     )
     if found is None:
         return None

@@ -91,6 +91,32 @@ def test_a_catch_up_taken_over_in_two_scopes_gives_one_run_back(story: Story) ->
     assert [run.status for run in ran] == [Status.SUCCESS] * 4
 
 
+def test_a_time_that_is_decided_already_takes_no_catch_up_over(story: Story) -> None:
+    for number in range(4):
+        story.add(f"once{number}", f"at {format_ms(START_MS + 30_000)}", lasts_s=9_000)
+    story.add("often", "*/5 * * * *", lasts_s=1)
+    story.after_s(120)
+    story.world.clock.advance_ms(2 * 3_600_000)
+    for _ in range(2):
+        story.engine.step()
+    waiting = story.runs("often")[-1]
+    due_ms = story.world.clock.now_ms() + 180_000
+    connection = apsw.Connection(str(story.world.path))
+    connection.execute(  # as a clock that was hours ahead leaves it
+        """INSERT INTO executions (schedule_id, revision, plan_at, cause, due_at, queue, status,
+               reason, finished_at)
+           SELECT schedule_id, revision, :due, 'schedule', :due, queue, 'cancelled', 'request', :due
+           FROM executions WHERE id = :id""",
+        {"id": waiting.id, "due": due_ms},
+    )
+    connection.close()
+
+    story.after_s(180)
+
+    found = story.client.execution(waiting.id)
+    assert (found.status, found.cause) == (Status.QUEUED, Cause.CATCH_UP)
+
+
 def test_short_backlogs_go_before_long_ones(story: Story) -> None:
     story.add("long", "*/30 * * * *", lasts_s=400)
     story.add("short", "*/30 * * * *", lasts_s=2)
