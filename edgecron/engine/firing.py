@@ -31,8 +31,10 @@ _SHARE = 32  # of what is due that an engine takes while others are first
 STEP_MS = 50
 _MOST_FIRES = 2048
 # After a step that could not decide all that is due, runs that wait for a place have the engine to
-# themselves for this many times as long: else the more is due, the less runs.
+# themselves for this many times as long: else the more is due, the less runs. At most for so long:
+# fires that are due wait for it, also those of other schedules.
 _REST = 4
+_MOST_REST_MS = 1_000
 
 Claim = Callable[[Callable[[Seat, int], ClaimBatch]], ClaimBatch]
 Broken = Callable[[Due, str | None, str], object]  # a schedule's name and what is wrong with it
@@ -199,7 +201,7 @@ class Firing:
             took_ms = self._clock.monotonic_ms() - begun_ms
             if len(due) == limit and (self._has_ends() or took_ms >= STEP_MS):
                 self._is_behind = True
-                self._rest_until_ms = begun_ms + took_ms * (1 + _REST)
+                self._rest_until_ms = begun_ms + took_ms + min(took_ms * _REST, _MOST_REST_MS)
                 break
             before = due
             count += len(due)

@@ -491,6 +491,34 @@ def test_a_step_ends_in_time_however_many_fires_are_due(tmp_path: Path) -> None:
     assert step.decided + sum(one.decided for one in later) == 300
 
 
+class _PacedClock(FakeClock):
+    """A clock by which `pace_ms` pass between two looks at it."""
+
+    pace_ms = 0
+
+    def monotonic_ms(self) -> int:
+        self.advance_ms(self.pace_ms)
+        return super().monotonic_ms()
+
+
+def test_after_a_long_step_other_fires_wait_for_a_second_at_most(tmp_path: Path) -> None:
+    clock = _PacedClock(START_MS)
+    story = Story(tmp_path / "story.db", max_running=2, clock=clock)
+    for number in range(40):
+        story.add(f"s{number}", f"at {format_ms(START_MS + MINUTE_MS)}", lasts_s=30)
+    story.engine.step()
+    clock.advance_to(START_MS + MINUTE_MS)
+
+    clock.pace_ms = 5_000
+    long = story.engine.step()
+    clock.pace_ms = 0
+    clock.advance_ms(1_000)
+    following = story.engine.step()
+
+    assert long.decided < 40
+    assert long.decided + following.decided == 40
+
+
 def test_a_step_decides_a_bounded_number_of_fires(story: Story) -> None:
     for number in range(2_300):
         story.add(f"s{number}", "* * * * *", lasts_s=90)
