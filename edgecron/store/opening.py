@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import apsw
 
@@ -48,6 +49,11 @@ def configure(
     connection.execute("PRAGMA temp_store = MEMORY")
     # Overwrite what is deleted or changed: a former definition might hold a secret.
     connection.execute("PRAGMA secure_delete = ON", can_cache=False).fetchall()
+    connection.create_scalar_function("casefold", _casefold, 1, deterministic=True)
+
+
+def _casefold(*texts: Any) -> str:
+    return str(texts[0]).casefold()
 
 
 def open_alone(path: Path) -> apsw.Connection:

@@ -22,7 +22,7 @@ _FAILS_EVER_SINCE = 3  # fires after the last success, before a schedule is said
 _LOOKED_AT = 100  # newest runs of a schedule, to find them
 _LATE_MS = 60_000  # a time that has passed by less is not missed
 # What the words of a choice are looked for in. A newline is in no word.
-_WORDS = """lower(concat_ws(char(10), name, group_name, description, job))"""
+_WORDS = "concat_ws(char(10), name, group_name, description, job)"
 # What says why a schedule has no next time: whether it is done, whether a run of it is active, and
 # which of the schedules that it comes after are gone.
 IDLE_COLUMNS = (
@@ -128,8 +128,10 @@ def page_where(
             wheres.append("(NOT enabled OR paused_until > :now)")
             params["now"] = now_ms
         for number, word in enumerate(choice.words):
-            wheres.append(f"instr({_WORDS}, :word_{number})")
-            params[f"word_{number}"] = word.lower()
+            # SQLite's own `lower` knows only ASCII.
+            fold = "lower" if word.isascii() else "casefold"
+            wheres.append(f"instr({fold}({_WORDS}), :word_{number})")
+            params[f"word_{number}"] = word.casefold()
     return f"WHERE {' AND '.join(wheres)} ORDER BY name LIMIT :limit", params
 
 

@@ -22,7 +22,7 @@ def make(database: Path, count: int) -> None:
             triggers=("every 1h",),
             job=Job(kind=JobKind.COMMAND, argv=("rsync", f"/srv/{number}")),
             group="even" if number % 2 == 0 else None,
-            description="Nightly copy" if number == 7 else None,
+            description={7: "Nightly copy", 9: "Ärger mit BÄREN"}.get(number),
         )
         for number in range(count)
     ]
@@ -78,6 +78,7 @@ def test_the_command_that_continues_keeps_the_filters(edgecron: Edgecron, many: 
         (("job-012",), ["job-012"]),
         (("SRV/7",), ["job-007"]),
         (("nightly",), ["job-007"]),
+        (("Ärger", "bären"), ["job-009"]),
         (("rsync", "/srv/51"), ["job-051"]),
         (("rsync", "nightly", "absent"), []),
         (("--group", "even", "job-01"), [f"job-{number:03}" for number in range(10, 20, 2)]),
