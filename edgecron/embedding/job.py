@@ -225,7 +225,8 @@ class Job(Scheduled[T], Generic[P, Q, R, T]):
         update_wrapper(self, function, updated=())
         # What else the function has, such as marks of other libraries; never in place of ours.
         for key, value in getattr(function, "__dict__", {}).items():
-            if not hasattr(self, key):
+            # hasattr(self, key) would read properties, and those read the database.
+            if key not in vars(self) and not hasattr(type(self), key):
                 setattr(self, key, value)
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:

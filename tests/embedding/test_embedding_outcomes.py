@@ -40,8 +40,10 @@ def test_attributes_of_a_function_never_replace_those_of_its_job(scheduler: Sche
 
     poll.name = "another"  # type: ignore[attr-defined]
     poll.pause = lambda: pytest.fail("the function's own")  # type: ignore[attr-defined]
+    poll.schedule = "hourly"  # type: ignore[attr-defined]
     poll.color = "red"  # type: ignore[attr-defined]
     job = scheduler.job("@daily")(poll)
+    assert not scheduler.path.exists()  # Nothing was asked of the database.
 
     job.pause()
 
