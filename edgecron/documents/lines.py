@@ -13,7 +13,7 @@ _FENCES = ('"""', "'''")
 
 
 def find_lines(text: str) -> dict[tuple[str, ...], int]:
-    """The line, from 1, of each path of a heading, and of a heading and a key below it.
+    """The line, from 1, of each table that a heading names, and of a heading and a key below it.
 
     It tells people where to look: a document that is written very strangely may have lines that
     are not found.
@@ -27,7 +27,8 @@ def find_lines(text: str) -> dict[tuple[str, ...], int]:
             continue
         if match := _HEADING.match(line):
             heading = _names(match["names"])
-            found.setdefault(heading, number)
+            for depth in range(1, len(heading) + 1):
+                found.setdefault(heading[:depth], number)
         elif match := _KEY.match(line):
             found.setdefault((*heading, *_names(match["key"])), number)
         fence = _opened(line)

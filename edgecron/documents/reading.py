@@ -101,10 +101,15 @@ def _tables(text: str) -> dict[str, dict[str, Any]]:
 
 
 def _stray(key: str, value: object) -> Problem:
+    from difflib import get_close_matches  # seldom needed, and heavy
+
+    name = key
+    if isinstance(value, dict) and value and get_close_matches(key, [SCHEDULES]):
+        name = next(iter(value))  # [schedule.backup] is a slip in the first word.
     return Problem(
         key=key,
         message=f"{key!a} is not known here, expected tables [{SCHEDULES}.NAME]",
-        hint=f"did you mean [{SCHEDULES}.{key}]?" if isinstance(value, dict) else None,
+        hint=f"did you mean [{SCHEDULES}.{name}]?" if isinstance(value, dict) else None,
     )
 
 

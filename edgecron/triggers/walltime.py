@@ -23,8 +23,10 @@ _LOCAL = re.compile(
 _CLOCK = re.compile(r"(\d{1,2}):(\d\d)(?::(\d\d))?", re.ASCII)
 _WEEKDAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 _HINT = (
-    "write 2026-11-20T08:00:00Z, a local 2026-11-20 09:00, 'in 20m', '2h ago', '09:00' or"
-    " 'tomorrow 09:00'"
+    "write 2026-11-20T08:00:00Z, a local 2026-11-20 09:00, 'in 20m', '09:00' or 'tomorrow 09:00'"
+)
+_PAST_HINT = (
+    "write 2026-11-20T08:00:00Z, a local 2026-11-20 09:00, '2h ago', '09:00' or 'yesterday 09:00'"
 )
 _DAYS = {"yesterday": -1, "today": 0, "tomorrow": 1}
 _LOCAL_HINT = "write 2026-11-20T08:00:00Z, or a local 2026-11-20 09:00"
@@ -41,7 +43,8 @@ def parse_when(
     today's `09:00` and the last such weekday before today.
     Raises InvalidTime, or UnknownTimezone.
     """
-    shown = _check(text, hint=_HINT)
+    hint = _PAST_HINT if is_past else _HINT
+    shown = _check(text, hint=hint)
     words = shown.lower().split()
     if words[0] == "at" and len(words) > 1:
         shown, words = shown[3:], words[1:]
@@ -110,9 +113,9 @@ def _relative(
 ) -> datetime:
     now_s = to_ms(check_aware(now)) // 1000
     today = (now_s + offset_at(now_s, timezone=timezone)) // DAY_S
-    first = words[0]
+    first, hint = words[0], _PAST_HINT if is_past else _HINT
     if len(words) > 2:
-        raise _not_understood(text)
+        raise _not_understood(text, hint=hint)
     if first in _DAYS:
         day = today + _DAYS[first]
     elif first[:3] in _WEEKDAYS and (len(first) == 3 or first.endswith("day")):
@@ -120,28 +123,28 @@ def _relative(
         ahead = (_WEEKDAYS.index(first[:3]) - weekday) % 7
         day = today + (ahead - 7 if is_past else ahead or 7)
     elif len(words) == 1:
-        time_s = _clock(text, first)
+        time_s = _clock(text, first, hint=hint)
         at_s = resolve_wall(today * DAY_S + time_s, timezone=timezone)
         if at_s <= now_s and not is_past:
             at_s = resolve_wall((today + 1) * DAY_S + time_s, timezone=timezone)
         return _bounded(at_s * 1000, text=text)
     else:
-        raise _not_understood(text)
-    time_s = _clock(text, words[1]) if len(words) == 2 else 0
+        raise _not_understood(text, hint=hint)
+    time_s = _clock(text, words[1], hint=hint) if len(words) == 2 else 0
     return _bounded(resolve_wall(day * DAY_S + time_s, timezone=timezone) * 1000, text=text)
 
 
-def _clock(text: str, word: str) -> int:
+def _clock(text: str, word: str, *, hint: str) -> int:
     found = _CLOCK.fullmatch(word)
     hour, minute, second = (int(part or 0) for part in found.groups()) if found else (24, 0, 0)
     if hour > 23 or minute > 59 or second > 59:
-        raise _not_understood(text)
+        raise _not_understood(text, hint=hint)
     return hour * 3600 + minute * 60 + second
 
 
-def _not_understood(text: str) -> UnreadableTime:
+def _not_understood(text: str, *, hint: str) -> UnreadableTime:
     return UnreadableTime(
-        f"time {text!r} is not understood, expected an instant or a time of day", hint=_HINT
+        f"time {text!r} is not understood, expected an instant or a time of day", hint=hint
     )
 
 

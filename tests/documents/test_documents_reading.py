@@ -236,6 +236,13 @@ def test_only_tables_of_schedules_are_known() -> None:
     assert found[1]["schedule"] == "x"
 
 
+def test_a_slip_in_the_first_word_of_a_heading_is_told_with_its_line() -> None:
+    [found] = problems_of('# jobs\n[schedule.backup]\ncron = "@daily"\nshell = "date"\n')
+
+    assert found["hint"] == "did you mean [schedules.backup]?"
+    assert found["line"] == 2
+
+
 def test_a_group_has_one_limit() -> None:
     table = '[schedules.{}]\nevery = "1h"\nshell = "date"\ngroup = "disk:{}"\n'
 

@@ -209,6 +209,21 @@ def test_who_asks_about_the_past_means_today_and_the_last_weekday(text: str, exp
     assert found == datetime.fromisoformat(expected)
 
 
+@pytest.mark.parametrize(
+    ("is_past", "named", "not_named"),
+    [(False, "'in 20m'", "ago"), (True, "'2h ago'", "in 20m")],
+)
+@pytest.mark.parametrize("text", ["noon", "tomorrow 25:00", "a b c", "\x00"])
+def test_the_hint_names_no_time_that_would_be_refused(
+    text: str, is_past: bool, named: str, not_named: str
+) -> None:
+    with pytest.raises(InvalidTime) as caught:
+        parse_when(text, timezone="UTC", now=datetime(2026, 11, 20, tzinfo=UTC), is_past=is_past)
+
+    assert named in str(caught.value.hint)
+    assert not_named not in str(caught.value.hint)
+
+
 def test_a_trigger_text_reads_relative_times_when_it_knows_the_time() -> None:
     now = datetime(2026, 11, 20, 10, tzinfo=UTC)
 
