@@ -38,7 +38,7 @@ def absence_words(
 
     queue = schedule.spec.queue
     if queue == COMMAND_QUEUE:
-        return "no engine is at work, and nothing runs"
+        return "no engine is at work, and nothing starts"
     runner = runner_words(queue)
     if schedule.vanished_at is not None and since is not None:
         return f"{runner} has not declared {them} since {since}: nobody runs {them}"

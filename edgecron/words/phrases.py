@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime, tzinfo
 from typing import TYPE_CHECKING
 
-from edgecron.words.times import distance, full_time, near_time, seconds_words
+from edgecron.words.times import distance, full_time, near_time, seconds_words, with_near_times
 
 if TYPE_CHECKING:
     from edgecron.errors import EdgecronError
@@ -37,6 +37,16 @@ def failure_words(execution: Execution) -> str:
     from edgecron.safetext import clean
 
     return clean(execution.error_msg or "")
+
+
+def recorded_words(execution: Execution, *, zone: tzinfo, now: datetime) -> str:
+    """What went wrong with a run as it is on record; of a missed time, with local times."""
+    from edgecron.model import Reason
+
+    text = execution.error_msg or ""
+    # What others wrote stays as it is.
+    is_ours = execution.reason is Reason.MISFIRE
+    return with_near_times(text, zone=zone, now=now) if is_ours else text
 
 
 def moved_words(fire: UpcomingFire, *, zone: tzinfo, now: datetime) -> str:
@@ -170,6 +180,7 @@ def range_words(execution: Execution, *, zone: tzinfo, now: datetime) -> str | N
 def note_words(execution: Execution, *, zone: tzinfo, now: datetime) -> str:
     """What else is to say of a run, in one cell."""
     from edgecron.model import Cause, Status
+    from edgecron.safetext import clean
 
     notes = []
     if execution.status is Status.RUNNING and execution.progress is not None:
@@ -189,7 +200,7 @@ def note_words(execution: Execution, *, zone: tzinfo, now: datetime) -> str:
         until = execution.wait_until
         notes.append(waiting_words(execution.waiting_for, until, zone=zone, now=now))
     if execution.error_msg:
-        notes.append(failure_words(execution))
+        notes.append(clean(recorded_words(execution, zone=zone, now=now)))
     return ", ".join(note for note in (*notes, *flag_words(execution)) if note)
 
 

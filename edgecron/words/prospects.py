@@ -5,15 +5,16 @@ from __future__ import annotations
 from datetime import datetime, timedelta, tzinfo
 from typing import TYPE_CHECKING
 
+from edgecron.safetext import clean
 from edgecron.timetext import from_ms
 from edgecron.words.engines import absence_advice, runner_words
 from edgecron.words.phrases import (
     count_words,
     due_words,
-    failure_words,
     moved_words,
     progress_words,
     range_words,
+    recorded_words,
     waiting_words,
 )
 from edgecron.words.times import clock_set_words, distance, full_time, local_time, near_time
@@ -110,7 +111,7 @@ def unrun_words(execution: Execution, *, zone: tzinfo, now: datetime) -> str:
     reason = "" if execution.reason is None else execution.reason.value
     words = _SKIPPED.get(reason, reason)
     if execution.error_msg:
-        words = f"{words}: {failure_words(execution)}"
+        words = f"{words}: {clean(recorded_words(execution, zone=zone, now=now))}"
     missed = range_words(execution, zone=zone, now=now)
     more = f"; {missed}" if missed else ""
     time = near_time(execution.plan_at, zone=zone, now=now)

@@ -7,7 +7,13 @@ from typing import TYPE_CHECKING
 
 from edgecron.timetext import from_ms
 from edgecron.words.engines import absence_advice
-from edgecron.words.phrases import count_words, covered_range, range_words, waiting_words
+from edgecron.words.phrases import (
+    count_words,
+    covered_range,
+    range_words,
+    recorded_words,
+    waiting_words,
+)
 from edgecron.words.times import full_time, near_time, short_duration
 
 if TYPE_CHECKING:
@@ -63,12 +69,13 @@ def run_sentence(
             what = f"Its {count} times {missed.split(' ', 2)[2]} were left out"
         elif run.cause is Cause.MANUAL:
             what = f"What somebody asked for at {time} was left out"
-        return f"{what} (run {run.id}{scope}), because {_reason_words(run)}."
+        return f"{what} (run {run.id}{scope}), because {_reason_words(run, zone=zone, now=now)}."
     if run.status is Status.QUEUED:
         return f"{subject} waits to start, {because}{_waits(run, zone=zone, now=now)}."
     if run.started_at is None:
         passed = _PASSED.get(run.status.value, run.status.value)
-        return f"{subject} {passed} before it started: {_reason_words(run)}. It was due {because}."
+        why = _reason_words(run, zone=zone, now=now)
+        return f"{subject} {passed} before it started: {why}. It was due {because}."
     began = f"{subject} ran at {near_time(run.started_at, zone=zone, now=now)}, {because}"
     if run.status is Status.RUNNING:
         asked = ", and its end was asked for" if run.cancel_requested_at is not None else ""
@@ -76,7 +83,9 @@ def run_sentence(
     after = f" after {short_duration(run.duration_ms)}" if run.duration_ms is not None else ""
     if run.status is Status.SUCCESS:
         return f"{began}; it succeeded{after}."
-    return f"{began}; it {_PASSED[run.status.value]}{after}: {_reason_words(run)}."
+    return (
+        f"{began}; it {_PASSED[run.status.value]}{after}: {_reason_words(run, zone=zone, now=now)}."
+    )
 
 
 def verdict_sentences(
@@ -215,7 +224,7 @@ def _moved_words(run: Execution, spec: ScheduleSpec | None, *, zone: tzinfo, now
     return f" (rescheduled to {due})"
 
 
-def _reason_words(run: Execution) -> str:
+def _reason_words(run: Execution, *, zone: tzinfo, now: datetime) -> str:
     reason = "" if run.reason is None else run.reason.value
     known = _NOT_RUN.get(reason)
     if reason == "timeout":
@@ -223,7 +232,7 @@ def _reason_words(run: Execution) -> str:
     if known is None:
         return run.error_msg or reason
     if reason == "misfire" and run.error_msg:
-        return f"{run.error_msg}, and its catch-up left it out"
+        return f"{recorded_words(run, zone=zone, now=now)}, and its catch-up left it out"
     if reason == "condition" and run.error_msg:
         return f"{known}: {run.error_msg}"
     return known

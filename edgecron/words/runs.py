@@ -44,6 +44,7 @@ def run_lines(
         flag_words,
         progress_words,
         range_words,
+        recorded_words,
         status_words,
         waiting_words,
     )
@@ -74,7 +75,7 @@ def run_lines(
         ("finished", time(execution.finished_at)),
         ("took", took),
         ("exit code", "" if execution.exit_code is None else str(execution.exit_code)),
-        ("error", execution.error_msg or ""),
+        ("error", recorded_words(execution, zone=zone, now=now)),
         ("missed", range_words(execution, zone=zone, now=now) or ""),
         ("waiting", waiting),
         ("cancel", f"requested {time(execution.cancel_requested_at)}"),

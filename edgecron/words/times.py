@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime, timedelta, tzinfo
 
 from edgecron.timetext import format_duration_ms
 
+_INSTANT = re.compile(r"\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", re.ASCII)
 _LARGE_MS = 3 * 3_600_000  # a step back of more is repaired as a whole: see `trust`
 
 
@@ -23,6 +25,15 @@ def near_time(instant: datetime, *, zone: tzinfo, now: datetime) -> str:
         return local.strftime("%H:%M:%S")
     pattern = "%b %d %H:%M" if abs((instant - now).days) < 300 else "%Y-%m-%d %H:%M"
     return local.strftime(pattern)
+
+
+def with_near_times(text: str, *, zone: tzinfo, now: datetime) -> str:
+    """A text of ours with its instants, which are in UTC, as local times."""
+
+    def local(found: re.Match[str]) -> str:
+        return near_time(datetime.fromisoformat(found[0]), zone=zone, now=now)
+
+    return _INSTANT.sub(local, text)
 
 
 def weekday_time(instant: datetime, timezone: str | None, *, zone: tzinfo) -> str:
