@@ -6,7 +6,7 @@ way decides it. What is still to come is computed anew, and never for the past.
 
 from __future__ import annotations
 
-from edgecron.model import MINUTE_MS, Reason
+from edgecron.model import Reason
 from edgecron.planning import (
     Missed,
     NextFire,
@@ -56,6 +56,7 @@ class Retimed:
     decided_until_ms: int
     trusted_until_ms: int | None = None
     repeats_since_ms: int | None = None
+    last_fired_ms: int | None = None  # by the clock as it is now, if that was set back
 
     @property
     def has_moved(self) -> bool:
@@ -108,10 +109,12 @@ _PASS_MS = 1_000  # longer than an engine takes from writing ends to looking at 
 def plan_repeat(
     timing: Timing | None, kept: KeptTimes, *, now_ms: int, back_ms: int | None
 ) -> Retimed | None:
-    """Have a schedule that follows elapsed time go on, though the clock was set back a little.
+    """Have a schedule that follows elapsed time continue, though the clock was set back a little.
 
-    Its times up to what is decided come again; fixed times do not, nor what a person has moved.
-    `back_ms` is by how much the clock was set, None if nobody saw it. None: its times stand.
+    Its times up to what is decided come again; fixed times do not, nor what a person has moved. An
+    interval stays on its grid, and comes again once a whole interval has passed since its last
+    fire. `back_ms` is by how much the clock was set, None if no engine saw it: the last fire is
+    then taken for one of now. None: the schedule's times stand.
     """
     if kept.is_idle or timing is None or kept.next is None or kept.paused_until_ms is not None:
         return None
@@ -124,30 +127,33 @@ def plan_repeat(
             due_ms = min(due_ms, max(now_ms, kept.next.due_ms - back_ms))
         # Its plan time is only an identity.
         return _repeated(kept, kept.next._replace(due_ms=due_ms), now_ms=now_ms)
-    elapsed = timing.times.elapsed
-    if elapsed is None or kept.next.due_ms != resolve_due_ms(timing, kept.next.plan_ms):
+    is_moved = kept.next.due_ms != resolve_due_ms(timing, kept.next.plan_ms)
+    if timing.times.elapsed is None or is_moved:
         return None
-    after_ms = max(now_ms, (timing.from_ms or 0) - 1)
+    fired_ms = now_ms
     if back_ms is not None:
-        # Not right after the last fire: a step back of a second runs nothing a second time.
-        last_ms = kept.decided_until_ms if kept.last_fired_ms is None else kept.last_fired_ms
-        spacing_ms = max(0, kept.next.plan_ms - kept.decided_until_ms)
-        after_ms = max(after_ms, last_ms - back_ms + min(spacing_ms // 2, MINUTE_MS) - 1)
-    found = elapsed.next_with_source(after_ms)
-    if found is None or found[0] > min(kept.decided_until_ms, timing.until_ms or found[0]):
-        return None
-    plan_ms, source = found
-    following = NextFire(plan_ms=plan_ms, due_ms=resolve_due_ms(timing, plan_ms), source=source)
-    return _repeated(kept, following, now_ms=now_ms)
+        last_ms = kept.decided_until_ms
+        last_ms = last_ms if kept.last_fired_ms is None else min(last_ms, kept.last_fired_ms)
+        fired_ms = min(now_ms, last_ms - back_ms)
+    after_ms = max(now_ms, (timing.from_ms or 0) - 1)
+    found = timing.times.next_repeated(after_ms, fired_ms=fired_ms)
+    following = kept.next
+    if found is not None and found[0] <= min(kept.decided_until_ms, timing.until_ms or found[0]):
+        plan_ms, source = found
+        following = NextFire(plan_ms=plan_ms, due_ms=resolve_due_ms(timing, plan_ms), source=source)
+    return _repeated(kept, following, now_ms=now_ms, fired_ms=fired_ms)
 
 
-def _repeated(kept: KeptTimes, following: NextFire, *, now_ms: int) -> Retimed:
+def _repeated(
+    kept: KeptTimes, following: NextFire, *, now_ms: int, fired_ms: int | None = None
+) -> Retimed:
     return Retimed(
         kept=kept,
         next=following,
         decided_until_ms=kept.decided_until_ms,
         trusted_until_ms=kept.trusted_until_ms,
         repeats_since_ms=now_ms,
+        last_fired_ms=now_ms if fired_ms is None else fired_ms,
     )
 
 

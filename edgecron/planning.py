@@ -30,6 +30,12 @@ class PlanTimes(Protocol):
     def elapsed(self) -> PlanTimes | None:
         """The plan times that follow elapsed time: intervals and wildcard cron; None: no such."""
 
+    def next_repeated(self, after_ms: int, *, fired_ms: int) -> tuple[int, str] | None:
+        """The first of those later than this that can come again after a clock was set back.
+
+        `fired_ms`: the last fire, by the clock as it is now. No interval is cut short.
+        """
+
 
 class RepeatedTimes:
     """The plan times of a schedule while a clock that was set back repeats a span.
@@ -45,6 +51,9 @@ class RepeatedTimes:
     @property
     def elapsed(self) -> PlanTimes | None:
         return self._repeated
+
+    def next_repeated(self, after_ms: int, *, fired_ms: int) -> tuple[int, str] | None:
+        return self._repeated.next_repeated(after_ms, fired_ms=fired_ms)
 
     def next_with_source(self, after_ms: int) -> tuple[int, str] | None:
         if after_ms < self._until_ms:

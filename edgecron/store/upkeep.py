@@ -241,8 +241,8 @@ def _retime_one(database: Database, change: Retimed) -> bool:
                next_source = :next_source, decided_until = :decided, trusted_until = :trusted,
                done_revision = iif(:next_plan IS NULL, done_revision, NULL),
                repeats_since = :repeats,
-               last_enqueued_at = iif(:repeats IS NULL, last_enqueued_at,
-                   min(last_enqueued_at, :repeats))
+               last_enqueued_at = iif(:fired IS NULL, last_enqueued_at,
+                   min(last_enqueued_at, :fired))
            WHERE id = :id AND revision = :revision AND next_plan_at IS :plan
                AND next_run_at IS :run AND decided_until = :was AND trusted_until IS :was_trusted
                AND (enabled AND trigger_error IS NULL) = :active AND deleted_at IS NULL""",
@@ -260,6 +260,7 @@ def _retime_one(database: Database, change: Retimed) -> bool:
             "decided": change.decided_until_ms,
             "trusted": change.trusted_until_ms,
             "repeats": change.repeats_since_ms,
+            "fired": change.last_fired_ms,
         },
     )
     return changed == 1

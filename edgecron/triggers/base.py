@@ -82,6 +82,11 @@ class Trigger(ABC):
         """Whether its times follow elapsed time, and go on where a clock is set back a little."""
         return False
 
+    def repeats_from_ms(self, fired_ms: int) -> int | None:
+        """If it fired at `fired_ms` and then the clock was set back: the first instant at which it
+        can fire again. None if its times do not follow elapsed time."""
+        return None
+
     def interval_hint_ms(self, at_ms: int) -> int | None:
         """The distance between the next two plan times after `at_ms`, or None without two."""
         first_ms = self.next_after_ms(at_ms)

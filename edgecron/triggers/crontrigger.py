@@ -22,6 +22,7 @@ from edgecron.triggers.zones import LOCAL, local_history, zone_history
 # A leap day on a given weekday may be forty years away (a Sunday: 2088 to 2128); nothing is rarer.
 SEARCH_S = 50 * 366 * 86_400
 _NEVER_S = 10**15
+_MOST_QUIET_MS = 60_000
 _EARLIEST_S = EARLIEST_MS // 1000
 _LATEST_S = LATEST_MS // 1000
 
@@ -55,6 +56,12 @@ class CronTrigger(Trigger):
     @property
     def follows_elapsed(self) -> bool:
         return self.fields.is_wildcard
+
+    def repeats_from_ms(self, fired_ms: int) -> int | None:
+        if not self.follows_elapsed:
+            return None
+        # Not right after a fire: a step back of a second runs nothing a second time.
+        return fired_ms + min((self.interval_hint_ms(fired_ms) or 0) // 2, _MOST_QUIET_MS)
 
     def next_after_ms(self, ms: int) -> int | None:
         since = max(ms // 1000 + 1, _EARLIEST_S)

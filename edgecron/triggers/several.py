@@ -85,6 +85,21 @@ class Triggers:
         found = [trigger for trigger in self.triggers if trigger.follows_elapsed]
         return combine(found) if found else None
 
+    def next_repeated(self, after_ms: int, *, fired_ms: int) -> tuple[int, str] | None:
+        """The first plan time later than `after_ms` that can come again, and its trigger's text.
+
+        For a clock that was set back after the last fire, at `fired_ms` by the clock as it is now.
+        """
+        best: tuple[int, str] | None = None
+        for trigger in self.triggers:
+            from_ms = trigger.repeats_from_ms(fired_ms)
+            if from_ms is None:
+                continue
+            found_ms = trigger.next_after_ms(max(after_ms, from_ms - 1))
+            if found_ms is not None and (best is None or found_ms < best[0]):
+                best = found_ms, trigger.text
+        return best
+
     def interval_hint_ms(self, at_ms: int) -> int | None:
         """The distance between the next two plan times after `at_ms`, or None without two."""
         first_ms = self.next_after_ms(at_ms)

@@ -10,6 +10,7 @@ from edgecron.triggers.base import EARLIEST_MS, LATEST_MS, Trigger, TriggerKind
 
 # What makes an upstream's end count, for `after NAME:WHAT`.
 AFTER_CHOICES = ("success", "failure", "any")
+_INEXACT_MS = 1_000
 
 
 class EveryTrigger(Trigger):
@@ -71,6 +72,10 @@ class EveryTrigger(Trigger):
     @property
     def follows_elapsed(self) -> bool:
         return True
+
+    def repeats_from_ms(self, fired_ms: int) -> int | None:
+        # Never before a whole interval has passed. A step is known to a few milliseconds only.
+        return fired_ms + self.interval_ms - min(self.interval_ms // 10, _INEXACT_MS)
 
     def interval_hint_ms(self, at_ms: int) -> int | None:
         return self.interval_ms

@@ -19,7 +19,7 @@ from simulation.accounts import (
     is_of_events,
 )
 from simulation.invariants import fire_of
-from simulation.machine import Machine
+from simulation.machine import MOST_LEAD_MS, Machine
 from simulation.witness import ACTIVE, Asked, Row, Witness
 
 ALWAYS, END = "each recovery", "end"
@@ -48,7 +48,6 @@ TABLE = {
     22: (END, "doctor finds no problem but that no engine lives"),
 }
 _NEVER = 1 << 62
-_MOST_LEAD_MS = 20  # how long before its due time an engine claims a fire
 
 
 class Judge(Witness):
@@ -254,10 +253,10 @@ class Judge(Witness):
             assert self._started.setdefault(row["id"], body.token) == body.token, f"I3 {row} {body}"
             fire = fire_of(row)
             assert self._by_key.setdefault(body.fire, fire) == fire, f"I4 {body}"
-            if not self._was_set_back_while_claimed(row):
-                assert body.highest_ms >= row["due_at"], f"I17 {row} {body}"
-                if row["cause"] == "schedule" and not self._is_plan_only_a_name(row):
-                    assert body.highest_ms >= row["plan_at"], f"I17 {row} {body}"
+            lead_ms = MOST_LEAD_MS if self._was_set_back_while_claimed(row) else 0
+            assert body.highest_ms >= row["due_at"] - lead_ms, f"I17 {row} {body}"
+            if row["cause"] == "schedule" and not self._is_plan_only_a_name(row):
+                assert body.highest_ms >= row["plan_at"] - lead_ms, f"I17 {row} {body}"
             if body.beside and self._is_lone(row):
                 self._check_alone(row, body)
         ids = changed | {body.execution_id for body in bodies[self._seen_bodies :]}
@@ -297,7 +296,7 @@ class Judge(Witness):
         ahead: the engine then starts it immediately. See `engine.ahead`."""
         shown = self.machine.set_back_from_ms
         is_ahead = row["claimed_at"] == row["due_at"]
-        return is_ahead and any(0 < row["due_at"] - at <= _MOST_LEAD_MS for at in shown)
+        return is_ahead and any(0 < row["due_at"] - at <= MOST_LEAD_MS for at in shown)
 
     def _is_plan_only_a_name(self, row: Row) -> bool:
         """Whether a fire may start before its plan time: a person has moved it, or it is of an

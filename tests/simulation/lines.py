@@ -57,7 +57,7 @@ class People:
         return bool(self.busy)
 
     def is_behind(self) -> bool:
-        return self.machine.clock.now_ms() < self.machine.highest_ms
+        return self.machine.behind_ms > 0
 
     def begin(self, verb: str, act: Callable[[Client], object]) -> Stepper:
         """Somebody presses the return key."""

@@ -286,10 +286,9 @@ class Life:
             self.run(1_000 if name not in FOLLOWERS else 20_000)
 
     def run_until_ahead(self) -> None:
-        """Until the wall clock shows what it has never shown: by another nobody edits."""
-        behind_ms = self.machine.highest_ms - self.machine.clock.now_ms()
-        if behind_ms > 0:
-            self.run(behind_ms + 1)
+        """Until the wall clock shows what no engine has decided: by another nobody edits."""
+        if self.machine.behind_ms:
+            self.run(self.machine.behind_ms)
 
     def finish_early(self, *, pause_ms: int = 0, is_drained: bool = False) -> None:
         """The same of a short story: no more happens, and it is judged in the quiet.

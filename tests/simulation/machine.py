@@ -32,6 +32,7 @@ _REMOVALS = (
     "DELETE FROM executions", "DELETE FROM schedule_revisions", "DELETE FROM schedules",
 )  # fmt: skip
 STALL_MS = 40_000
+MOST_LEAD_MS = 20  # how long before its due time an engine claims a fire
 
 
 class Machine:
@@ -181,6 +182,12 @@ class Machine:
         self.highest_ms = max(self.highest_ms, self.clock.now_ms())
         self.is_disturbed = True
         self.note(f"clock {by_ms:+}")
+
+    @property
+    def behind_ms(self) -> int:
+        """How long until a clock that was set back shows what no engine can have decided yet."""
+        shown_ms = max(self.set_back_from_ms, default=0)
+        return max(0, shown_ms + MOST_LEAD_MS - self.clock.now_ms())
 
     def suspend(self, duration_ms: int) -> None:
         """The machine sleeps, and what runs on it."""

@@ -10,7 +10,7 @@ import pytest
 
 from simulation.casts import START_MS
 from simulation.lives import Life
-from simulation.machine import Machine
+from simulation.machine import MOST_LEAD_MS, Machine
 from simulation.people import wish
 from simulation.points import watching
 from simulation.seeds import folder_in_memory
@@ -123,3 +123,68 @@ def test_an_engine_that_does_nothing_is_found() -> None:
                     life.judge.check_recovered()
             finally:
                 life.close()
+
+
+def claimed_ahead(life: Life) -> bool:
+    """Whether a fire is claimed that is not due yet."""
+    now_ms = life.machine.clock.now_ms()
+    return bool(
+        life.judge.database.execute(
+            "SELECT 1 FROM executions WHERE due_at > ? AND claimed_at = due_at", (now_ms,)
+        ).fetchall()
+    )
+
+
+def life_with_a_claim_ahead(machine: Machine) -> Life:
+    """A life at an instant at which its engine has claimed a fire that is due in a moment."""
+    life = Life(machine, [SPEC])
+    while not claimed_ahead(life):
+        # Every second engine claims ahead of time.
+        life.run(1 if machine.clock.now_ms() % 5_000 >= 4_970 else 30)
+        if machine.true_ms % 60_000 > 30_000:
+            life.kill_an_engine()
+            life.run(30_000)
+    return life
+
+
+def test_a_fire_claimed_ahead_of_a_clock_that_is_then_set_back_does_not_start_early() -> None:
+    with folder_in_memory() as folder:
+        machine = Machine(folder, seed=1, start_ms=START_MS)
+        with watching(machine):
+            life = life_with_a_claim_ahead(machine)
+            try:
+                machine.step_clock(-15_000)
+                life.run(1_000)
+                body = list(machine.bodies.values())[-1]
+                row = life.judge.database.execute(
+                    "SELECT due_at FROM executions WHERE id = ?", (body.execution_id,)
+                ).fetchall()[0]
+                assert body.highest_ms < row[0]  # It started at once, as its time is decided.
+
+                life.judge.check()
+            finally:
+                life.close()
+
+
+@pytest.mark.parametrize(
+    ("early_ms", "lead_ms"),
+    [
+        (1, None),
+        (1, 0),
+        (1, MOST_LEAD_MS + 1),
+        (MOST_LEAD_MS + 1, MOST_LEAD_MS),
+    ],
+)
+def test_a_start_before_its_time_is_found_unless_the_clock_was_set_back_right_before_it(
+    early_ms: int, lead_ms: int | None
+) -> None:
+    def start_earlier(life: Life) -> None:
+        body = list(life.machine.bodies.values())[-1]
+        due_ms = body.started_ms // 5_000 * 5_000
+        body.highest_ms = due_ms - early_ms
+        if lead_ms is not None:
+            life.machine.set_back_from_ms.append(due_ms - lead_ms)
+
+    told = spoilt(start_earlier, is_seen=False)
+
+    assert told.startswith("I17 ")
