@@ -5,7 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from edgecron.admission import Admission, running_limit
-from edgecron.model import CatchUp, Cause, Overlap, Reason, ScheduleSpec, Status, WaitsFor
+from edgecron.model import (
+    MAX_CATCH_UP,
+    CatchUp,
+    Cause,
+    Overlap,
+    Reason,
+    ScheduleSpec,
+    Status,
+    WaitsFor,
+)
 from edgecron.planning import Fire, Missed
 from edgecron.store.connection import Database
 from edgecron.store.contract import Decided, Granted, Seat
@@ -143,6 +152,8 @@ class FireWriter:
             )
         if taken is not None:
             self._ledger.count_anew(key)
+        if self._joins_catch_ups(key, spec, fire):
+            fire = fire._replace(cause=Cause.CATCH_UP, in_sequence=True)
         admission = self._ledger.admit(key, spec, fire, direct=direct)
         if admission is Admission.SKIP:
             self._rows.write()
@@ -183,13 +194,24 @@ class FireWriter:
 
     def _takes_over(self, key: ScopeKey, spec: ScheduleSpec, fire: Fire) -> bool:
         """Whether a fire is live, and could meet only a waiting catch-up of its schedule."""
-        policies = spec.policies
-        is_live = fire.cause is Cause.SCHEDULE and not fire.in_sequence and not fire.fire_key
-        is_one = policies.catch_up is CatchUp.ONCE and policies.overlap in _SKIPPING
-        if not is_live or not is_one:
+        if fire.fire_key or not _may_be_skipped(spec, fire, CatchUp.ONCE):
             return False
         occupancy = self._ledger.occupancy(key)
         return occupancy.queued == 1 and occupancy.active == 1 and not occupancy.backfilling
+
+    def _joins_catch_ups(self, key: ScopeKey, spec: ScheduleSpec, fire: Fire) -> bool:
+        """Whether a live fire meets missed times that run in sequence, and runs after them.
+
+        Else overlap would skip it because of times that catch_up=all is to run.
+        """
+        if not _may_be_skipped(spec, fire, CatchUp.ALL):
+            return False
+        occupancy = self._ledger.occupancy(key)
+        limit = running_limit(spec.policies.overlap, spec.policies.max_running) or 1
+        if occupancy.active < limit:
+            return False
+        late = count_late(self._database, key)
+        return late < MAX_CATCH_UP and (late > 0 or occupancy.catching_up > 0)
 
     def _waits_for(
         self, admission: Admission, key: ScopeKey, spec: ScheduleSpec, fire: Fire
@@ -253,3 +275,10 @@ class FireWriter:
                     missed_count=span.count,
                 )
             )
+
+
+def _may_be_skipped(spec: ScheduleSpec, fire: Fire, catch_up: CatchUp) -> bool:
+    """Whether overlap can skip a live fire of a schedule that catches up in this way."""
+    is_live = fire.cause is Cause.SCHEDULE and not fire.in_sequence
+    policies = spec.policies
+    return is_live and policies.catch_up is catch_up and policies.overlap in _SKIPPING

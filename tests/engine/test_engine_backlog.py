@@ -170,3 +170,44 @@ def test_a_long_backlog_behind_a_run_of_its_schedule_costs_a_step_few_looks(stor
 
     assert story.statuses("many").count("queued") == 96
     assert 1 <= len([sql for sql in looks if "AS backlog" in sql]) <= 3
+
+
+@pytest.mark.parametrize("overlap", [Overlap.SKIP, Overlap.QUEUE])
+@pytest.mark.parametrize("retries", [0, 1])
+def test_live_times_that_come_while_all_is_caught_up_run_in_their_turn(
+    story: Story, overlap: Overlap, retries: int
+) -> None:
+    policies = Policies(catch_up=CatchUp.ALL, overlap=overlap, retries=retries, retry_delay_s=20)
+    story.add("often", "every 30s", lasts_s=20, code=retries, policies=policies)
+    story.after_s(31)
+    story.world.clock.advance_ms(300_000)
+
+    for _ in range(150):
+        story.after_s(5)
+
+    runs = story.runs("often")
+    assert [run.missed_count for run in runs if run.status is Status.SKIPPED] == []
+    firsts = [run for run in runs if run.attempt == 1]
+    assert [run.plan_at for run in firsts] == [
+        from_ms(START_MS + 30_000 * number) for number in range(1, len(firsts) + 1)
+    ]
+    starts = [run.started_at for run in firsts if run.started_at]
+    assert starts == sorted(starts)
+    assert len(firsts) == 36
+
+
+def test_a_job_that_is_too_slow_joins_no_more_than_a_hundred_and_none_without_a_downtime(
+    story: Story,
+) -> None:
+    story.add("slow", "every 30s", lasts_s=100, policies=Policies(catch_up=CatchUp.ALL))
+    for _ in range(10):
+        story.after_s(30)
+    skipped = [run.reason for run in story.runs("slow") if run.missed_count]
+    story.world.clock.advance_ms(3_600_000)
+
+    for _ in range(200):
+        story.after_s(30)
+
+    active = [run for run in story.runs("slow") if run.status in (Status.QUEUED, Status.RUNNING)]
+    assert skipped == [Reason.OVERLAP] * 3
+    assert len(active) == 100

@@ -226,7 +226,7 @@ TALES: dict[str, Tale] = {
             """
         },
     ),
-    "all that was missed runs in turn, and overlap skip discards none of it": Tale(
+    "all that was missed runs in turn, and so does what comes meanwhile under overlap skip": Tale(
         schedules=(job("sync", QUARTERLY, lasts_m=10, catch_up="all"),),
         then=(("20:01", asleep("20:50")),),
         until="21:45",
@@ -235,13 +235,14 @@ TALES: dict[str, Tale] = {
                 20:15 catch_up at 20:50 success
                 20:30 catch_up at 21:00 success
                 20:45 catch_up at 21:10 success
-                21:00..21:15 x2 skipped:overlap
-                21:30 success
-                21:45 running
+                21:00 catch_up at 21:20 success
+                21:15 catch_up at 21:30 success
+                21:30 catch_up at 21:40 running
+                21:45 catch_up queued
             """
         },
     ),
-    "all that was missed runs in turn before the one that overlap queue lets wait": Tale(
+    "all that was missed runs in turn, and so does what comes meanwhile under overlap queue": Tale(
         schedules=(job("sync", QUARTERLY, lasts_m=10, catch_up="all", overlap="queue"),),
         then=(("20:01", asleep("20:50")),),
         until="21:29",
@@ -250,8 +251,8 @@ TALES: dict[str, Tale] = {
                 20:15 catch_up at 20:50 success
                 20:30 catch_up at 21:00 success
                 20:45 catch_up at 21:10 success
-                21:00 skipped:overlap
-                21:15 at 21:20 running
+                21:00 catch_up at 21:20 running
+                21:15 catch_up queued
             """
         },
     ),
