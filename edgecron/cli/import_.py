@@ -341,12 +341,13 @@ def _put(cli: Session, done: _Done) -> None:
 
     added, known = done.added, done.known
     now, zone = cli.client().now(), cli.zone()
+    is_trusted = cli.client().clock_state().is_trusted
     if added:
         rows = [
             (
                 schedule.name,
                 trigger_words(standing_of(schedule)),
-                next_words(standing_of(schedule), zone=zone, now=now),
+                next_words(standing_of(schedule), zone=zone, now=now, is_clock_trusted=is_trusted),
                 job_words(schedule.spec),
             )
             for schedule in added

@@ -61,7 +61,7 @@ def _put_table(cli: Session, client: Face, fires: list[UpcomingFire]) -> None:
     rows = [
         (
             local_time(fire.due_at, zone=zone),
-            distance(fire.due_at, now) if is_trusted else "held",
+            distance(fire.due_at, now, is_clock_trusted=is_trusted),
             fire.schedule,
             fire.source or "",
             _note(fire, zone=zone, now=now),
@@ -101,4 +101,6 @@ def _say_nothing_to_come(cli: Session, client: Face, name: str | None) -> None:
     from edgecron.words.phrases import next_sentence
 
     schedule = client.schedule(name)
-    cli.say(f"{name}: {next_sentence(schedule, zone=cli.zone(), now=client.now())}")
+    is_trusted = client.clock_state().is_trusted
+    when = next_sentence(schedule, zone=cli.zone(), now=client.now(), is_clock_trusted=is_trusted)
+    cli.say(f"{name}: {when}")

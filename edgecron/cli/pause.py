@@ -36,11 +36,12 @@ def run(cli: Session, args: Namespace) -> int:
     if args.until is not None:
         until = read_time(args.until, what="--until", timezone="local", now=client.now())
     paused = [client.pause(name, until=until) for name in names]
-    zone, now = cli.zone(), client.now()
-    put_changed(
-        cli,
-        [(one, paused_words(one, until=until, zone=zone, now=now)) for one in paused],
-    )
+    zone, now, is_trusted = cli.zone(), client.now(), client.clock_state().is_trusted
+
+    def words(schedule: Schedule) -> str:
+        return paused_words(schedule, until=until, zone=zone, now=now, is_clock_trusted=is_trusted)
+
+    put_changed(cli, [(one, words(one)) for one in paused])
     return 0
 
 

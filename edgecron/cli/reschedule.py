@@ -39,6 +39,9 @@ def run(cli: Session, args: Namespace) -> int:
         from edgecron.words.acts import rescheduled_words
 
         zone, now = cli.zone(), client.now()
-        cli.put(rescheduled_words(before, schedule, zone=zone, now=now))
+        is_trusted = client.clock_state().is_trusted
+        cli.put(
+            rescheduled_words(before, schedule, zone=zone, now=now, is_clock_trusted=is_trusted)
+        )
     cli.warn_without_engine(client, schedule)
     return 0

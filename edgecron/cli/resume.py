@@ -32,14 +32,16 @@ def run(cli: Session, args: Namespace) -> int:
     from edgecron.words.acts import is_held, resumed_words
 
     client = cli.client(must_exist=True)
-    changed = []
+    changed, is_trusted = [], client.clock_state().is_trusted
     for name in chosen_names(cli, args):
         now = client.now()
         was_held = is_held(client.schedule(name), now)
         if not args.names and not was_held:
             continue  # Of a group or of all, those that are paused are meant.
         schedule = client.resume(name)
-        words = resumed_words(schedule, was_held=was_held, zone=cli.zone(), now=now)
+        words = resumed_words(
+            schedule, was_held=was_held, zone=cli.zone(), now=now, is_clock_trusted=is_trusted
+        )
         changed.append((schedule, words))
     if not changed:
         cli.say("no schedule was paused")

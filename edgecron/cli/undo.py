@@ -36,8 +36,9 @@ def run(cli: Session, args: Namespace) -> int:
     else:
         from edgecron.words.phrases import next_sentence
 
+        zone, is_trusted = cli.zone(), client.clock_state().is_trusted
         for schedule in restored:
-            when = next_sentence(schedule, zone=cli.zone(), now=client.now())
+            when = next_sentence(schedule, zone=zone, now=client.now(), is_clock_trusted=is_trusted)
             cli.put(f"restored {schedule.name}; {when}")
     cli.warn_without_engine(client)
     return 0

@@ -76,7 +76,9 @@ def read_coming(client: Face, chosen: Chosen, *, zone: tzinfo) -> Coming:
     if len(names) != 1:
         return Coming(names, "")
     schedule = client.schedule(names[0])
-    return Coming(names, next_sentence(schedule, zone=zone, now=client.now()))
+    is_trusted = client.clock_state().is_trusted
+    when = next_sentence(schedule, zone=zone, now=client.now(), is_clock_trusted=is_trusted)
+    return Coming(names, when)
 
 
 def read_removal(client: Face, chosen: Chosen) -> Removal:

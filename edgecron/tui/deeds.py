@@ -101,22 +101,27 @@ def pause(
     zone: tzinfo,
 ) -> Report:
     """Hold schedules, without end or until an instant."""
+    is_trusted = client.clock_state().is_trusted
 
     def hold(name: str) -> str:
-        held = client.pause(name, until=until)
-        return paused_words(held, until=until, zone=zone, now=client.now())
+        held, now = client.pause(name, until=until), client.now()
+        return paused_words(held, until=until, zone=zone, now=now, is_clock_trusted=is_trusted)
 
     return _each(names_of(client, chosen), hold, progress)
 
 
 def resume(client: Face, chosen: Chosen, progress: Progress, *, zone: tzinfo) -> Report:
     """Let schedules fire again; one that is not held is refused, and says so."""
+    is_trusted = client.clock_state().is_trusted
 
     def let_go(name: str) -> str:
         now = client.now()
         if not is_held(client.schedule(name), now):
             raise Conflict(f"{name} is not paused")
-        return resumed_words(client.resume(name), was_held=True, zone=zone, now=now)
+        resumed = client.resume(name)
+        return resumed_words(
+            resumed, was_held=True, zone=zone, now=now, is_clock_trusted=is_trusted
+        )
 
     return _each(names_of(client, chosen), let_go, progress)
 
@@ -125,11 +130,14 @@ def reschedule(
     client: Face, chosen: Chosen, progress: Progress, *, at: datetime, zone: tzinfo
 ) -> Report:
     """Move the next runs of schedules to an instant."""
+    is_trusted = client.clock_state().is_trusted
 
     def move(name: str) -> str:
         before = client.schedule(name)
         after = client.reschedule(name, at)
-        return rescheduled_words(before, after, zone=zone, now=client.now())
+        return rescheduled_words(
+            before, after, zone=zone, now=client.now(), is_clock_trusted=is_trusted
+        )
 
     return _each(names_of(client, chosen), move, progress)
 

@@ -330,7 +330,8 @@ class ScheduleForm(AskingScreen[str | None]):
 
     def _saved(self, saved: Saved) -> None:
         schedule = saved.schedule
-        when = next_sentence(schedule, zone=self.app.zone, now=self.app.now())
+        is_trusted, zone = saved.is_clock_trusted, self.app.zone
+        when = next_sentence(schedule, zone=zone, now=self.app.now(), is_clock_trusted=is_trusted)
         if saved.is_new:
             words = f"added {schedule.name}; {when}"
         elif saved.changed:

@@ -88,6 +88,7 @@ class FormChecked:
     timezone: str | None
     fires: tuple[Fire, ...]
     notes: tuple[str, ...]
+    is_clock_trusted: bool
     others: str = ""
 
 
@@ -97,6 +98,7 @@ class Saved(NamedTuple):
     schedule: Schedule
     changed: tuple[str, ...]
     is_new: bool
+    is_clock_trusted: bool
 
 
 def check_draft(client: Face, draft: Draft) -> FormChecked:
@@ -116,6 +118,7 @@ def check_draft(client: Face, draft: Draft) -> FormChecked:
         timezone=ahead.timezone,
         fires=ahead.fires,
         notes=ahead.notes,
+        is_clock_trusted=client.clock_state().is_trusted,
         others=_others(client, draft.opened),
     )
 
@@ -138,10 +141,12 @@ def save_draft(client: Face, draft: Draft, *, over: Schedule | None) -> Saved:
         first = (found or wrong)[0]
         raise InvalidInput(first.message, hint=first.hint)
     step = _step(wanted, current)
+    is_trusted = client.clock_state().is_trusted
     if step.action is Action.KEEP and current is not None:
-        return Saved(current, (), is_new=False)
+        return Saved(current, (), is_new=False, is_clock_trusted=is_trusted)
     [schedule] = client.apply((step,), origin="dashboard")
-    return Saved(schedule, tuple(change.key for change in step.changes), is_new=current is None)
+    keys = tuple(change.key for change in step.changes)
+    return Saved(schedule, keys, is_new=current is None, is_clock_trusted=is_trusted)
 
 
 def _step(wanted: Wanted, opened: Schedule | None) -> Step:

@@ -68,7 +68,8 @@ def _in_columns(
     cells: list[Spans] = []
     for fire in found.fires:
         time = weekday_time(fire.due_at, found.timezone, zone=zone)
-        cells.append(((f" {distance(fire.due_at, now):<{_AWAY}} ", "accent"), (time, "")))
+        away = distance(fire.due_at, now, is_clock_trusted=found.is_clock_trusted)
+        cells.append(((f" {away:<{_AWAY}} ", "accent"), (time, "")))
     if len(found.times) > 1 and height >= len(cells):
         cells = [
             (*cell, (f"  {clean(fire.source or '')}", "dim"))

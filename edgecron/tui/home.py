@@ -145,6 +145,8 @@ class HomeScreen(EditingScreen[None]):
 
     def _show_overview(self, found: Overview) -> None:
         self._overview = found
+        is_trusted = found.engines.is_clock_trusted
+        self.schedules.is_clock_trusted = self.upcoming.is_clock_trusted = is_trusted
         self._tick()
 
     def _tick(self) -> None:

@@ -90,7 +90,8 @@ def _find_outlook(client: Face, name: str) -> Outlook | None:
 def standing_spans(found: ScheduleDetail, *, zone: tzinfo, now: datetime) -> list[Span]:
     """How its last run ended, how far its next one is, and its state: a glyph and a word."""
     line = _line(found)
-    coming, _ = next_spans(line, now=now, zone=zone)
+    is_trusted = found.outlook.is_clock_trusted
+    coming, _ = next_spans(line, now=now, zone=zone, is_clock_trusted=is_trusted)
     last = last_spans(line.standing.last_status, line.standing.last_run_at, now=now)
     spans: list[Span] = [("last ", "dim"), *last, ("   ", "")]
     if found.outlook.upcoming:
@@ -162,7 +163,9 @@ def _fire_row(
 ) -> Cells:
     time = weekday_time(fire.due_at, outlook.schedule.spec.timezone, zone=zone)
     is_late = is_overdue(fire.due_at, now)
-    away: Span = ("overdue", "bad") if is_late else (distance(fire.due_at, now), "accent")
+    far = distance(fire.due_at, now, is_clock_trusted=outlook.is_clock_trusted)
+    is_late = is_late and outlook.is_clock_trusted
+    away: Span = ("overdue", "bad") if is_late else (far, "accent")
     notes = [clean(fire.source)] if has_source and fire.source else []
     if fire.is_moved:
         notes.append(moved_words(fire, zone=zone, now=now))

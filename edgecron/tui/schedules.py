@@ -79,6 +79,7 @@ class ScheduleSource:
         self.is_descending = False
         self.filter: Filter | None = None
         self.is_read = False
+        self.is_clock_trusted = True  # as far as is known
 
     @property
     def count(self) -> int:
@@ -206,7 +207,9 @@ class ScheduleSource:
 
     def _line_of(self, found: ScheduleLine) -> Line:
         now, standing = self._now(), found.standing
-        coming, at = next_spans(found, now=now, zone=self._zone)
+        coming, at = next_spans(
+            found, now=now, zone=self._zone, is_clock_trusted=self.is_clock_trusted
+        )
         return Line(
             key=found.id,
             cells=(
@@ -229,7 +232,9 @@ def glyph_of(found: ScheduleLine, *, now: datetime) -> Span:
     return STATE_GLYPHS["running" if is_busy else state.value]
 
 
-def next_spans(found: ScheduleLine, *, now: datetime, zone: tzinfo) -> tuple[Span, str]:
+def next_spans(
+    found: ScheduleLine, *, now: datetime, zone: tzinfo, is_clock_trusted: bool
+) -> tuple[Span, str]:
     """How far the next run is, or why none is to come; and its time."""
     standing = found.standing
     idle = find_idle(standing, now=now)
@@ -247,6 +252,8 @@ def next_spans(found: ScheduleLine, *, now: datetime, zone: tzinfo) -> tuple[Spa
     if standing.next_run_at is None:
         return ("-", "dim"), ""
     at = near_time(standing.next_run_at, zone=zone, now=now)
+    if not is_clock_trusted:
+        return ("held", "warn"), at
     if is_overdue(standing.next_run_at, now):
         return ("overdue", "bad"), at
     look = "warn" if state_of(standing, now=now) is ScheduleState.PAUSED else ""

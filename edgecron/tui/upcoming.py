@@ -54,6 +54,7 @@ class UpcomingSource:
         self._read_at = now()
         self._first_to_come: datetime | None = None
         self._filter: Filter | None = None
+        self.is_clock_trusted = True  # as far as is known
 
     @property
     def count(self) -> int:
@@ -109,12 +110,13 @@ class UpcomingSource:
     def line(self, index: int) -> Line | None:
         fire = self.coming.fires[index]
         now, zone = self._now(), self._zone
-        is_late = is_overdue(fire.due_at, now)
+        is_late = self.is_clock_trusted and is_overdue(fire.due_at, now)
+        far = distance(fire.due_at, now, is_clock_trusted=self.is_clock_trusted)
         note = moved_words(fire, zone=zone, now=now) if fire.is_moved else fire.source or ""
         return Line(
             key=_key(fire),
             cells=(
-                (("overdue", "bad") if is_late else (distance(fire.due_at, now), "accent"),),
+                (("overdue", "bad") if is_late else (far, "accent"),),
                 ((near_time(fire.due_at, zone=zone, now=now), ""),),
                 ((clean(fire.schedule), "bold"),),
                 ((clean(note), "dim"),),

@@ -21,26 +21,38 @@ def is_held(schedule: Schedule, now: datetime) -> bool:
     return is_paused or schedule.trigger_error is not None
 
 
-def paused_words(schedule: Schedule, *, until: datetime | None, zone: tzinfo, now: datetime) -> str:
+def paused_words(
+    schedule: Schedule,
+    *,
+    until: datetime | None,
+    zone: tzinfo,
+    now: datetime,
+    is_clock_trusted: bool,
+) -> str:
     """`paused backup until 2026-11-21 09:00:00; next 2026-11-22 02:00:00 (in 1.5 d)`."""
     end = "" if until is None else f" until {local_time(until, zone=zone)}"
-    return _with_next(f"paused {schedule.name}{end}", schedule, zone=zone, now=now)
+    words = f"paused {schedule.name}{end}"
+    return _with_next(words, schedule, zone=zone, now=now, is_clock_trusted=is_clock_trusted)
 
 
-def resumed_words(schedule: Schedule, *, was_held: bool, zone: tzinfo, now: datetime) -> str:
+def resumed_words(
+    schedule: Schedule, *, was_held: bool, zone: tzinfo, now: datetime, is_clock_trusted: bool
+) -> str:
     """`resumed backup; next 2026-11-22 02:00:00 (in 11 h)`."""
     name = schedule.name
     words = f"resumed {name}" if was_held else f"{name} was not paused"
-    return _with_next(words, schedule, zone=zone, now=now)
+    return _with_next(words, schedule, zone=zone, now=now, is_clock_trusted=is_clock_trusted)
 
 
-def rescheduled_words(before: Schedule, schedule: Schedule, *, zone: tzinfo, now: datetime) -> str:
+def rescheduled_words(
+    before: Schedule, schedule: Schedule, *, zone: tzinfo, now: datetime, is_clock_trusted: bool
+) -> str:
     """`rescheduled backup; next .., instead of ..`."""
     was = before.next_run_at
     instead = ""
     if was is not None and was != schedule.next_run_at:
         instead = f", instead of {full_time(was, schedule.spec.timezone, zone=zone)}"
-    when = next_sentence(schedule, zone=zone, now=now)
+    when = next_sentence(schedule, zone=zone, now=now, is_clock_trusted=is_clock_trusted)
     return f"rescheduled {schedule.name}; {when}{instead}"
 
 
@@ -99,6 +111,10 @@ def undecided_lines(front: FrontEnd, plan: Backfill, *, zone: tzinfo) -> list[st
     return lines
 
 
-def _with_next(words: str, schedule: Schedule, *, zone: tzinfo, now: datetime) -> str:
-    when = "" if not schedule.enabled else f"; {next_sentence(schedule, zone=zone, now=now)}"
-    return f"{words}{when}"
+def _with_next(
+    words: str, schedule: Schedule, *, zone: tzinfo, now: datetime, is_clock_trusted: bool
+) -> str:
+    if not schedule.enabled:
+        return words
+    when = next_sentence(schedule, zone=zone, now=now, is_clock_trusted=is_clock_trusted)
+    return f"{words}; {when}"

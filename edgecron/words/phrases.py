@@ -64,9 +64,7 @@ def is_overdue(instant: datetime, now: datetime) -> bool:
 _UNTRUSTED = "held: the clock can't be trusted"
 
 
-def next_words(
-    standing: Standing, *, zone: tzinfo, now: datetime, is_clock_trusted: bool = True
-) -> str:
+def next_words(standing: Standing, *, zone: tzinfo, now: datetime, is_clock_trusted: bool) -> str:
     """When a schedule may start next, or why it will not.
 
     By a clock that can't be trusted nobody knows how far away that is.
@@ -86,13 +84,15 @@ def next_words(
 
 
 def next_sentence(
-    schedule: Schedule, *, zone: tzinfo, now: datetime, is_clock_trusted: bool = True
+    schedule: Schedule, *, zone: tzinfo, now: datetime, is_clock_trusted: bool
 ) -> str:
     """The next time in full, local and how far away; see `next_words`."""
     if schedule.next_run_at is None or schedule.vanished_at is not None:
         from edgecron.standing import standing_of
 
-        return f"next: {next_words(standing_of(schedule), zone=zone, now=now)}"
+        standing = standing_of(schedule)
+        words = next_words(standing, zone=zone, now=now, is_clock_trusted=is_clock_trusted)
+        return f"next: {words}"
     time = full_time(schedule.next_run_at, schedule.spec.timezone, zone=zone)
     if not is_clock_trusted:
         return f"next {time} ({_UNTRUSTED})"

@@ -84,7 +84,7 @@ def prospect_sentences(
         moved = ""
         if fire.is_moved:
             moved = f", {moved_words(fire, zone=zone, now=now)}"
-        far = distance(fire.due_at, now) if outlook.is_clock_trusted else "held"
+        far = distance(fire.due_at, now, is_clock_trusted=outlook.is_clock_trusted)
         lines.append(("next", f"{time} ({far}){by}{moved}"))
         lines += [("note", text) for text in outlook.changes]
     elif outlook.idle is not Idle.VANISHED:
@@ -129,7 +129,7 @@ def _next_lines(
     for fire in outlook.upcoming:
         time = full_time(fire.due_at, schedule.spec.timezone, zone=zone)
         label = "due since" if is_overdue(fire.due_at, now) else "next"
-        far = distance(fire.due_at, now) if outlook.is_clock_trusted else "held"
+        far = distance(fire.due_at, now, is_clock_trusted=outlook.is_clock_trusted)
         shown = f"{time}  {far}  {fire.source or ''}".rstrip()
         if fire.is_moved:
             shown += f"  {moved_words(fire, zone=zone, now=now)}"
@@ -197,7 +197,9 @@ def _upstream_words(front: FrontEnd, outlook: Outlook, *, zone: tzinfo, now: dat
         except NotFound:
             words.append(f"it comes after {name}, which is not there any more")
         else:
-            when = next_words(standing_of(upstream), zone=zone, now=now)
+            is_trusted = outlook.is_clock_trusted
+            standing = standing_of(upstream)
+            when = next_words(standing, zone=zone, now=now, is_clock_trusted=is_trusted)
             words.append(f"it comes after {name} (next {when})")
     return "; ".join(words)
 

@@ -66,8 +66,11 @@ def full_time(instant: datetime, timezone: str | None, *, zone: tzinfo) -> str:
     return f"{there.strftime('%Y-%m-%d %H:%M:%S %Z')}, {here} here"
 
 
-def distance(instant: datetime, now: datetime) -> str:
-    """How far away: `in 3 min`, `2 h ago`."""
+def distance(instant: datetime, now: datetime, *, is_clock_trusted: bool = True) -> str:
+    """How far away: `in 3 min`, `2 h ago`; of a time to come, by a clock that can't be trusted,
+    `held`."""
+    if not is_clock_trusted:
+        return "held"
     seconds = round((instant - now).total_seconds())
     if seconds == 0:
         return "now"

@@ -248,9 +248,27 @@ def test_nothing_is_promised_by_a_clock_that_can_not_be_trusted(
     added = edgecron("add", "tick", "--cron", "* * * * *", "--", "true")
     edited = edgecron("edit", "tick", "--every", "1m")
     others = [edgecron(*words) for words in (("list",), ("next",), ("status",), ("why", "tick"))]
+    controlled = [
+        edgecron("reschedule", "tick", "2101-01-02T00:00:00Z"),
+        edgecron("pause", "tick", "--until", "2101-01-03T00:00:00Z"),
+        edgecron("resume", "tick"),
+        edgecron("resume", "tick"),
+        edgecron("rm", "tick") and edgecron("undo", "tick"),
+    ]
 
-    for said in (added, edited, *others):
+    for said in (added, edited, *others, *controlled):
         assert "held" in said.out
         assert "(in " not in said.out
         assert ", in " not in said.out
         assert " in 1 min " not in said.out
+
+
+def test_an_import_promises_no_time_by_a_clock_that_can_not_be_trusted(
+    edgecron: Edgecron, untrusted: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "crontab").write_text("*/5 * * * * true\n")
+
+    said = edgecron("import", "crontab", str(tmp_path / "crontab"))
+
+    assert "held: the clock can't be trusted" in said.out
+    assert ", in " not in said.out

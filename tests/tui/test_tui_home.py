@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Awaitable, Callable, Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -10,6 +12,7 @@ from textual.color import Color
 from tui.pilot import Seen, watch
 from tui.snapshots import check_screen
 
+from edgecron.timetext import to_ms
 from edgecron.tui.lines import LineView
 from edgecron.tui.looks import DARK, LIGHT, LOOKS
 from support.scene import Scene, make_scene
@@ -144,3 +147,27 @@ def test_with_no_engine_what_was_to_come_becomes_overdue_once_and_the_rest_moves
 async def _upcoming(seen: Seen, story: Callable[[Seen], Awaitable[None]]) -> None:
     await seen.press("2")
     await story(seen)
+
+
+def test_no_distance_is_promised_by_a_clock_that_can_not_be_trusted(scene: Scene) -> None:
+    scene.clock.synchronised = False  # type: ignore[attr-defined]
+    with scene.client() as client:
+        known_ms = client.store.find_clock_marks().trusted_high_ms
+        later_ms = to_ms(datetime(2101, 1, 1, tzinfo=UTC))
+        assert client.store.note_trusted(later_ms, was_ms=known_ms)
+    seen_texts: list[str] = []
+
+    async def story(seen: Seen) -> None:
+        await seen.until(lambda: "held" in seen.text())
+        for keys in (("1",), ("2",), ("1", "enter"), ("escape", "p")):
+            await seen.press(*keys)
+            seen_texts.append(seen.text())
+        await seen.press("enter")
+        seen_texts.append(seen.told())
+
+    look_at(scene, story, size=(160, 48))
+
+    for text in seen_texts:
+        assert re.findall(r"\bin \d+ (?:s|min|h|d)\b", text) == []
+    assert "held" in seen_texts[0]
+    assert "held" in seen_texts[1]
