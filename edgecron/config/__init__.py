@@ -33,6 +33,17 @@ _SECTIONS = ("LIMITS", "DEFAULTS", "RETENTION", "DASHBOARD", "DAEMON")
 _SECTION_VARIABLES = tuple(f"{_PREFIX}{section}_" for section in _SECTIONS)
 _COMMON_VARIABLES = ("EDGECRON_DB", "EDGECRON_URL", "EDGECRON_TOKEN_FILE", FILE_VARIABLE)
 
+# A job has these, and so has a command that it calls; the last one is the single binary's.
+_GIVEN_VARIABLES = frozenset(
+    f"{_PREFIX}{name}"
+    for name in (
+        *("SCHEDULE", "RUN_ID", "RUN_MARK", "PLAN_AT", "ATTEMPT", "CAUSE", "SCOPE_KIND"),
+        *("SCOPE_ID", "IDEMPOTENCY_KEY", "PAYLOAD", "RESULT", "FENCE", "UPSTREAM_NAME"),
+        *("UPSTREAM_RUN_ID", "UPSTREAM_STATUS", "UPSTREAM_REASON", "UPSTREAM_EXIT_CODE"),
+        *("UPSTREAM_ERROR", "UNPACK_DIR"),
+    )
+)
+
 
 class Place(NamedTuple):
     """Where a file is looked for. One that was named must be there."""
@@ -136,7 +147,7 @@ def load(
     """The configuration; `named` is the user's file, or `none` for no file at all.
 
     Raises InvalidInput for a file that can't be read, can't be trusted, or says what isn't known,
-    and for a variable of one of our sections that no setting has.
+    and for an EDGECRON_ variable that is unknown.
     """
     env = os.environ if environ is None else environ
     _refuse_unknown_variables(env)
@@ -162,9 +173,10 @@ def variable_of(key: str) -> str:
 
 
 def _refuse_unknown_variables(environ: Mapping[str, str]) -> None:
-    """Raise InvalidConfig for a variable that is meant as a setting, and is none.
+    """Raise InvalidConfig for an EDGECRON_ variable that is unknown.
 
-    Other EDGECRON_ variables are a run's own, or those of a program around edgecron.
+    Within a run only the names of sections are checked: a newer engine may give its jobs variables
+    that are unknown here.
     """
     is_in_run = bool(environ.get("EDGECRON_RUN_ID"))
     given = [
@@ -173,6 +185,7 @@ def _refuse_unknown_variables(environ: Mapping[str, str]) -> None:
         if name.startswith(_SECTION_VARIABLES if is_in_run else _PREFIX)
         and environ[name]
         and name not in _COMMON_VARIABLES
+        and name not in _GIVEN_VARIABLES
     ]
     if not given:
         return
@@ -183,11 +196,10 @@ def _refuse_unknown_variables(environ: Mapping[str, str]) -> None:
         if name in known:
             continue
         meant = _find_meant(name, known)
-        if meant is not None or name.startswith(_SECTION_VARIABLES):
-            from edgecron.errors import InvalidConfig
+        from edgecron.errors import InvalidConfig
 
-            hint = f"did you mean {meant}?" if meant else "see: edgecron config show"
-            raise InvalidConfig(f"variable {name} is not known", hint=hint)
+        hint = f"did you mean {meant}?" if meant else "see: edgecron config show"
+        raise InvalidConfig(f"variable {name} is not known", hint=hint)
 
 
 def _find_meant(name: str, known: Mapping[str, str]) -> str | None:

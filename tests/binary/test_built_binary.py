@@ -1,4 +1,4 @@
-"""The built single binary, which EDGECRON_BINARY names: `packaging/binary/try` runs these."""
+"""The built single binary, which TESTS_BINARY names: `packaging/binary/try` runs these."""
 
 from __future__ import annotations
 

@@ -164,7 +164,7 @@ def test_a_variable_that_is_meant_as_a_setting_is_refused(
         "EDGECRON_ATTEMPT", "EDGECRON_PLAN_AT", "EDGECRON_IDEMPOTENCY_KEY", "EDGECRON_PAYLOAD",
         "EDGECRON_RESULT", "EDGECRON_UPSTREAM_NAME", "EDGECRON_UPSTREAM_RUN_ID",
         "EDGECRON_UPSTREAM_STATUS", "EDGECRON_UPSTREAM_REASON", "EDGECRON_UPSTREAM_ERROR",
-        "EDGECRON_FENCE", "EDGECRON_UNPACK_DIR",
+        "EDGECRON_UPSTREAM_EXIT_CODE", "EDGECRON_FENCE", "EDGECRON_UNPACK_DIR",
     ],
 )  # fmt: skip
 def test_a_variable_of_a_run_or_of_another_program_is_no_setting(
@@ -176,6 +176,37 @@ def test_a_variable_of_a_run_or_of_another_program_is_no_setting(
 
     assert said.code == 0
     assert [schedule["name"] for schedule in said.json] == [backup]
+
+
+def test_a_job_that_calls_edgecron_may_pass_on_what_it_was_given(
+    edgecron: Edgecron, settings: Settings
+) -> None:
+    shell = ("--shell", "env | grep ^EDGECRON_ | cut -d= -f1")
+    edgecron("add", "job", "--every", "1h", "--payload", "1", *shell)
+    edgecron("run", "job", "--wait")
+    given = edgecron("logs", "job").out.split()
+
+    assert {"EDGECRON_RUN_ID", "EDGECRON_PAYLOAD", "EDGECRON_RESULT"} <= {*given}
+    for name in given:
+        with pytest.MonkeyPatch.context() as environ:
+            environ.setenv(name, "3")
+            assert edgecron("list").code == 0, name
+
+
+def test_a_variable_that_is_like_no_setting_is_refused_too(
+    edgecron: Edgecron, settings: Settings, backup: str
+) -> None:
+    settings.set("EDGECRON_WOMBAT", "3")
+
+    said = edgecron("list")
+    settings.set("EDGECRON_RUN_ID", "7")
+    within_a_run = edgecron("list")
+
+    assert said.code == 2
+    assert (
+        said.err == "edgecron: variable EDGECRON_WOMBAT is not known (see: edgecron config show)\n"
+    )
+    assert within_a_run.code == 0
 
 
 @pytest.mark.parametrize("verb", ["list", "config"])

@@ -1,6 +1,6 @@
 """The OpenAPI document is true: schemathesis asks all that it allows, and much that it does not.
 
-The long form, `-m slow`, prints its figures; EDGECRON_SEED has it try other examples.
+The long form, `-m slow`, prints its figures; TESTS_SEED has it try other examples.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def ask_everything(api: Api, folder: Path, *words: str) -> str:
         [
             *(sys.executable, "-m", "schemathesis.cli", "run"),
             f"http://127.0.0.1:{api.port}{OPENAPI}",
-            *("--no-color", "--seed", os.environ.get("EDGECRON_SEED", "1")),
+            *("--no-color", "--seed", os.environ.get("TESTS_SEED", "1")),
             *("--generation-database", "none", *given, *words),
         ],
         cwd=folder,

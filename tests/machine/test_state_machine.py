@@ -34,7 +34,7 @@ def test_every_row_is_the_one_that_a_plain_model_foretells() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("steps", [15, 40, 80])
 def test_a_long_look_finds_no_other_row_either(steps: int) -> None:
-    examples = int(os.environ.get("EDGECRON_MACHINE_EXAMPLES", "3000")) * 15 // steps
+    examples = int(os.environ.get("TESTS_MACHINE_EXAMPLES", "3000")) * 15 // steps
     long = settings(_QUICK, max_examples=examples, stateful_step_count=steps, derandomize=False)
 
     run_state_machine_as_test(Story, settings=long)

@@ -1,6 +1,6 @@
 """The program that is tested, and copies of the package that differ from it in a line.
 
-It is the package of this tree, or what EDGECRON_BINARY names, such as the built single binary.
+It is the package of this tree, or what TESTS_BINARY names, such as the built single binary.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pathlib import Path
 import edgecron
 
 PACKAGE = (sys.executable, "-m", "edgecron")
-PROGRAM = (os.environ["EDGECRON_BINARY"],) if "EDGECRON_BINARY" in os.environ else PACKAGE
+PROGRAM = (os.environ["TESTS_BINARY"],) if "TESTS_BINARY" in os.environ else PACKAGE
 
 
 def copied_program(folder: Path, *changes: tuple[str, str, str]) -> Path:

@@ -24,7 +24,7 @@ from support.processes import ends
 BOUND_S = 60.0  # four interpreters begin at once, on a machine that may be busy
 ROOT = Path(__file__).parents[2]
 RECIPES = ROOT / "tests" / "recipes"
-_MARK = "EDGECRON_TEST_SERVER"  # in the environment of all that a server starts
+_MARK = "TESTS_SERVER_MARK"  # in the environment of all that a server starts
 _NAP_S = 0.02
 
 

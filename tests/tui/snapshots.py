@@ -1,6 +1,6 @@
 """What screens show, as text in files: `screens/NAME.txt`.
 
-They are written anew where EDGECRON_WRITE_SCREENS is set; the change is then to be looked at.
+They are written anew where TESTS_WRITE_SCREENS is set; the change is then to be looked at.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ def check_screen(lines: list[str], name: str) -> None:
     """Fail where a screen does not show what its file has."""
     path = _FOLDER / f"{name}.txt"
     text = "\n".join(lines) + "\n"
-    if os.environ.get("EDGECRON_WRITE_SCREENS"):
+    if os.environ.get("TESTS_WRITE_SCREENS"):
         _FOLDER.mkdir(exist_ok=True)
         path.write_text(text, encoding="utf-8")
 
