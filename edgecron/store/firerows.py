@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from edgecron.errors import SENSELESS
 from edgecron.model import Cause, Reason, ScheduleSpec
 from edgecron.planning import Fire, Missed, missed_until, next_after_pause
 from edgecron.retrying import most_attempts
+from edgecron.store.broken import note_broken
 from edgecron.store.connection import Database
 
 
@@ -61,25 +63,35 @@ def give_back_runs(database: Database, schedule_id: int, *, count: int, now_ms: 
     from edgecron.timing import load_timing
 
     _, revision, decided_until_ms, paused_until_ms, planned_count = row
-    [stored] = load_schedules(database, [(schedule_id, revision)])
     [(seed,)] = database.rows("SELECT seed FROM meta")
-    timing = load_timing(stored.spec, stored.compiled, seed=bytes(seed))
-    passed = missed_until(
-        timing,
-        decided_until_ms=decided_until_ms,
-        until_ms=now_ms,
-        reason=Reason.OVERLAP,
-        planned_count=planned_count,
-    )
+    try:
+        [stored] = load_schedules(database, [(schedule_id, revision)])
+        timing = load_timing(stored.spec, stored.compiled, seed=bytes(seed))
+        passed = missed_until(
+            timing,
+            decided_until_ms=decided_until_ms,
+            until_ms=now_ms,
+            reason=Reason.OVERLAP,
+            planned_count=planned_count,
+        )
+        following = next_after_pause(
+            timing,
+            now_ms + 1 if paused_until_ms is None else paused_until_ms,
+            decided_until_ms=max(now_ms, decided_until_ms),
+            planned_count=planned_count,
+        )
+    except SENSELESS as error:  # The ends of others must not wait for it.
+        note_broken(
+            database,
+            schedule_id,
+            revision=revision,
+            error=f"its next time can't be computed: {error}",
+            now_ms=now_ms,
+        )
+        return
     if passed is not None:
         for scope in stored.spec.scopes:
             record_missed(database, schedule_id, revision, stored.spec, scope, passed, now_ms)
-    following = next_after_pause(
-        timing,
-        now_ms + 1 if paused_until_ms is None else paused_until_ms,
-        decided_until_ms=max(now_ms, decided_until_ms),
-        planned_count=planned_count,
-    )
     if following is not None:
         database.change(
             """UPDATE schedules SET next_plan_at = :plan, next_run_at = :run,

@@ -11,7 +11,7 @@ from edgecron.model import Cause, Reason, Status, WaitsFor
 from edgecron.store.connection import Database
 from edgecron.store.contract import Decided, QueuedRow
 from edgecron.store.rows import needs_of
-from edgecron.timetext import format_duration_ms
+from edgecron.timetext import MAX_DURATION_MS, format_duration_ms
 
 # A person's word is enough; and what has begun had what it needed.
 _NEED_NOTHING = frozenset({Cause.MANUAL, Cause.RETRY})
@@ -44,7 +44,12 @@ class Needs:
 
 def deadline_ms(due_ms: int, needs_deadline_s: float) -> int:
     """Until when a fire waits for what it needs: it counts from due."""
-    return due_ms + round(needs_deadline_s * 1000)
+    return due_ms + _bounded_ms(needs_deadline_s)
+
+
+def _bounded_ms(deadline_s: float) -> int:
+    """The milliseconds of a stored deadline, also of one that makes no sense."""
+    return round(min(deadline_s * 1000, MAX_DURATION_MS))
 
 
 def give_up(database: Database, row: QueuedRow, unmet: Condition, *, now_ms: int) -> Decided:
@@ -147,7 +152,7 @@ def _wake(database: Database, execution_id: int) -> None:
 def _give_up(
     database: Database, execution_id: int, unmet: Condition, deadline_s: float, now_ms: int
 ) -> Decided:
-    within = format_duration_ms(round(deadline_s * 1000))
+    within = format_duration_ms(_bounded_ms(deadline_s))
     message = f"needed {unmet.words()}, which did not come true within {within}"
     found = database.returning(
         """UPDATE executions SET status = 'skipped', reason = 'condition', error_msg = :message,

@@ -184,6 +184,40 @@ def test_a_failure_whose_schedule_has_no_words_holds_up_no_other_end(
     assert story.statuses("bad") == ["failed:exit", "queued"]
 
 
+@pytest.mark.parametrize(
+    "damage",
+    [
+        *(f"UPDATE schedule_revisions SET snapshot = {one}" for one in ("'{'", "'{}'", NOT_UTF_8)),
+        "UPDATE schedule_revisions SET snapshot = json_set(snapshot, '$.compiled', '{')",
+        "DELETE FROM schedule_revisions",
+        "UPDATE schedules SET needs = '{'",
+        "UPDATE schedules SET needs = '[\"rocket\"]'",
+        "UPDATE schedules SET needs_deadline_s = 9e999",
+        f"UPDATE schedules SET decided_until = {-HUGE}",
+    ],
+)
+def test_a_damaged_schedule_that_waits_in_vain_does_not_hold_up_the_others(
+    story: Story, damage: str
+) -> None:
+    policies = Policies(needs=("success:never",), needs_deadline_s=90)
+    story.add("never", "@yearly")
+    story.add("bad", "every 1m", max_runs=1, policies=policies)
+    story.add("good", "every 1m")
+    story.add("follower", "after good")
+    story.after_s(60)
+    story.after_s(1)
+    where = "schedule_id" if "schedule_revisions" in damage else "id"
+    change(story, f"{damage} WHERE {where} = 2")
+
+    for _ in range(4):
+        story.after_s(60)
+        story.after_s(1)
+
+    assert story.bodies("good") == 5
+    assert story.bodies("follower") == 5
+    assert story.bodies("bad") == 0
+
+
 def test_what_ran_of_a_damaged_schedule_is_taken_over_like_the_rest(story: Story) -> None:
     story.add("bad", "every 1m", lasts_s=90)
     story.add("good", "every 1m", lasts_s=90)
