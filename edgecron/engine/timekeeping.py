@@ -176,7 +176,7 @@ class Timekeeping:
             if self._must_repeat:
                 self._repeat(reading.now_ms)
             if self._must_settle:
-                self._must_settle = not self._settle_timeless(reading.now_ms)
+                self._must_settle = not self._settle_timeless(reading)
             self._keep_zones(reading)
         elif self._hold is Hold.CALENDAR:
             self._rebase(reading.now_ms)
@@ -311,8 +311,9 @@ class Timekeeping:
         if done:
             self._must_rebase = False
 
-    def _settle_timeless(self, now_ms: int) -> bool:
+    def _settle_timeless(self, reading: _Reading) -> bool:
         """Compute next times that are missing, without firing; whether none is left."""
+        now_ms = reading.now_ms
         found = self._store.find_timeless(limit=_AT_ONCE)
         settled = []
         for kept in found:
@@ -326,7 +327,12 @@ class Timekeeping:
             except SENSELESS as error:
                 self._break(kept, f"its stored times can't be read: {error!r}")
         if settled:
-            done = self._store.settle_timeless(settled, now_ms=now_ms)
+            done = self._store.settle_timeless(
+                settled,
+                boot_id=self._clock.boot_id(),
+                booted_ms=now_ms - reading.boottime_ms,
+                now_ms=now_ms,
+            )
             for (change, _, _), ok in zip(settled, done, strict=True):
                 if ok and change.has_moved:
                     self._tell_moved(change, "missing")

@@ -234,10 +234,17 @@ class ForEngines(OpenStore):
         return upkeep.find_timeless(self._database, limit=limit)
 
     def settle_timeless(
-        self, settled: Sequence[tuple[Retimed, Missed | None, ScheduleSpec]], *, now_ms: int
+        self,
+        settled: Sequence[tuple[Retimed, Missed | None, ScheduleSpec]],
+        *,
+        boot_id: str,
+        booted_ms: int,
+        now_ms: int,
     ) -> list[bool]:
         with self._database.seldom():
-            return upkeep.settle_timeless(self._database, settled, now_ms=now_ms)
+            return upkeep.settle_timeless(
+                self._database, settled, boot_id=boot_id, booted_ms=booted_ms, now_ms=now_ms
+            )
 
     def retime(self, changes: Sequence[Retimed], *, marks: ClockMarks | None) -> list[bool]:
         return upkeep.retime(self._database, changes, marks=marks)

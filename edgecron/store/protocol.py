@@ -226,10 +226,15 @@ class Store(Protocol):
         """Enabled schedules whose next time is missing, and that are not known to be done."""
 
     def settle_timeless(
-        self, settled: Sequence[tuple[Retimed, Missed | None, ScheduleSpec]], *, now_ms: int
+        self,
+        settled: Sequence[tuple[Retimed, Missed | None, ScheduleSpec]],
+        *,
+        boot_id: str,
+        booted_ms: int,
+        now_ms: int,
     ) -> list[bool]:
         """Give them their next times, or record that they are done; False for one that was
-        changed meanwhile."""
+        changed meanwhile. The machine was booted at `booted_ms`."""
 
     def retime(self, changes: Sequence[Retimed], *, marks: ClockMarks | None) -> list[bool]:
         """Give schedules other times, in one transaction; False for one that has moved on.

@@ -163,11 +163,14 @@ def settle_timeless(
     database: Database,
     settled: Sequence[tuple[Retimed, Missed | None, ScheduleSpec]],
     *,
+    boot_id: str,
+    booted_ms: int,
     now_ms: int,
 ) -> list[bool]:
     """Give schedules their missing next times, or record that they are done, in one transaction.
 
-    What they missed becomes a skipped row. False for a schedule that was changed meanwhile.
+    What they missed becomes a skipped row, and a boot at `booted_ms` that passed during a pause is
+    decided. False for a schedule that was changed meanwhile.
     """
     done = []
     with database.transaction():
@@ -181,6 +184,12 @@ def settle_timeless(
                 database.change(
                     "UPDATE schedules SET done_revision = revision WHERE id = :id",
                     {"id": kept.schedule_id},
+                )
+            if kept.is_switched:
+                database.change(
+                    """UPDATE schedules SET boot_decided = :boot
+                       WHERE id = :id AND on_boot AND updated_at >= :booted""",
+                    {"id": kept.schedule_id, "boot": boot_id, "booted": booted_ms},
                 )
             if missed is not None:
                 for scope in spec.scopes:

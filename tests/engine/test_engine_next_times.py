@@ -174,6 +174,29 @@ def test_what_passed_while_sql_had_paused_a_schedule_is_skipped_as_paused(story:
     assert (row.reason, row.missed_count) == (Reason.PAUSED, 2)
 
 
+@pytest.mark.parametrize("is_booted_again", [False, True])
+def test_a_boot_that_passed_while_sql_had_paused_a_schedule_is_not_caught_up(
+    story: Story, is_booted_again: bool
+) -> None:
+    story.add("job", "on boot")
+    write(story, "UPDATE schedules SET enabled = 0")
+    story.world.reboot()
+    story.key = story.world.start_engine()
+    story.after_s(60)
+    now_ms = story.world.clock.now_ms()
+    write(story, f"UPDATE schedules SET enabled = 1; UPDATE schedules SET updated_at = {now_ms}")
+    if is_booted_again:
+        story.world.clock.advance_ms(60_000)
+        story.world.reboot()
+    else:
+        story.world.kill_engine(story.key)
+
+    story.key = story.world.start_engine()
+    story.after_s(1)
+
+    assert story.bodies("job") == is_booted_again
+
+
 def test_a_schedule_that_sql_resumes_before_the_clock_is_trusted_gets_its_next_time(
     story: Story,
 ) -> None:
