@@ -54,6 +54,7 @@ ACTIONS: dict[str, Action] = {
     "add": Action(("a",), "a new schedule"),
     "edit": Action(("e",), "change a schedule"),
     "delete": Action(("d", "delete"), "remove a schedule, after a question"),
+    "undo": Action(("U",), "restore what was removed last from here"),
     "backfill": Action(("b",), "run what was missed in the past"),
     "engine": Action(("S",), "run an engine from here"),
     "palette": Action(("ctrl+p", ":"), "every action by its name"),

@@ -1,4 +1,4 @@
-"""What is done with a schedule: fired, held, let go, moved."""
+"""What is done with a schedule: fired, held, let go, moved, restored."""
 
 from __future__ import annotations
 
@@ -62,6 +62,12 @@ def pause(client: Client, ask: Ask) -> Answer:
 def resume(client: Client, ask: Ask) -> Answer:
     """Let it fire again from now on; what passed meanwhile is one skipped run."""
     return schedule_answer(client, client.resume(ask.words["name"]))
+
+
+def restore(client: Client, ask: Ask) -> Answer:
+    """Restore it as it was when it was removed last, with its history."""
+    [schedule] = client.undo_removal(ask.words["name"])
+    return schedule_answer(client, schedule)
 
 
 def reschedule(client: Client, ask: Ask) -> Answer:

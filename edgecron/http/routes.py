@@ -179,6 +179,14 @@ _SCHEDULES = (
         **_ACT,
     ),
     route(
+        "POST",
+        f"{_ONE}/restore",
+        acts.restore,
+        name="restore",
+        words="Restore a removed schedule with its history; it runs from now on, unless paused",
+        **_ACT,
+    ),
+    route(
         "GET",
         f"{_ONE}/runs",
         runs.list_runs,

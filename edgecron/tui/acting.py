@@ -50,6 +50,7 @@ _RESUME = Naming("resume", "resuming", "resumed")
 _RESCHEDULE = Naming("move", "moving", "moved the next run of")
 _CANCEL = Naming("end", "ending", "ended or withdrew", "run")
 _DELETE = Naming("remove", "removing", "removed")
+_UNDO = Naming("restore", "restoring", "restored")
 _BACKFILL = Naming("backfill", "backfilling", "backfilled")
 
 
@@ -57,7 +58,7 @@ class ActingScreen(AskingScreen[ScreenResultType]):
     """A screen from which something can be done about schedules and runs."""
 
     BINDINGS: ClassVar[list[BindingType]] = bindings(
-        "run", "pause", "resume", "reschedule", "cancel", "delete", "backfill"
+        "run", "pause", "resume", "reschedule", "cancel", "delete", "undo", "backfill"
     )
 
     app: Telling
@@ -168,6 +169,19 @@ class ActingScreen(AskingScreen[ScreenResultType]):
 
         self._read(_DELETE, asking.read_removal, ask)
 
+    def action_undo(self) -> None:
+        from edgecron.tui import deeds
+
+        zone, names = self.app.zone, self.app.removed
+        if not names:
+            why = "nothing was removed from here; edgecron undo restores earlier removals"
+            self.app.tell(why, severity="warning")
+            return
+        self.app.removed = ()
+        self._carry_out(
+            _UNDO, lambda client, progress: deeds.restore(client, names, progress, zone=zone)
+        )
+
     def action_backfill(self) -> None:
         from edgecron.tui import asking, deeds
 
@@ -252,8 +266,11 @@ class ActingScreen(AskingScreen[ScreenResultType]):
         def done(report: Report) -> None:
             app.show_progress("")
             is_fine = not (report.refused or report.idle)
+            app.removed = report.removed or app.removed
             app.tell(
-                report_words(report, naming, engine_key=app.label("engine")),
+                report_words(
+                    report, naming, engine_key=app.label("engine"), undo_key=app.label("undo")
+                ),
                 severity="information" if is_fine else "warning",
             )
             if report.done:
@@ -269,13 +286,16 @@ class ActingScreen(AskingScreen[ScreenResultType]):
         app.do(topic, lambda client: deed(client, progress), done=done, refused=refused)
 
 
-def report_words(report: Report, naming: Naming, *, engine_key: str) -> str:
+def report_words(report: Report, naming: Naming, *, engine_key: str, undo_key: str = "") -> str:
     """What became of it, and what it still lacks."""
     parts = []
     if report.done == 1 or report.is_summed:
         parts.append(report.said)
     elif report.done:
         parts.append(f"{naming.did} {count_words(report.done, naming.what)}")
+    if report.removed and undo_key:
+        them = "it" if len(report.removed) == 1 else "them"
+        parts[-1] += f"; {undo_key} restores {them}"
     if report.done and report.refused:
         parts.append(f"{report.refused:,} could not be:")
     parts += [error_words(error) for error in report.errors]

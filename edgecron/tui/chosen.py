@@ -22,7 +22,8 @@ class Chosen(NamedTuple):
 class Report(NamedTuple):
     """What became of it: how many it was done to, what is to be said of the first of them, how
     many it could not be done to and why, of the first ones; `idle` says of what was queued
-    that no engine at work takes it, '' of commands. `is_summed`: what is said is of all of them."""
+    that no engine at work takes it, '' of commands. `is_summed`: what is said is of all of them.
+    `removed` names the removed schedules that can be restored."""
 
     done: int = 0
     said: str = ""
@@ -30,3 +31,4 @@ class Report(NamedTuple):
     errors: tuple[EdgecronError, ...] = ()
     idle: tuple[str, ...] = ()
     is_summed: bool = False
+    removed: tuple[str, ...] = ()

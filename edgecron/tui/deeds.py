@@ -30,7 +30,7 @@ from edgecron.words.acts import (
     resumed_words,
 )
 from edgecron.words.engines import absence_words
-from edgecron.words.phrases import count_words
+from edgecron.words.phrases import count_words, next_sentence
 from edgecron.words.runs import blocking_words
 
 T = TypeVar("T")
@@ -150,16 +150,35 @@ def cancel(client: Face, run_ids: Sequence[int], progress: Progress) -> Report:
 def remove(client: Face, names: Sequence[str], progress: Progress) -> Report:
     """Remove schedules, those that can't be read too."""
 
+    removed: list[str] = []
+
     def take_away(name: str) -> str:
         try:
             client.remove(name)
+            removed.append(name)
         except Unreadable as error:
             if not client.remove_unreadable(name):
                 raise
             return f"removed {name} unread: {error.message}"
         return f"removed {name}; its history stays"
 
-    return _each(names, take_away, progress)
+    return _each(names, take_away, progress)._replace(removed=tuple(removed))
+
+
+def restore(client: Face, names: Sequence[str], progress: Progress, *, zone: tzinfo) -> Report:
+    """Restore removed schedules, with their history."""
+
+    def put_back(name: str) -> str:
+        [schedule] = client.undo_removal(name)
+        when = next_sentence(
+            schedule,
+            zone=zone,
+            now=client.now(),
+            is_clock_trusted=client.clock_state().is_trusted,
+        )
+        return f"restored {name}; {when}"
+
+    return _each(names, put_back, progress)
 
 
 def backfill(

@@ -25,7 +25,7 @@ _PLACES: dict[str, tuple[str, ...]] = {
     "Looking": ("schedules", "upcoming", "runs", "filter", "sort", "mark", "mark_all"),
     "Doing, on the line or on all marked ones": (
         *("run", "pause", "resume", "reschedule", "cancel"),
-        *("add", "edit", "delete", "backfill"),
+        *("add", "edit", "delete", "undo", "backfill"),
     ),
     "In the details of a schedule": ("fields",),
     "In the output of a run": tuple(action for action in ACTIONS if action in IN_OUTPUT),

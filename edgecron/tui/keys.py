@@ -23,7 +23,7 @@ IN_OUTPUT = frozenset(
 IN_LISTS = frozenset(
     {
         *("open", "sort", "fields", "mark_all"),
-        *("pause", "resume", "reschedule", "add", "edit", "delete", "backfill"),
+        *("pause", "resume", "reschedule", "add", "edit", "delete", "undo", "backfill"),
     }
 )
 

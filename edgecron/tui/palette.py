@@ -34,7 +34,10 @@ _COLUMNS = (
     Column("KEYS", 6, 10, is_right=True),
 )
 # Whoever opens the palette wants something done; to move there are better ways.
-_FIRST = ("run", "pause", "resume", "reschedule", "cancel", "add", "edit", "delete", "backfill")
+_FIRST = (
+    *("run", "pause", "resume", "reschedule", "cancel"),
+    *("add", "edit", "delete", "undo", "backfill"),
+)
 _LAST = ("up", "down", "top", "bottom", "page_up", "page_down", "open", "back")
 
 

@@ -20,11 +20,13 @@ _TOLD_S: Mapping[SeverityLevel, float] = {"information": 5.0, "warning": 8.0, "e
 class Telling(Host):
     """A host that says what became of something. `labels` are the keys of actions as people read
     them; `progress` is how far something is that takes a while, empty where nothing is; `defaults`
-    are what a new schedule has unless it says otherwise, by key of a document."""
+    are what a new schedule has unless it says otherwise, by key of a document; `removed` are the
+    schedules that were removed last from here, until they are restored."""
 
     labels: Mapping[str, tuple[str, ...]] = DEFAULT_LABELS
     progress: reactive[str] = reactive("")
     defaults: Callable[[], Mapping[str, object]] = dict
+    removed: tuple[str, ...] = ()
     _is_leaving = False
 
     @property

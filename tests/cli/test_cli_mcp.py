@@ -32,7 +32,7 @@ from support.program import PROGRAM
 READING = {
     *("list", "show", "next", "history", "logs", "why", "status", "stats", "doctor", "check"),
 }
-CHANGING = {"run", "pause", "resume", "reschedule", "cancel", "add", "edit", "rm"}
+CHANGING = {"run", "pause", "resume", "reschedule", "cancel", "add", "edit", "rm", "undo"}
 BOUND_S = 60
 
 Ask = Callable[[Assistant], Awaitable[Any]]
@@ -378,12 +378,15 @@ def test_a_schedule_is_made_changed_and_removed(changing: Tools, edgecron: Edgec
     )  # fmt: skip
     [changed] = changing.answer("edit", name="sync", timeout=None, retries=3, description="nightly")
     again = changing.content("edit", name="sync", retries=3)
+    changing.answer("rm", name="sync")
+    [restored] = changing.answer("undo", name="sync")
     [removed] = changing.answer("rm", name="sync")
 
     assert made["triggers"] == ["30 2 * * *"]
     assert (made["timezone"], made["timeout_s"]) == ("Europe/Berlin", 3600)
     assert (changed["timeout_s"], changed["retries"]) == (None, 3)
     assert "says all of that already" in again["notes"][0]
+    assert (restored["retries"], restored["next_run_at"]) == (3, made["next_run_at"])
     assert removed["name"] == "sync"
     assert [one["name"] for one in edgecron("list", "--json").json] == ["first"]
 

@@ -223,6 +223,33 @@ def test_a_removed_schedule_is_gone_and_its_runs_stay(api: Api) -> None:
     assert api.get(f"{ONE}/runs").json["runs"][0]["reason"] == "removed"
 
 
+def test_a_removed_schedule_is_restored_with_its_runs(api: Api) -> None:
+    made = api.ask("PUT", ONE, NIGHTLY).json
+    api.ask("POST", f"{ONE}/fire")
+    api.ask("DELETE", ONE)
+
+    restored = api.ask("POST", f"{ONE}/restore")
+    again = api.ask("POST", f"{ONE}/restore")
+    unknown = api.ask("POST", f"{ALL}/nothing/restore")
+
+    assert (restored.status, again.status, unknown.status) == (200, 404, 404)
+    assert restored.headers["etag"] == api.get(ONE).headers["etag"]
+    assert restored.json["document"] == made["document"]
+    assert restored.json["next_run_at"] == made["next_run_at"]
+    assert len(api.get(f"{ONE}/runs").json["runs"]) == 1
+
+
+def test_a_removed_schedule_whose_name_is_taken_is_not_restored(api: Api) -> None:
+    api.ask("PUT", ONE, NIGHTLY)
+    api.ask("DELETE", ONE)
+    api.ask("PUT", ONE, NIGHTLY)
+
+    told = api.ask("POST", f"{ONE}/restore")
+
+    assert told.status == 409
+    assert "backup" in told.error["message"]
+
+
 def test_a_schedule_that_others_name_is_not_removed(api: Api) -> None:
     api.ask("PUT", ONE, NIGHTLY)
     api.ask("PUT", f"{ALL}/report", {"after": "backup", "timezone": "UTC", "shell": "true"})

@@ -73,6 +73,8 @@ def test_a_schedule_lives_its_life_from_afar(edgecron: Edgecron, url: str) -> No
     assert "[schedules.life]" in edgecron("export").out
     assert edgecron("backfill", "life", "2026-01-01", "2026-01-02", "--dry-run").code == 0
     assert edgecron("rm", "life").code == 0
+    assert edgecron("undo").out.startswith("restored life; next ")
+    assert edgecron("rm", "life").code == 0
     assert edgecron("show", "life").code == 3
 
 

@@ -181,13 +181,59 @@ def test_delete_asks_and_says_what_becomes_of_its_runs(client: Client, clock: Fa
         assert "1 queued run is cancelled, the history stays." in seen.text()
         await seen.press("y")
 
-        assert seen.told() == "removed backup; its history stays"
+        assert seen.told() == "removed backup; its history stays; U restores it"
         assert not any("backup" in line for line in seen.lines()[:5])  # of the list
 
     watch(story, client.path, clock)
 
     assert [one.name for one in client.schedules()] == ["report", "sync"]
     assert client.execution(1).status is Status.CANCELLED
+
+
+def test_what_was_removed_from_here_is_restored_by_a_key(client: Client, clock: FakeClock) -> None:
+    async def story(seen: Seen) -> None:
+        await seen.press("U")
+        assert "nothing was removed from here; edgecron undo restores" in seen.told()
+        await seen.press("d", "y")
+        await seen.press("U")
+
+        assert "restored backup; next 2026-" in seen.told()
+        assert "backup" in seen.text()
+        await seen.press("U")
+        assert "nothing was removed from here" in seen.told()
+
+    watch(story, client.path, clock)
+
+    assert sorted(one.name for one in client.schedules()) == ["backup", "report", "sync"]
+
+
+def test_several_that_were_removed_together_are_restored_together(
+    client: Client, clock: FakeClock
+) -> None:
+    async def story(seen: Seen) -> None:
+        await seen.press("space", "j", "space", "d")
+        await seen.write("2")
+        await seen.press("enter")
+        assert seen.told() == "removed 2 schedules; U restores them"
+        assert len(client.schedules()) == 1
+        await seen.press("U")
+
+        assert seen.told() == "restored 2 schedules"
+
+    watch(story, client.path, clock)
+
+    assert sorted(one.name for one in client.schedules()) == ["backup", "report", "sync"]
+
+
+def test_what_others_restored_meanwhile_is_told(client: Client, clock: FakeClock) -> None:
+    async def story(seen: Seen) -> None:
+        await seen.press("d", "y")
+        client.undo_removal("backup")
+        await seen.press("U")
+
+        assert "schedule 'backup'" in seen.told()
+
+    watch(story, client.path, clock)
 
 
 def test_what_would_wait_in_vain_is_said_before_its_upstream_is_removed(
@@ -232,7 +278,7 @@ def test_to_remove_several_their_number_is_typed(client: Client, clock: FakeCloc
         assert "Remove 2 schedules?" in seen.text()
         await seen.press("backspace", "2", "enter")
 
-        assert seen.told() == "removed 2 schedules"
+        assert seen.told() == "removed 2 schedules; U restores them"
         assert "marked" not in seen.text()
 
     watch(story, client.path, clock)

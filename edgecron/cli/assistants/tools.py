@@ -307,10 +307,21 @@ _CHANGING = (
     Tool(
         "rm",
         "Remove a schedule",
-        "Removes a schedule: what is queued is cancelled, what runs finishes, history stays.",
+        "Removes a schedule: what is queued is cancelled, what runs finishes, history stays. undo"
+        " restores it.",
         _takes("name", name=_SCHEDULE),
         _verb("rm", "name"),
         Effect.ENDS,
+        is_idempotent=False,
+    ),
+    Tool(
+        "undo",
+        "Restore a removed schedule",
+        "Restores a schedule as it was when it was removed last, with its history. It runs from"
+        " now on, unless it was paused; runs that were queued then stay cancelled.",
+        _takes("name", name=_SCHEDULE),
+        _verb("undo", "name"),
+        Effect.ADDS,
         is_idempotent=False,
     ),
 )  # fmt: skip
