@@ -173,18 +173,18 @@ class FireWriter:
         if unmet is not None:
             waiting = (unmet.text, deadline_ms(fire.due_ms, policies.needs_deadline_s))
         seat = self._seat if admission is Admission.RUN else None
-        shape = shape_of(revision, spec, scope, fire, seat=seat, waiting=waiting)
+        shape = shape_of(revision, spec, fire, seat=seat, waiting=waiting)
         waits_for: WaitsFor | None = WaitsFor.CONDITION
         if unmet is None:
             waits_for = self._waits_for(admission, key, spec, fire)
         if admission is not Admission.REPLACE:
-            self._rows.put(schedule_id, shape, waits_for)
+            self._rows.put(key, shape, waits_for)
             if taken is not None:
                 for execution_id in self._rows.write():
                     note_covered(self._database, execution_id, taken)
             return True
         self._rows.write()
-        self._rows.put(schedule_id, shape, waits_for)
+        self._rows.put(key, shape, waits_for)
         # Where there is none, this fire was decided already: the row says so, and nothing runs.
         for execution_id in self._rows.write():
             new = self._rows.decided.pop()

@@ -1,7 +1,10 @@
 """Queued rows that are due, in the order in which they get places.
 
-By priority, then due time, then id. Each page is sought where the one before it ended; what can't
-start, whatever its rows, is left out of the pages that follow.
+By priority. Of one priority, a schedule that runs nothing goes before one that runs something, so
+that a thousand scopes of one schedule keep no other waiting. Then by due time, then by id.
+
+Each page is sought where the one before it ended. Rows that can't start, whatever their places,
+are left out of the pages that follow.
 """
 
 from __future__ import annotations
@@ -10,6 +13,7 @@ import json
 from collections import Counter
 from collections.abc import Iterator
 from heapq import merge
+from operator import itemgetter
 from typing import Any
 
 from edgecron.admission import Occupancy, is_full
@@ -27,6 +31,7 @@ from edgecron.values import NamedTuple, dataclass, field
 _FIRST_PAGE = 32  # few places are free, as a rule
 _MORE = 4  # than are free, in the first page
 _PAGE = 256
+_OF_EACH = 8  # rows of each schedule that are looked at behind a full first page
 # By the sets of `Blocked`. Only of those that hold something: to build the lists of all four takes
 # longer than to read a page.
 _BLOCKED = {
@@ -41,6 +46,13 @@ _BLOCKED = {
         OR s.group_name NOT IN (SELECT value FROM json_each(:groups)))""",
 }
 
+_ROW = """e.id, e.schedule_id, e.revision, e.scope_kind, e.scope_id, e.cause, e.priority,
+    e.due_at, s.overlap, s.max_running, s.group_name, s.needs, s.needs_deadline_s,
+    e.fire_key GLOB 'backfill:*'"""
+_IS_OPEN = """(e.cause = 'manual' OR (s.enabled AND s.deleted_at IS NULL
+    AND (s.paused_until IS NULL OR s.paused_until <= :now)))"""
+
+_Placed = tuple[tuple[int, bool, int, int], QueuedRow]  # with its place in the order
 LateKey = tuple[int, str, str, str]  # a schedule, a scope, and the cause of its late runs
 
 
@@ -138,8 +150,8 @@ def walk_queued(
     `offers`, of a program's those alone that are among them."""
     look = _Look(database, now_ms=now_ms, offers=offers)
     walks = [_walk(look, queue, ledger, blocked) for queue in queues]
-    rows = walks[0] if len(walks) == 1 else merge(*walks, key=_order)
-    for row in rows:
+    rows = walks[0] if len(walks) == 1 else merge(*walks, key=itemgetter(0))
+    for _, row in rows:
         if not blocked.holds(row):
             yield row
 
@@ -177,21 +189,80 @@ class _Look(NamedTuple):
     offers: Offers | None
 
 
-def _walk(look: _Look, queue: str, ledger: Ledger, blocked: Blocked) -> Iterator[QueuedRow]:
+def _walk(look: _Look, queue: str, ledger: Ledger, blocked: Blocked) -> Iterator[_Placed]:
     # Nearly always the first rows may start.
     limit = min(_FIRST_PAGE, ledger.places + _MORE)
     for priority in priorities(look.database, queue):
-        after: QueuedRow | None = None
-        while True:
-            page = _find_page(look, queue, priority, after, blocked, limit=limit)
-            ledger.look_at(row.schedule_id for row in page)
-            yield from page
-            if len(page) < limit:
-                break
-            after = page[-1]
-            limit = _PAGE
+        page = _find_page(look, queue, priority, None, blocked, limit=limit)
+        ledger.look_at(row.key for row in page)
+        later = []  # rows of schedules that run something
+        for row in page:
+            if ledger.has_running(row.schedule_id):
+                later.append(row)
+            else:
+                yield _placed(row, is_later=False)
+        if len(page) == limit and later:
+            others = _find_others(look, queue, priority, {one.schedule_id for one in page}, blocked)
+            ledger.look_at(row.key for row in others[:limit])
+            for row in others:
+                if not ledger.has_running(row.schedule_id):
+                    yield _placed(row, is_later=False)
+        for row in later:
+            yield _placed(row, is_later=True)
+        size = limit
+        while len(page) == size:
+            size = _PAGE
             # Many pages may hold what can't start; a few running rows tell which.
             blocked.find_all_keys(look.database)
+            page = _find_page(look, queue, priority, page[-1], blocked, limit=size)
+            ledger.look_at(row.key for row in page)
+            for row in page:
+                yield _placed(row, is_later=True)
+
+
+def _placed(row: QueuedRow, *, is_later: bool) -> _Placed:
+    return (-row.priority, is_later, row.due_ms, row.execution_id), row
+
+
+def _find_others(
+    look: _Look, queue: str, priority: int, seen: set[int], blocked: Blocked
+) -> list[QueuedRow]:
+    """The first queued rows of each schedule other than those seen, by due time.
+
+    A seek for each schedule, however many rows are queued of those seen.
+    """
+    offered, values = among(queue, look.offers, sql=AMONG_OF_S)
+    rows = look.database.rows(
+        f"""WITH RECURSIVE waiting(id) AS (
+               SELECT min(schedule_id) FROM executions INDEXED BY executions_active
+               WHERE status = 'queued' AND status IN ('queued', 'running')
+               UNION ALL
+               SELECT (SELECT min(schedule_id) FROM executions INDEXED BY executions_active
+                   WHERE status = 'queued' AND status IN ('queued', 'running')
+                       AND schedule_id > waiting.id)
+               FROM waiting WHERE id IS NOT NULL)
+           SELECT {_ROW}
+           FROM waiting
+           CROSS JOIN schedules AS s ON s.id = waiting.id
+           CROSS JOIN executions AS e ON e.id IN (
+               SELECT id FROM executions INDEXED BY executions_active
+               WHERE status = 'queued' AND status IN ('queued', 'running')
+                   AND schedule_id = waiting.id AND queue = :queue AND waiting_for IS NULL
+                   AND priority = :priority AND due_at <= :now LIMIT {_OF_EACH})
+           WHERE waiting.id NOT IN (SELECT value FROM json_each(:seen))
+               {blocked.sql()} {offered}
+               AND {_IS_OPEN}
+           ORDER BY e.due_at, e.id LIMIT {_PAGE}""",
+        {
+            "queue": queue,
+            "priority": priority,
+            "now": look.now_ms,
+            "seen": json.dumps(sorted(seen)),
+            **blocked.params(),
+            **values,
+        },
+    )
+    return [_queued_row(row) for row in rows]
 
 
 def _find_full(database: Database) -> list[ScopeKey]:
@@ -216,10 +287,6 @@ def _find_full(database: Database) -> list[ScopeKey]:
     ]
 
 
-def _order(row: QueuedRow) -> tuple[int, int, int]:
-    return (-row.priority, row.due_ms, row.execution_id)
-
-
 def _find_page(
     look: _Look,
     queue: str,
@@ -231,16 +298,13 @@ def _find_page(
 ) -> list[QueuedRow]:
     offered, values = among(queue, look.offers, sql=AMONG_OF_S)
     rows = look.database.rows(
-        f"""SELECT e.id, e.schedule_id, e.revision, e.scope_kind, e.scope_id, e.cause, e.priority,
-               e.due_at, s.overlap, s.max_running, s.group_name, s.needs, s.needs_deadline_s,
-               e.fire_key GLOB 'backfill:*'
+        f"""SELECT {_ROW}
            FROM executions AS e CROSS JOIN schedules AS s ON s.id = e.schedule_id
            WHERE e.status = 'queued' AND e.queue = :queue AND e.waiting_for IS NULL
                AND e.priority = :priority AND e.due_at <= :now
                AND (e.due_at, e.id) > (:due, :id)
                {blocked.sql()} {offered}
-               AND (e.cause = 'manual' OR (s.enabled AND s.deleted_at IS NULL
-                    AND (s.paused_until IS NULL OR s.paused_until <= :now)))
+               AND {_IS_OPEN}
            ORDER BY e.due_at, e.id LIMIT :limit""",
         {
             "queue": queue,

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from operator import add
 
 from edgecron.admission import (
@@ -38,10 +39,15 @@ _COUNT = """SELECT schedule_id, scope_kind, scope_id,
             OR cause = 'retry' AND fire_key GLOB 'backfill:*')),
         count(*) FILTER (WHERE status = 'queued' AND cause = 'retry'
             AND fire_key GLOB 'backfill:*')
-    FROM executions INDEXED BY executions_active
+    FROM """
+_OF_SCHEDULES = """executions INDEXED BY executions_active
     WHERE status = '{status}' AND status IN ('queued', 'running')
-        AND schedule_id IN (SELECT value FROM json_each(:ids))
+        AND schedule_id IN (SELECT value FROM json_each(:of))
     GROUP BY schedule_id, scope_kind, scope_id"""
+_OF_KEYS = """json_each(:of) AS w CROSS JOIN executions INDEXED BY executions_active
+        ON schedule_id = w.value ->> 0 AND scope_kind = w.value ->> 1 AND scope_id = w.value ->> 2
+    WHERE status = '{status}' AND status IN ('queued', 'running')
+    GROUP BY w.rowid"""
 
 
 class Ledger:
@@ -52,9 +58,9 @@ class Ledger:
     ) -> None:
         """Count at once what is active of these schedules; of others, when they are asked for."""
         self._database = database
-        self._counted: set[int] = set()
-        self._active: dict[ScopeKey, Occupancy] = {}
-        self._count(schedule_ids)
+        self._counted = set(schedule_ids)
+        self._active = self._count(_OF_SCHEDULES, list(self._counted))
+        self._running: Counter[int] | None = None  # by schedule; counted when it is asked for
         self._places = self._late_places = 0
         if seat is not None:
             running, late = _count_engine(database, seat)
@@ -74,15 +80,24 @@ class Ledger:
         """How many of them may go to what came late."""
         return min(self._places, self._late_places)
 
-    def look_at(self, schedule_ids: Iterable[int]) -> None:
-        """Count what is active of these schedules, of all that was not counted, at once."""
-        unseen = set(schedule_ids) - self._counted
+    def look_at(self, keys: Iterable[ScopeKey]) -> None:
+        """Count what is active of these scopes, as far as it was not counted, in one query.
+
+        Only of these: a schedule can have thousands of others.
+        """
+        unseen = {key for key in keys if key not in self._active and key[0] not in self._counted}
         if unseen:
-            self._count(unseen)
+            self._active.update(dict.fromkeys(unseen, _NOBODY))
+            self._active.update(self._count(_OF_KEYS, sorted(unseen)))
+
+    def has_running(self, schedule_id: int) -> bool:
+        """Whether any run of a schedule is running, in whichever scope."""
+        if self._running is None:
+            self._running = _count_running(self._database)
+        return self._running[schedule_id] > 0
 
     def occupancy(self, key: ScopeKey) -> Occupancy:
-        if key[0] not in self._counted:
-            self._count((key[0],))
+        self.look_at([key])
         return self._active.get(key, _NOBODY)
 
     def has_place(self, group: str | None, cause: Cause) -> bool:
@@ -125,8 +140,8 @@ class Ledger:
 
     def count_anew(self, key: ScopeKey) -> None:
         """Count what is active of a schedule and scope again: some of it was withdrawn."""
-        self._active.pop(key, None)
-        self._count((key[0],))
+        self._active[key] = _NOBODY
+        self._active.update(self._count(_OF_KEYS, [key]))
 
     def count_start(
         self, key: ScopeKey, group: str | None, cause: Cause, *, is_backfill: bool = False
@@ -145,6 +160,8 @@ class Ledger:
                 catching_up=before.catching_up + is_catching_up,
                 backfilling=before.backfilling + is_backfill,
             )
+        if self._running is not None:
+            self._running[key[0]] += 1
         self._places -= 1
         self._late_places -= cause in LATE_CAUSES
         if group is not None:
@@ -152,17 +169,20 @@ class Ledger:
             if group in self._group_places:
                 self._group_places[group] -= 1
 
-    def _count(self, schedule_ids: Iterable[int]) -> None:
-        ids = list(schedule_ids)
-        if not ids:
-            return
-        self._counted.update(ids)
+    def _count(
+        self, which: str, of: Sequence[int] | Sequence[ScopeKey]
+    ) -> dict[ScopeKey, Occupancy]:
+        """Count what is active of schedules or of scopes: one row for what is running and one for
+        what is queued, each with the fields of an Occupancy in their order."""
+        if not of:
+            return {}
+        counts = [_COUNT + which.format(status=status) for status in ("running", "queued")]
         counted: dict[ScopeKey, Occupancy] = {}
-        for row in _count_active(self._database, ids):
+        for row in self._database.rows(" UNION ALL ".join(counts), {"of": json.dumps(of)}):
             other = counted.get(row[:3])
             found = row[3:] if other is None else map(add, other, row[3:])
             counted[row[:3]] = Occupancy(*found)
-        self._active.update(counted)
+        return counted
 
 
 def has_place(database: Database, seat: Seat) -> bool:
@@ -170,16 +190,16 @@ def has_place(database: Database, seat: Seat) -> bool:
     return _count_engine(database, seat)[0] < seat.max_running
 
 
-def _count_active(
-    database: Database, schedule_ids: list[int]
-) -> list[tuple[int, str, str, int, int, int, int, int, int]]:
-    """Schedule and scope of what is active, with the fields of an Occupancy in their order.
-
-    A row for what runs of one, and a row for what is queued.
-    """
-    return database.rows(
-        f"{_COUNT.format(status='running')} UNION ALL {_COUNT.format(status='queued')}",
-        {"ids": json.dumps(schedule_ids)},
+def _count_running(database: Database) -> Counter[int]:
+    """How many runs of each schedule are running, for those of which any is."""
+    return Counter(
+        dict(
+            database.rows(
+                """SELECT schedule_id, count(*) FROM executions INDEXED BY executions_active
+                   WHERE status = 'running' AND status IN ('queued', 'running')
+                   GROUP BY schedule_id"""
+            )
+        )
     )
 
 

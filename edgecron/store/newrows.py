@@ -1,7 +1,7 @@
-"""Rows of new fires, written together: one statement for all that differ by schedule alone.
+"""Rows of new fires, written together: one statement for all that differ by schedule or scope.
 
-Of many schedules that are due at once the rows are mostly alike, and one statement for a hundred
-of them takes less than half of what a hundred statements do.
+The rows of many schedules that are due at once, and of the scopes of one schedule, are mostly
+alike. One statement for a hundred of them takes less than half the time of a hundred statements.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from edgecron.planning import Fire
 from edgecron.retrying import most_attempts
 from edgecron.store.connection import Database
 from edgecron.store.contract import STALE_MS, Decided, Granted, Seat
+from edgecron.store.ledger import ScopeKey
 from edgecron.values import NamedTuple
 
 _TOKEN_BYTES = 8
@@ -23,7 +24,6 @@ class Shape(NamedTuple):
     """What the rows of a statement have in common. `seat` claims them; None: they are queued."""
 
     revision: int
-    scope: tuple[str, str]
     fire: Fire
     max_attempts: int
     queue: str
@@ -44,16 +44,16 @@ class NewRows:
         self._database = database
         self._now_ms = now_ms
         self._shape: Shape | None = None  # of those that were put and not written
-        self._put: list[tuple[int, WaitsFor | None]] = []  # schedule ids
+        self._put: list[tuple[ScopeKey, WaitsFor | None]] = []
         self.granted: list[Granted] = []
         self.decided: list[Decided] = []
 
-    def put(self, schedule_id: int, shape: Shape, waits_for: WaitsFor | None) -> None:
+    def put(self, key: ScopeKey, shape: Shape, waits_for: WaitsFor | None) -> None:
         """Have a row written, at the latest with the next `write`."""
         if shape != self._shape:
             self.write()
             self._shape = shape
-        self._put.append((schedule_id, waits_for))
+        self._put.append((key, waits_for))
 
     def write(self) -> list[int]:
         """Write what was put; the ids of the rows that are new."""
@@ -62,47 +62,47 @@ class NewRows:
         first_new = len(self.decided)
         shape, put = self._shape, self._put
         self._shape, self._put = None, []
-        ids = [schedule_id for schedule_id, _ in put]
-        tokens = None if shape.seat is None else os.urandom(_TOKEN_BYTES * len(ids)).hex()
-        found = self._insert(shape, ids, tokens)
+        tokens = None if shape.seat is None else os.urandom(_TOKEN_BYTES * len(put)).hex()
+        found = self._insert(shape, [key for key, _ in put], tokens)
         if shape.fire.payload is not None:
             self._give_payload(list(found.values()), shape.fire.payload)
         if shape.fire.missed_by is not None:
             self._give_flag(list(found.values()), f"{MISSED_MARK}{shape.fire.missed_by}")
-        for at, (schedule_id, waits_for) in enumerate(put):
-            execution_id = found.pop(schedule_id, None)
+        for at, (key, waits_for) in enumerate(put):
+            execution_id = found.pop(key, None)
             if execution_id is None:
                 continue  # This fire was decided already.
-            self.decided.append(_decided(execution_id, schedule_id, shape, waits_for))
+            self.decided.append(_decided(execution_id, key[0], shape, waits_for))
             if tokens is not None:
                 first = 2 * _TOKEN_BYTES * at
                 token = tokens[first : first + 2 * _TOKEN_BYTES]
-                self.granted.append(_granted(execution_id, token, schedule_id, shape, self._now_ms))
+                self.granted.append(_granted(execution_id, token, key, shape, self._now_ms))
         return [one.execution_id for one in self.decided[first_new:]]
 
-    def _insert(self, shape: Shape, schedule_ids: list[int], tokens: str | None) -> dict[int, int]:
-        """The ids of new rows by schedule."""
+    def _insert(
+        self, shape: Shape, keys: list[ScopeKey], tokens: str | None
+    ) -> dict[ScopeKey, int]:
+        """The ids of new rows by schedule and scope."""
         fire, seat = shape.fire, shape.seat
-        return dict(
-            self._database.returning_all(
+        return {
+            (row[0], row[1], row[2]): row[3]
+            for row in self._database.returning_all(
                 """INSERT INTO executions (schedule_id, revision, scope_kind, scope_id, plan_at,
                        fire_key, cause, trigger_text, due_at, max_attempts, queue, priority,
                        status, queued_at, claimed_at, heartbeat_at, stale_after, started_at,
                        fence, engine_id, supervisor_id, lease_token, waiting_for, wait_until)
-                   SELECT value, :revision, :scope_kind, :scope_id, :plan, :fire_key, :cause,
-                       :source, :due, :max_attempts, :queue, :priority, :status, :now, :claimed,
-                       :claimed, :stale, :claimed, :claimed, :engine, :supervisor,
+                   SELECT value ->> 0, :revision, value ->> 1, value ->> 2, :plan, :fire_key,
+                       :cause, :source, :due, :max_attempts, :queue, :priority, :status, :now,
+                       :claimed, :claimed, :stale, :claimed, :claimed, :engine, :supervisor,
                        substr(:tokens, 1 + :token_size * key, :token_size),
                        :waiting_for, :wait_until
-                   FROM json_each(:schedules) WHERE TRUE
+                   FROM json_each(:keys) WHERE TRUE
                    ON CONFLICT (schedule_id, scope_kind, scope_id, plan_at, fire_key, attempt)
                        DO NOTHING
-                   RETURNING schedule_id, id""",
+                   RETURNING schedule_id, scope_kind, scope_id, id""",
                 {
-                    "schedules": json.dumps(schedule_ids),
+                    "keys": json.dumps(keys),
                     "revision": shape.revision,
-                    "scope_kind": shape.scope[0],
-                    "scope_id": shape.scope[1],
                     "plan": fire.plan_ms,
                     "fire_key": fire.fire_key,
                     "cause": fire.cause.value,
@@ -123,7 +123,7 @@ class NewRows:
                     "wait_until": shape.wait_until_ms,
                 },
             )
-        )
+        }
 
     def _give_flag(self, execution_ids: list[int], flag: str) -> None:
         self._database.change(
@@ -144,7 +144,6 @@ class NewRows:
 def shape_of(
     revision: int,
     spec: ScheduleSpec,
-    scope: tuple[str, str],
     fire: Fire,
     *,
     seat: Seat | None,
@@ -154,7 +153,6 @@ def shape_of(
     policies = spec.policies
     return Shape(
         revision,
-        scope,
         fire,
         most_attempts(policies.retries, policies.on_interrupt),
         spec.queue,
@@ -182,12 +180,12 @@ def _decided(
     )
 
 
-def _granted(execution_id: int, token: str, schedule_id: int, shape: Shape, fence: int) -> Granted:
+def _granted(execution_id: int, token: str, key: ScopeKey, shape: Shape, fence: int) -> Granted:
     fire = shape.fire
     return Granted(
         execution_id=execution_id,
         lease_token=token,
-        schedule_id=schedule_id,
+        schedule_id=key[0],
         revision=shape.revision,
         plan_ms=fire.plan_ms,
         due_ms=fire.due_ms,
@@ -195,7 +193,7 @@ def _granted(execution_id: int, token: str, schedule_id: int, shape: Shape, fenc
         cause=fire.cause,
         attempt=1,
         max_attempts=shape.max_attempts,
-        scope_kind=shape.scope[0],
-        scope_id=shape.scope[1],
+        scope_kind=key[1],
+        scope_id=key[2],
         fence=fence,
     )

@@ -57,6 +57,7 @@ class Store(Protocol):
         queues: tuple[str, ...],
         now_ms: int,
         offers: Offers | None = None,
+        max_running: int | None = None,
     ) -> int:
         """Record an engine, and with it what nobody runs any more, or somebody does; its id."""
 
@@ -136,7 +137,8 @@ class Store(Protocol):
         """Carry out boot fires that this boot has not decided yet."""
 
     def claim_queued(self, *, seat: Seat, now_ms: int, hold: Hold = Hold.NOTHING) -> ClaimBatch:
-        """Give free places to queued rows that are due: by priority, then due time, then id.
+        """Give free places to queued rows that are due: by priority; then schedules that run
+        nothing before those that run something; then by due time, then by id.
 
         Of what came late only a few run at once. What needs a condition that does not hold waits
         for it, and is given up at its deadline, but not by a clock that can't be trusted.

@@ -1,4 +1,4 @@
-"""Queued rows: given free places by priority, then due time, then id."""
+"""Queued rows: given free places in the order of `inorder`."""
 
 from __future__ import annotations
 

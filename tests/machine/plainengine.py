@@ -274,10 +274,25 @@ class Engines:
         return sorted(found, key=lambda row: (-row.priority, row.due_ms, row.id))
 
     def _fill(self, engine: Engine, now_ms: int) -> None:
-        for row in self._waiting(now_ms):
-            schedule = self.book.schedules[row.schedule_id]
-            if self._has_place(engine, schedule, row.cause) and self._may_start(schedule, row):
-                self._start(engine, row, now_ms)
+        waiting = self._waiting(now_ms)
+        for priority in sorted({row.priority for row in waiting}, reverse=True):
+            rows = [row for row in waiting if row.priority == priority]
+            # A schedule that runs nothing goes before one that runs something.
+            for is_later in (False, True):
+                for row in rows:
+                    if row.status == "queued" and (is_later or not self._has_running(row)):
+                        self._try(engine, row, now_ms)
+
+    def _has_running(self, row: Row) -> bool:
+        return any(
+            one.status == "running" and one.schedule_id == row.schedule_id
+            for one in self.book.rows.values()
+        )
+
+    def _try(self, engine: Engine, row: Row, now_ms: int) -> None:
+        schedule = self.book.schedules[row.schedule_id]
+        if self._has_place(engine, schedule, row.cause) and self._may_start(schedule, row):
+            self._start(engine, row, now_ms)
 
     def _may_start(self, schedule: Schedule, row: Row) -> bool:
         """Whether a row may run beside what goes on of its schedule and scope.

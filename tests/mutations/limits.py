@@ -113,9 +113,9 @@ ALL: tuple[Mutation, ...] = (
         edits=(
             Edit(
                 file="store/inorder.py",
-                old="AND (e.cause = 'manual' OR (s.enabled AND s.deleted_at IS NULL\n"
-                "                    AND (s.paused_until IS NULL OR s.paused_until <= :now)))\n",
-                new="\n",
+                old="(e.cause = 'manual' OR (s.enabled AND s.deleted_at IS NULL\n"
+                "    AND (s.paused_until IS NULL OR s.paused_until <= :now)))",
+                new="TRUE",
             ),
         ),
         hunt=Hunt(tests=(POLICIES,), says="held by a pause"),

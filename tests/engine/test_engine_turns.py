@@ -1,0 +1,96 @@
+"""Turns: however much of one schedule waits, every other schedule gets its place."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from edgecron.model import Overlap, Policies, Status
+from edgecron.timetext import from_ms
+from support.story import Story
+from support.working import work_of
+
+
+def _scopes(count: int) -> tuple[tuple[str, str], ...]:
+    return tuple(("device", f"d{number}") for number in range(count))
+
+
+def _crowded(path: Path, count: int, *, lasts_s: int = 3, places: int = 2) -> Story:
+    """A schedule of many scopes that was just fired, and more of them wait than have places."""
+    story = Story(path, max_running=places)
+    story.add("many", "@yearly", lasts_s=lasts_s, scopes=_scopes(count))
+    story.add("often", "every 10s", lasts_s=1)
+    story.client.run_now("many")
+    story.after_s(0)
+    return story
+
+
+def test_a_thousand_scopes_of_one_schedule_keep_no_other_waiting(tmp_path: Path) -> None:
+    story = _crowded(tmp_path / "story.db", 1000)
+
+    for _ in range(100):
+        story.after_s(1)
+
+    *runs, newest = story.runs("often")
+    assert newest.due_at == from_ms(story.world.clock.now_ms())
+    assert [run.status for run in runs] == [Status.SUCCESS] * 9
+    waits_s = [(run.started_at - run.due_at).total_seconds() for run in runs if run.started_at]
+    assert max(waits_s) <= 3  # One run of the other schedule is waited for.
+
+
+def test_several_schedules_of_many_scopes_all_get_on(tmp_path: Path) -> None:
+    story = Story(tmp_path / "story.db", max_running=4)
+    for name in ("first", "second", "third"):
+        story.add(name, "@yearly", lasts_s=1, scopes=_scopes(100))
+        story.client.run_now(name)
+
+    for _ in range(20):
+        story.after_s(1)
+
+    assert all(story.bodies(name) >= 15 for name in ("first", "second", "third"))
+
+
+def test_priority_goes_before_turns(tmp_path: Path) -> None:
+    story = Story(tmp_path / "story.db", max_running=2)
+    story.add("many", "@yearly", lasts_s=3, scopes=_scopes(20), policies=Policies(priority=10))
+    story.add("often", "every 10s", lasts_s=1)
+    story.client.run_now("many")
+    story.after_s(0)
+
+    for _ in range(20):
+        story.after_s(1)
+
+    assert story.bodies("often") == 0
+
+
+def test_runs_by_hand_of_one_schedule_take_turns_with_others(tmp_path: Path) -> None:
+    story = Story(tmp_path / "story.db", max_running=2)
+    story.add("asked", "@yearly", lasts_s=3, policies=Policies(overlap=Overlap.ALLOW))
+    story.add("often", "every 10s", lasts_s=1)
+    for _ in range(60):
+        story.client.run_now("asked")
+    story.after_s(0)
+
+    for _ in range(45):
+        story.after_s(1)
+
+    assert story.bodies("often") == 4
+
+
+@pytest.mark.parametrize("kind", ["statements", "steps"])
+def test_what_a_place_costs_does_not_grow_with_the_scopes_that_wait(
+    tmp_path: Path, kind: str
+) -> None:
+    def cost(count: int) -> int:
+        story = _crowded(tmp_path / f"{count}.db", count)
+        story.after_s(3)
+        database = story.world.engines[story.key][1].database
+        before = story.bodies("many")
+        with work_of(database) as work:
+            for _ in range(5):
+                story.after_s(3)
+        assert story.bodies("many") - before >= 5
+        return int(getattr(work, kind))
+
+    assert cost(2000) <= 1.5 * cost(100)
