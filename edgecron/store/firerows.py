@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from edgecron.errors import SENSELESS
-from edgecron.model import Cause, Reason, ScheduleSpec
+from edgecron.model import Cause, MissedBy, Reason, ScheduleSpec
 from edgecron.planning import Fire, Missed, missed_until, next_after_pause
 from edgecron.retrying import most_attempts
 from edgecron.store.broken import note_broken
@@ -208,12 +208,14 @@ def record_held(database: Database, columns: dict[str, Any], held: Missed) -> in
 
 
 def is_of_slow_engine(span: Missed, fire: Fire) -> bool:
-    """Whether a range passed within the minute before a fire that is not late itself.
+    """Whether an engine was running while a range passed, and did not get to it in time.
 
-    The engine was slow then, not away: overlap skips the range with the fire.
+    Then overlap skips the range with the fire that follows. Such a fire is not late itself, or it
+    is more than a minute late and the range says that the engine was stalled.
     """
-    is_on_time = fire.cause is Cause.SCHEDULE and not fire.in_sequence
-    return is_on_time and span.reason is Reason.MISFIRE and span.to_ms < fire.plan_ms
+    was_running = fire.cause is Cause.SCHEDULE or span.missed_by is MissedBy.STALLED
+    is_next = not fire.in_sequence and span.to_ms < fire.plan_ms
+    return was_running and is_next and span.reason is Reason.MISFIRE
 
 
 def overlapped(fire: Fire, before: Missed | None) -> Missed:

@@ -463,6 +463,23 @@ def test_between_two_runs_there_is_one_row_for_each_reason(story: Story) -> None
     assert sum(run.missed_count or 1 for run in rows) == 30
 
 
+@pytest.mark.parametrize("step_s", [2, 59, 61, 150])
+def test_however_late_an_engine_is_the_skipped_times_of_one_span_share_a_row(
+    story: Story, step_s: int
+) -> None:
+    story.add("fast", "every 1s", lasts_s=36_000)
+    story.after_s(1)
+
+    for _ in range(6):
+        story.after_s(step_s)
+        story.after_s(step_s + 3)
+
+    run, skipped = story.runs("fast")
+    assert run.status is Status.RUNNING
+    assert (skipped.reason, skipped.cause) == (Reason.OVERLAP, Cause.SCHEDULE)
+    assert skipped.missed_count == 12 * step_s + 18
+
+
 class _SlowMachineClock(FakeClock):
     """A clock by which 20 ms pass between two looks at it."""
 

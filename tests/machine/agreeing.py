@@ -58,7 +58,8 @@ def check_agreement(path: Path, book: Book) -> None:
 
 
 def find_missed_by(path: Path, schedule_id: int, scope: Scope, from_ms: int) -> str | None:
-    """What the database says of why a time was missed, be it skipped or caught up."""
+    """What the database says of why a time was missed, be it skipped or caught up; None if it
+    says nothing, as of a time that overlap skipped."""
     database = Database(path)
     try:
         [(found,)] = database.rows(
@@ -71,8 +72,8 @@ def find_missed_by(path: Path, schedule_id: int, scope: Scope, from_ms: int) -> 
         )
     finally:
         database.close()
-    assert found in {"asleep", "off", "stopped", "stalled", "clock"}, found
-    return str(found)
+    assert found in {None, "asleep", "off", "stopped", "stalled", "clock"}, found
+    return None if found is None else str(found)
 
 
 def check_soundness(path: Path) -> None:

@@ -279,6 +279,13 @@ class Book:
         admission = self.admit(schedule, scope, fire)
         if admission == "skip":
             at_ms = fire.plan_ms
+            if slow is not None and fire.cause == "catch_up":
+                # One row if an engine was running all the time, else one for each reason.
+                if self.find_missed_by(schedule.id, scope, slow.from_ms) is None:
+                    fire = replace(fire, cause="schedule")
+                else:
+                    self.record_missed(schedule, scope, slow, now_ms)
+                    slow = None
             span = Span(from_ms=at_ms, to_ms=at_ms, count=1, reason="overlap")
             if slow is not None:
                 span.from_ms, span.count = slow.from_ms, 1 + slow.count

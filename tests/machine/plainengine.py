@@ -205,8 +205,8 @@ class Engines:
             first = verdict.fires[0] if verdict.fires else None
             spans = list(verdict.missed)
             # Overlap skips what an engine was too slow for with the fire after it.
-            is_live = first is not None and first.cause == "schedule" and not first.in_sequence
-            slow = spans.pop() if is_live and spans and spans[-1].reason == "misfire" else None
+            is_next = first is not None and not first.in_sequence
+            slow = spans.pop() if is_next and spans and spans[-1].reason == "misfire" else None
             for scope in one.wish.scopes:
                 for span in spans:
                     self.book.record_missed(one, scope, span, now_ms)
