@@ -381,6 +381,7 @@ class EngineInfo:
     supervisor_id: str | None  # the one that it claims for
     started_at: datetime
     stopped_at: datetime | None
+    max_running: int | None = None  # None if its version did not record it
 
     def takes(self, queue: str, offer: str | None) -> bool:
         """Whether it looks at a queue, and offers this; None is whatever may be there."""

@@ -11,7 +11,7 @@ from edgecron.timetext import format_instant, format_ms
 
 if TYPE_CHECKING:
     from edgecron.model import Execution, Schedule
-    from edgecron.outlook import Outlook
+    from edgecron.outlook import LatePlaces, Outlook
     from edgecron.upcoming import UpcomingFire
 
 
@@ -178,6 +178,15 @@ def _value_of(text: str) -> Any:
         return text
 
 
+def late_object(late: LatePlaces) -> dict[str, Any]:
+    """Which late runs hold the places for late runs."""
+    return {
+        "places": late.places,
+        "held_by": [{"id": id_, "schedule": schedule} for id_, schedule in late.held_by],
+        "waiting": late.waiting,
+    }
+
+
 def outlook_object(outlook: Outlook, *, now: datetime) -> dict[str, Any]:
     """What will happen next to a schedule, and why, as `show` and `why` have it."""
     from edgecron.standing import idle_words, standing_of
@@ -212,6 +221,17 @@ def outlook_object(outlook: Outlook, *, now: datetime) -> dict[str, Any]:
         "unmet_need": outlook.unmet,
         "clock_trusted": outlook.is_clock_trusted,
         "has_engine": outlook.has_engine,
+        "late_places": None if outlook.late is None else late_object(outlook.late),
+        "behind": (
+            None
+            if outlook.behind is None
+            else {
+                "due_per_minute": outlook.behind.due_per_minute,
+                "places": outlook.behind.places,
+                "skipped": outlook.behind.skipped,
+                "since_at": format_instant(outlook.behind.since),
+            }
+        ),
         "last_not_run": (
             None if outlook.last_unrun is None else execution_object(outlook.last_unrun)
         ),

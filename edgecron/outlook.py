@@ -10,7 +10,7 @@ from edgecron.model import COMMAND_QUEUE, Cause, Execution, Overlap, Schedule, S
 from edgecron.planning import Missed
 from edgecron.standing import Idle
 from edgecron.upcoming import UpcomingFire
-from edgecron.values import dataclass
+from edgecron.values import NamedTuple, dataclass
 
 Scope = tuple[str, str]
 
@@ -31,6 +31,29 @@ class FireNow:
     scope: Scope
     admission: Admission
     because_id: int | None = None
+
+
+class LatePlaces(NamedTuple):
+    """The places of working engines for late runs, which are catch-ups and backfills.
+
+    `held_by` are the late runs that are running, as (id, schedule); `waiting` is how many others
+    are due. `places` is None if an engine did not record how many runs it runs at once.
+    """
+
+    places: int | None
+    held_by: tuple[tuple[int, str], ...]
+    waiting: int
+
+
+class Behind(NamedTuple):
+    """A schedule that engines can't keep up with: so many of its times since an instant were
+    skipped, although engines were running. `places` is how many runs those run at once."""
+
+    schedule: str
+    skipped: int
+    since: datetime
+    due_per_minute: int
+    places: int | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,6 +78,8 @@ class Outlook:
     is_clock_trusted: bool
     has_engine: bool
     last_unrun: Execution | None
+    late: LatePlaces | None = None  # if a late run of it waits
+    behind: Behind | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

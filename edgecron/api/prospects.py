@@ -14,12 +14,15 @@ from edgecron.timetext import from_ms, to_ms
 
 if TYPE_CHECKING:
     from edgecron.model import Schedule, ScheduleSpec
-    from edgecron.outlook import Foreseen, Outlook
+    from edgecron.outlook import Behind, Foreseen, Outlook
     from edgecron.planning import Missed
     from edgecron.triggers import Trigger
     from edgecron.upcoming import UpcomingFire
 
 _MOST_ACTIVE = 50
+_RECENT_MS = 600_000  # skipped times of this long show whether engines keep up
+_LEAST_SKIPPED = 10
+_MINUTE_MS = 60_000
 
 
 class LookingAhead(Writing):
@@ -30,6 +33,7 @@ class LookingAhead(Writing):
 
         Where its triggers can't be read any more, that is the answer.
         """
+        from edgecron.admission import LATE_CAUSES
         from edgecron.model import Status
         from edgecron.outlook import Outlook, judge_active, judge_fire
         from edgecron.standing import find_idle, standing_of
@@ -45,6 +49,9 @@ class LookingAhead(Writing):
         skipped = store.find_executions(
             schedule_id=schedule.id, statuses=(Status.SKIPPED,), limit=1
         ).runs
+        has_late = any(
+            run.status is Status.QUEUED and run.cause in LATE_CAUSES for run in stored.active
+        )
         return Outlook(
             schedule=schedule,
             idle=find_idle(standing_of(schedule), now=now),
@@ -64,7 +71,39 @@ class LookingAhead(Writing):
             is_clock_trusted=self.clock_state().is_trusted,
             has_engine=has_engine,
             last_unrun=skipped[0] if skipped else None,
+            late=self.late_places() if has_late else None,
+            behind=next(iter(self.behind(name)), None) if skipped else None,
         )
+
+    def behind(self, name: str | None = None, *, limit: int = 5) -> list[Behind]:
+        """The schedules, or this one, that engines at work can't keep up with, the worst first."""
+        from edgecron.outlook import Behind
+        from edgecron.store.prospects import find_outrun
+
+        now_ms, states = self._clock.now_ms(), self.engines()
+        found: list[Behind] = []
+        for _, each, queue, skipped, first_ms in find_outrun(
+            self.store.database,
+            since_ms=now_ms - _RECENT_MS,
+            least=_LEAST_SKIPPED,
+            schedule_id=None if name is None else self.store.get_schedule(name).id,
+        ):
+            takers = [one.info for one in states if one.is_working and queue in one.info.queues]
+            if not takers or len(found) == limit:
+                continue
+            known = [one.max_running for one in takers if one.max_running is not None]
+            with suppress(InvalidInput):
+                times = self.timing(self.store.get_schedule(each)).times
+                found.append(
+                    Behind(
+                        schedule=each,
+                        skipped=skipped,
+                        since=from_ms(first_ms),
+                        due_per_minute=times.count_ms(now_ms - _MINUTE_MS, now_ms),
+                        places=sum(known) if len(known) == len(takers) else None,
+                    )
+                )
+        return found
 
     def foresee(
         self, spec: ScheduleSpec, *, schedule: Schedule | None = None, upcoming: int = 10

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from edgecron.filtering import Filter
     from edgecron.following import Follower, LaterRuns, LaterTold
     from edgecron.model import Cause, Execution, Imported, Schedule, ScheduleSpec, Status
+    from edgecron.outlook import LatePlaces
     from edgecron.planning import Timing
     from edgecron.standing import Standing
     from edgecron.triggers import Trigger
@@ -302,6 +303,18 @@ class Reading(Opened):
     def active_counts(self) -> dict[Status, int]:
         """How many runs are queued and running."""
         return self.store.count_active()
+
+    def late_places(self) -> LatePlaces:
+        """Which late runs hold the places for late runs, and how many wait for one."""
+        from edgecron.admission import late_limit
+        from edgecron.outlook import LatePlaces
+        from edgecron.store.prospects import find_late
+
+        held_by, waiting = find_late(self.store.database, now_ms=self._clock.now_ms())
+        working = [one.info for one in self.engines() if one.is_working and one.info.queues]
+        limits = [late_limit(one.max_running) for one in working if one.max_running is not None]
+        places = sum(limits) if len(limits) == len(working) else None
+        return LatePlaces(places=places, held_by=tuple(held_by), waiting=waiting)
 
     def engines(self) -> list[EngineState]:
         """The engines of this database that have not said goodbye, and how each of them does."""

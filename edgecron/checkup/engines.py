@@ -19,6 +19,7 @@ from edgecron.store.contract import RunningRow
 from edgecron.supervisor.control import Control
 from edgecron.supervisor.files import lock_path
 from edgecron.words.engines import absence_words, removal_words, runner_words
+from edgecron.words.prospects import behind_words
 
 Command = Callable[[str], str]
 _MOST_NAMED = 5
@@ -57,6 +58,19 @@ def check_engines(
     found = found or [well("engines", "none alive, and nothing to run")]
     return found + [
         _absent(client, schedules, command=command) for _, schedules in sorted(absent.items())
+    ]
+
+
+def check_pace(client: Client, *, command: Command) -> list[Finding]:
+    """The schedules that engines at work can't keep up with."""
+    now = client.now()
+    return [
+        warning(
+            "engines",
+            f"can't keep up with {one.schedule}: {behind_words(one, now=now)}",
+            hint=f"see: {command(f'why {one.schedule}')}",
+        )
+        for one in client.behind(limit=_MOST_NAMED)
     ]
 
 

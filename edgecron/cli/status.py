@@ -58,6 +58,7 @@ def _put(cli: Session, client: Face) -> None:
         size_words,
         status_words,
     )
+    from edgecron.words.prospects import late_words
     from edgecron.words.times import clock_set_words, distance, near_time
 
     now, zone = client.now(), cli.zone()
@@ -117,6 +118,9 @@ def _put(cli: Session, client: Face) -> None:
     for execution in client.waiting_runs(limit=_MOST_RUNS):
         words = note_words(execution, zone=zone, now=now)
         line("", f"{execution.schedule}, run {execution.id}, {words}")
+    late = client.late_places()
+    if late.held_by or late.waiting:
+        line("late places", late_words(late))
     fire = _next_fire(client)
     coming = "nothing to come"
     if fire is not None:
@@ -190,7 +194,7 @@ def _left_words(client: Face, execution: Execution, states: list[EngineState]) -
 
 def _object(client: Face) -> dict[str, Any]:
     from edgecron.model import Status
-    from edgecron.objects import execution_object, fire_object
+    from edgecron.objects import execution_object, fire_object, late_object
     from edgecron.timetext import format_ms
 
     counts = client.active_counts()
@@ -216,6 +220,7 @@ def _object(client: Face) -> dict[str, Any]:
         "queued": counts.get(Status.QUEUED, 0),
         "runs": [execution_object(execution) for execution in _running(client)],
         "waiting": [execution_object(run) for run in client.waiting_runs(limit=_MOST_RUNS)],
+        "late_places": late_object(client.late_places()),
         "next": None if fire is None else fire_object(fire),
         "last_failure": None if failure is None else execution_object(failure),
     }
@@ -238,6 +243,7 @@ def _absent_object(path: Path) -> dict[str, Any]:
         "queued": 0,
         "runs": [],
         "waiting": [],
+        "late_places": None,
         "next": None,
         "last_failure": None,
     }

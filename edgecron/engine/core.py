@@ -102,6 +102,7 @@ class Engine:
             key=key,
             pid=pid,
             queues=queues if only is None else (),
+            max_running=max_running,
             find_offers=offers,
             announce=announce,
         )

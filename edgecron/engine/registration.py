@@ -29,6 +29,7 @@ class Registration:
         key: str,
         pid: int,
         queues: tuple[str, ...],
+        max_running: int,
         find_offers: Callable[[], Offers] | None,
         announce: Callable[[], object],
     ) -> None:
@@ -39,6 +40,7 @@ class Registration:
         self._key = key
         self._pid = pid
         self._queues = queues
+        self._max_running = max_running
         self._find_offers = find_offers
         self._announce = announce
         self._beat_at_ms: int | None = None
@@ -59,6 +61,7 @@ class Registration:
                 queues=self._queues,
                 now_ms=self._clock.now_ms(),
                 offers=offers,
+                max_running=self._max_running,
             )
             self._announce()  # Before anything is claimed: they watch it, should we die.
         elif offers is not None and offers != self.offers:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from edgecron.explaining import Explanation
     from edgecron.filtering import Filter
     from edgecron.model import Cause, Execution, Imported, Schedule, ScheduleSpec, Status
-    from edgecron.outlook import Foreseen, Outlook
+    from edgecron.outlook import Foreseen, LatePlaces, Outlook
     from edgecron.standing import Standing
     from edgecron.tallies import Tallied
     from edgecron.triggers import Trigger
@@ -206,6 +206,10 @@ class Reading(Asking):
 
     def active_counts(self) -> dict[Status, int]:
         found: dict[Status, int] = self._ask("active_counts")
+        return found
+
+    def late_places(self) -> LatePlaces:
+        found: LatePlaces = self._ask("late_places")
         return found
 
     def engines(self) -> list[EngineState]:

@@ -24,6 +24,7 @@ def register_engine(
     queues: tuple[str, ...],
     now_ms: int,
     offers: Offers | None = None,
+    max_running: int | None = None,
 ) -> int:
     """Record an engine, and forget the oldest of those that stopped; its id.
 
@@ -37,8 +38,10 @@ def register_engine(
             {"kept": _KEPT_STOPPED},
         )
         row = database.returning(
-            """INSERT INTO engines (key, pid, boot_id, queues, program, offers, version, started_at)
-               VALUES (:key, :pid, :boot, :queues, :program, :offers, :version, :now)
+            """INSERT INTO engines (key, pid, boot_id, queues, program, offers, version,
+                   max_running, started_at)
+               VALUES (:key, :pid, :boot, :queues, :program, :offers, :version,
+                   :max_running, :now)
                ON CONFLICT (key) DO UPDATE SET stopped_at = NULL RETURNING id""",
             {
                 "key": key,
@@ -48,6 +51,7 @@ def register_engine(
                 "program": next((one for one in queues if find_program(one) is not None), None),
                 "offers": offers_text(offers),
                 "version": edgecron.__version__,
+                "max_running": max_running,
                 "now": now_ms,
             },
         )
@@ -127,7 +131,7 @@ def find_engines(database: Database) -> list[EngineInfo]:
     """Every engine that has not been recorded as stopped, oldest first."""
     rows = database.rows(
         """SELECT id, key, pid, boot_id, queues, offers, version, supervisor_id, started_at,
-               stopped_at
+               stopped_at, max_running
            FROM engines WHERE stopped_at IS NULL ORDER BY id"""
     )
     return [engine_of(row) for row in rows]

@@ -71,6 +71,7 @@ class ForEngines(OpenStore):
         queues: tuple[str, ...],
         now_ms: int,
         offers: Offers | None = None,
+        max_running: int | None = None,
     ) -> int:
         # What its first fire needs is loaded before that is due.
         for part in _PARTS:
@@ -85,6 +86,7 @@ class ForEngines(OpenStore):
                 queues=queues,
                 now_ms=now_ms,
                 offers=offers,
+                max_running=max_running,
             )
 
     def note_offers(self, engine_id: int, offers: Offers, *, now_ms: int) -> None:

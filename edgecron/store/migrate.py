@@ -35,6 +35,7 @@ SCRIPTS = (
     "0015_imports.sql",
     "0016_presence.sql",
     "0017_rare_states.sql",
+    "0018_places.sql",
 )
 SCHEMA_VERSION = len(SCRIPTS)
 

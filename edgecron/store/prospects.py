@@ -12,6 +12,9 @@ from edgecron.store.needs import Needs
 from edgecron.store.rows import EXECUTION_COLUMNS, execution_of
 from edgecron.values import dataclass
 
+_MOST_SKIPPED = 2_000  # newest skipped rows that are looked at
+_FAST_MS = 1_000  # an interval shorter than this is shorter than the run of most commands
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prospects:
@@ -91,3 +94,56 @@ def _count_active(database: Database, schedule_id: int) -> int:
         {"id": schedule_id},
     )
     return int(count)
+
+
+def find_late(database: Database, *, now_ms: int) -> tuple[list[tuple[int, str]], int]:
+    """The late runs that are running, as (id, schedule), and how many more are due and wait for a
+    place."""
+    running = database.rows(
+        """SELECT e.id, s.name FROM executions AS e INDEXED BY executions_active
+           CROSS JOIN schedules AS s ON s.id = e.schedule_id
+           WHERE e.status = 'running' AND e.status IN ('queued', 'running')
+               AND e.cause IN ('catch_up', 'backfill')
+           ORDER BY e.id"""
+    )
+    [(waiting,)] = database.rows(
+        """SELECT count(*) FROM executions AS e INDEXED BY executions_active
+           CROSS JOIN schedules AS s ON s.id = e.schedule_id
+           WHERE e.status = 'queued' AND e.status IN ('queued', 'running')
+               AND e.cause IN ('catch_up', 'backfill')
+               AND e.waiting_for IS NULL AND e.due_at <= :now
+               AND s.enabled AND s.deleted_at IS NULL
+               AND (s.paused_until IS NULL OR s.paused_until <= :now)""",
+        {"now": now_ms},
+    )
+    return [(row[0], row[1]) for row in running], waiting
+
+
+def find_outrun(
+    database: Database, *, since_ms: int, least: int, schedule_id: int | None = None
+) -> list[tuple[int, str, str, int, int]]:
+    """(id, name, queue, skipped, from) of the schedules of which at least so many times since an
+    instant were skipped although engines were running, the most first.
+
+    These are times that an engine did not get to. They are also times that overlap skipped, if
+    runs are shorter than the interval and so waited for a place, or if no run can be as short.
+    """
+    return database.rows(
+        f"""SELECT s.id, s.name, s.queue, sum(r.missed_count) AS skipped, min(r.missed_from_at)
+           FROM (SELECT * FROM executions INDEXED BY {
+            "executions_unwell" if schedule_id is None else "executions_unwell_by_schedule"
+        }
+               WHERE status = 'skipped'
+                   AND status IN ('failed', 'skipped', 'cancelled', 'interrupted')
+                   {"" if schedule_id is None else "AND schedule_id = :schedule"}
+               ORDER BY id DESC LIMIT {_MOST_SKIPPED}) AS r
+           CROSS JOIN schedules AS s ON s.id = r.schedule_id
+           WHERE r.missed_to_at >= :since AND s.deleted_at IS NULL AND s.enabled
+               AND (r.reason = 'misfire' AND r.error_code = 'stalled'
+                   OR r.reason = 'overlap' AND r.missed_count > 1 AND (
+                       r.missed_to_at - r.missed_from_at < {_FAST_MS} * (r.missed_count - 1)
+                       OR s.run_count > 0 AND s.duration_sum_ms * (r.missed_count - 1)
+                           < s.run_count * (r.missed_to_at - r.missed_from_at)))
+           GROUP BY s.id HAVING skipped >= :least ORDER BY skipped DESC""",
+        {"since": since_ms, "least": least, "schedule": schedule_id},
+    )

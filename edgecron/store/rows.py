@@ -231,6 +231,7 @@ def _engine_of(row: tuple[Any, ...]) -> EngineInfo:
         supervisor_id=row[7],
         started_at=from_ms(row[8]),
         stopped_at=_instant(row[9]),
+        max_running=row[10],
     )
 
 

@@ -42,7 +42,7 @@ _OF_CLIENT = frozenset(
             "explain",
         ),
         *("find_dependents", "first_schedule_lines", "foresee", "has_engine", "history_page"),
-        *("is_supervised", "last_failure", "last_run", "limit_group", "local_zone"),
+        *("is_supervised", "late_places", "last_failure", "last_run", "limit_group", "local_zone"),
         *("names_of_all", "nearest_names", "next_attempt", "outlook", "output", "pause"),
         *("plan_backfill", "plan_document", "remove", "remove_unreadable", "removed_at"),
         *("imported", "note_imported", "removals", "undo_removal"),

@@ -25,6 +25,7 @@ _HOMES: dict[str, str] = {
     "Filter": "edgecron.filtering",
     "Foreseen": "edgecron.outlook",
     "Imported": "edgecron.model",
+    "LatePlaces": "edgecron.outlook",
     "LaterTold": "edgecron.following",
     "Outlook": "edgecron.outlook",
     "Output": "edgecron.attempt",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from datetime import datetime, timedelta, tzinfo
 from typing import TYPE_CHECKING
 
@@ -21,11 +22,13 @@ from edgecron.words.times import clock_set_words, distance, full_time, local_tim
 
 if TYPE_CHECKING:
     from edgecron.model import Execution
-    from edgecron.outlook import ActiveRun, FireNow, Outlook
+    from edgecron.outlook import ActiveRun, Behind, FireNow, LatePlaces, Outlook
     from edgecron.remote import Face
     from edgecron.words.frontend import FrontEnd
 
 _MOST_ACTIVE = 5
+_MOST_NAMED = 5
+_MINUTE_S = 60
 _MOST_PAYLOAD = 60  # letters of it in a line about a run
 _SKIPPED = {
     "overlap": "an earlier run of it still went on",
@@ -104,6 +107,28 @@ def prospect_sentences(
     if not outlook.is_clock_trusted:
         sentences.append(f"this machine's clock can't be trusted; see {front.command('doctor')}")
     return [f"{line[:1].upper()}{line[1:].rstrip()}." for line in sentences]
+
+
+def late_words(late: LatePlaces) -> str:
+    """Which late runs hold the places for late runs: `2 of 2 held by poll-a, poll-b; 30 wait`."""
+    counts = Counter(schedule for _, schedule in late.held_by)
+    named = [f"{name} ({count} runs)" if count > 1 else name for name, count in counts.items()]
+    more = len(named) - _MOST_NAMED
+    by = ", ".join(named[:_MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
+    held = str(len(late.held_by)) + ("" if late.places is None else f" of {late.places}")
+    waits = "waits" if late.waiting == 1 else "wait"
+    wait = f"; {late.waiting:,} more {waits}" if late.waiting else ""
+    return f"{held} held" + (f" by {by}" if named else "") + wait
+
+
+def behind_words(behind: Behind, *, now: datetime) -> str:
+    """How often a schedule is due, for how many places, and what was skipped."""
+    rate = f"{behind.due_per_minute:,} times a minute"
+    if behind.due_per_minute > _MINUTE_S:
+        rate = f"{round(behind.due_per_minute / _MINUTE_S):,} times a second"
+    places = "" if behind.places is None else f", places for {behind.places:,}"
+    first = distance(behind.since, now)
+    return f"due {rate}{places}; {behind.skipped:,} times skipped, the first {first}"
 
 
 def unrun_words(execution: Execution, *, zone: tzinfo, now: datetime) -> str:
@@ -215,6 +240,11 @@ def _active_lines(
     more = outlook.active_count - len(shown)
     if more > 0:
         lines.append(("", f"and {more} more queued"))
+    if outlook.late is not None:
+        lines.append(("late places", late_words(outlook.late)))
+    if outlook.behind is not None:
+        words = behind_words(outlook.behind, now=now)
+        lines.append(("behind", f"engines can't keep up with it: {words}"))
     return lines
 
 

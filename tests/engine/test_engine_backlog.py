@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import apsw
 import pytest
 
+from edgecron.engine.place import EnginePlace
 from edgecron.model import CatchUp, Cause, Overlap, Policies, Reason, Status
+from edgecron.paths import state_dir
+from edgecron.supervisor.files import prepare_state_dir
 from edgecron.timetext import format_ms, from_ms
+from edgecron.words.prospects import behind_words, late_words
 from support.story import START_MS, Story
 
 
@@ -22,6 +28,16 @@ def _after_a_stop_of_70_s(path: Path, **policies: object) -> Story:
     story.after_s(1)
     story.world.clock.advance_ms(70_000)
     return story
+
+
+@contextmanager
+def _seen(story: Story) -> Iterator[None]:
+    """Others see that the engine of a story is alive."""
+    place = EnginePlace(prepare_state_dir(state_dir(story.world.path)), story.key)
+    try:
+        yield
+    finally:
+        place.close()
 
 
 @pytest.mark.parametrize("overlap", [Overlap.SKIP, Overlap.QUEUE])
@@ -211,3 +227,59 @@ def test_a_job_that_is_too_slow_joins_no_more_than_a_hundred_and_none_without_a_
     active = [run for run in story.runs("slow") if run.status in (Status.QUEUED, Status.RUNNING)]
     assert skipped == [Reason.OVERLAP] * 3
     assert len(active) == 100
+
+
+def test_what_holds_the_late_places_is_named(tmp_path: Path) -> None:
+    story = _after_a_stop_of_70_s(tmp_path / "story.db", overlap=Overlap.SKIP)
+    with _seen(story):
+        before = story.client.late_places()
+        story.after_s(0)
+        late = story.client.late_places()
+        waiting = story.client.outlook("once29").late
+
+    assert (before.held_by, before.waiting) == ((), 0)
+    assert late.places == 2
+    assert len(late.held_by) == 2
+    assert [schedule for _, schedule in late.held_by] == ["once0", "often"]
+    assert late.waiting == 29
+    assert waiting == late
+    assert late_words(late) == "2 of 2 held by once0, often; 29 more wait"
+
+
+def test_a_schedule_that_engines_can_not_keep_up_with_is_named(story: Story) -> None:
+    story.add("typo", "every 1ms", lasts_s=1)
+    story.add("slow", "every 1s", lasts_s=30)  # Overlap is what it was given.
+    story.add("daily", "@daily")
+    for _ in range(20):
+        story.after_s(3)
+
+    with _seen(story):
+        [behind] = story.client.behind()
+        named = {name: story.client.outlook(name).behind for name in ("typo", "slow", "daily")}
+
+    assert (behind.schedule, behind.due_per_minute, behind.places) == ("typo", 60_000, 8)
+    assert behind.skipped > 50_000
+    words = behind_words(behind, now=story.client.now())
+    assert words.startswith("due 1,000 times a second, places for 8; 5")
+    assert words.endswith(" times skipped, the first 57 s ago")
+    assert named == {"typo": behind, "slow": None, "daily": None}
+
+
+def test_a_schedule_that_an_engine_got_to_late_every_time_is_named(story: Story) -> None:
+    story.add("often", "every 1s")
+    story.engine.step()
+    for _ in range(20):
+        story.after_s(5)
+    with _seen(story):
+        behind = story.client.behind()
+        story.client.pause("often")
+        paused = story.client.behind()
+        story.client.resume("often")
+        story.world.clock.advance_ms(3_600_000)
+        later = story.client.behind()
+    gone = story.client.behind()
+
+    assert [(one.schedule, one.skipped, one.due_per_minute) for one in behind] == [
+        ("often", 80, 60)
+    ]
+    assert (paused, later, gone) == ([], [], [])

@@ -26,6 +26,7 @@ from support.specs import make_spec
 _HERE = {
     *(
         "ask",
+        "behind",
         "declare",
         "prune_declared",
         "finish_apply",
@@ -98,6 +99,7 @@ def test_what_is_read_is_what_is_there(client: Client, remote: RemoteClient) -> 
     assert remote.run_bounds() == client.run_bounds()
     assert remote.run_page(limit=5) == RunPage([run], [])
     assert remote.waiting_runs() == []
+    assert remote.late_places() == (0, (), 0)
     assert remote.last_failure() is None
     assert remote.find_dependents("backup") == []
     assert remote.removed_at("backup") is None
