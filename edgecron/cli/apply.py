@@ -32,11 +32,13 @@ from edgecron.errors import InvalidDocument, UsageError
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
+    from edgecron.api.unchanged import PlanMemory
     from edgecron.documents.comparing import Step
     from edgecron.documents.document import Document
     from edgecron.remote import Face
 
 USAGE = "FILE|- [--dry-run] [--prune] [--json]"
+_DRY = "nothing is written: this was a dry run"
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -48,11 +50,19 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def run(cli: Session, args: Namespace) -> int:
+    from edgecron.cli.plans import counted_words
     from edgecron.documents.comparing import APPLY, Action
     from edgecron.documents.reading import MOST_BYTES
 
     content = read_file(args.file, most_bytes=MOST_BYTES)
     origin = APPLY + (STDIN if args.file == STDIN else os.path.realpath(args.file))
+    memory = _find_memory(cli, content, origin, is_pruned=args.prune)
+    if memory is not None and (counts := memory.recall()) is not None:
+        kept, left = counts
+        cli.say(counted_words({Action.KEEP: kept, Action.LEAVE: left}))
+        if args.dry_run:
+            cli.say(_DRY)
+        return 0
     try:
         document = _read(content)
         with _planner(cli, is_dry=args.dry_run) as planner:
@@ -63,8 +73,10 @@ def run(cli: Session, args: Namespace) -> int:
         say_problems(cli, error)
         raise
     _put(cli, steps, is_pruned=args.prune)
+    if memory is not None:
+        memory.remember(steps)
     if args.dry_run:
-        cli.say("nothing is written: this was a dry run")
+        cli.say(_DRY)
         return 0
     removed = [step for step in steps if step.action is Action.REMOVE]
     if removed and not document.wanted:
@@ -77,7 +89,36 @@ def run(cli: Session, args: Namespace) -> int:
             _warn_of_secrets(cli, document)
             _warn_of_jitter(cli, client, steps)
         cli.warn_without_engine(client)
+        _remember(cli, content, document, origin, is_pruned=args.prune)
     return 0
+
+
+def _find_memory(
+    cli: Session, content: bytes, origin: str, *, is_pruned: bool
+) -> PlanMemory | None:
+    """The memory of such plans; None if there can be none, or the whole plan must be shown."""
+    if cli.is_json or cli.remote_url() is not None or not cli.has_database():
+        return None
+    from edgecron.api.unchanged import PlanMemory
+
+    client = cli.local_client()
+    if client.has_pending_apply():
+        return None
+    return PlanMemory(client, content, origin=origin, is_pruned=is_pruned)
+
+
+def _remember(
+    cli: Session, content: bytes, document: Document, origin: str, *, is_pruned: bool
+) -> None:
+    """Let the next apply of the same document find at once that it changes nothing."""
+    from edgecron.api.slicing import WHOLE
+
+    if len(document.wanted) > WHOLE:
+        memory = _find_memory(cli, content, origin, is_pruned=is_pruned)
+        if memory is not None:
+            memory.remember(
+                cli.client().plan_document(document, origin=origin, is_pruned=is_pruned)
+            )
 
 
 @contextmanager

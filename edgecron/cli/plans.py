@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from edgecron.cli.session import Session
-    from edgecron.documents.comparing import FieldChange, Step
+    from edgecron.documents.comparing import Action, FieldChange, Step
     from edgecron.errors import InvalidDocument
     from edgecron.model import Schedule
 
@@ -125,9 +125,15 @@ def change_words(change: FieldChange) -> tuple[str, str]:
 
 def count_actions(steps: Iterable[Step]) -> str:
     """`2 to create, 1 to change, 3 unchanged`."""
+    from collections import Counter
+
+    return counted_words(Counter(step.action for step in steps))
+
+
+def counted_words(counts: Mapping[Action, int]) -> str:
+    """The same of how many steps do what."""
     from edgecron.documents.comparing import Action
 
-    actions = [step.action for step in steps]
     words = {
         Action.CREATE: "to create",
         Action.CHANGE: "to change",
@@ -135,8 +141,8 @@ def count_actions(steps: Iterable[Step]) -> str:
         Action.KEEP: "unchanged",
         Action.LEAVE: "not in the file",
     }
-    counts = [f"{count} {text}" for one, text in words.items() if (count := actions.count(one))]
-    return ", ".join(counts) if counts else "nothing to do: the file and the database are empty"
+    counted = [f"{count} {text}" for one, text in words.items() if (count := counts.get(one))]
+    return ", ".join(counted) if counted else "nothing to do: the file and the database are empty"
 
 
 def step_object(step: Step) -> dict[str, Any]:

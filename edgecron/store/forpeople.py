@@ -405,6 +405,9 @@ class ForPeople(OpenStore):
     def find_pending_apply(self) -> PendingApply | None:
         return pendingapply.find_pending_apply(self._database)
 
+    def definitions(self) -> Iterator[str]:
+        return pendingapply.definitions(self._database)
+
     def decide_apply(self, pending: PendingApply) -> bool:
         return pendingapply.decide_apply(self._database, pending)
 

@@ -1,9 +1,14 @@
-"""An apply that is decided and not carried out to its end: its one row."""
+"""What applies need: the one row of a decided apply, and all definitions as texts."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from edgecron.store.connection import Database
+from edgecron.store.rows import SPEC_COLUMNS
 from edgecron.values import NamedTuple
+
+_DEFINED = ", ".join(("id", "enabled", "revision", *SPEC_COLUMNS))
 
 
 class PendingApply(NamedTuple):
@@ -34,3 +39,16 @@ def finish_apply(database: Database) -> None:
     """Put down that the decided apply is carried out."""
     with database.transaction():
         database.change("DELETE FROM pending_apply")
+
+
+def definitions(database: Database) -> Iterator[str]:
+    """All that a document can decide of schedules, as JSON texts in a fixed order."""
+    for select in (
+        f"""SELECT json_array({_DEFINED}) FROM schedules NOT INDEXED
+            WHERE deleted_at IS NULL ORDER BY id""",
+        """SELECT json_array(schedule_id, scope_kind, scope_id) FROM schedule_scopes
+           ORDER BY schedule_id, scope_kind, scope_id""",
+        "SELECT json_array(name, max_running) FROM groups ORDER BY name",
+    ):
+        for (text,) in database.each(select):
+            yield text
