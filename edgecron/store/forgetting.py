@@ -15,6 +15,7 @@ import apsw
 from edgecron.queues import find_program
 from edgecron.retention import MOST_ROWS
 from edgecron.store.connection import Database
+from edgecron.store.imports import is_noted
 from edgecron.store.translating import translated_errors
 from edgecron.values import NamedTuple
 
@@ -61,7 +62,8 @@ def look_for_unneeded(
     """Find the snapshots of a schedule that no run needs; a short look at each turn.
 
     Needed are what the schedule says now, what it said when one of its runs was decided, and, of a
-    program's schedule, the newest of each kind of job: `formerjobs` goes back to it.
+    program's schedule, the newest of each kind of job: `formerjobs` goes back to it. Of one that an
+    older version imported from a crontab, what its line said: the next import knows it by that.
     """
     snapshots = _find_snapshots(database, schedule_id)
     found = database.row(
@@ -78,6 +80,8 @@ def look_for_unneeded(
     if find_program(queue) is not None:
         newest = _find_newest_kinds(database, schedule_id)
         needed |= {_snapshot_at(numbers, one) for one in newest}
+    if snapshots[0].origin == "crontab" and not is_noted(database, schedule_id):
+        needed.add(snapshots[0].revision)
     after_id = 0
     while not needed.issuperset(numbers):
         after_id, used = _find_used(database, schedule_id, after_id=after_id)

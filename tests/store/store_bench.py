@@ -37,12 +37,12 @@ class Bench:
     def now(self) -> int:
         return self.clock.now_ms()
 
-    def add(self, spec: ScheduleSpec | None = None) -> Schedule:
+    def add(self, spec: ScheduleSpec | None = None, *, origin: str = "test") -> Schedule:
         spec = spec or make_spec()
         compiled = compile_spec(spec, seed=self.store.seed, made_at=from_ms(self.now))
         retiming = Retiming(next=next_fire(compiled.timing, self.now), decided_until_ms=self.now)
         self.store.insert_schedules(
-            [(compiled, retiming)], boot_id="boot-1", origin="test", now_ms=self.now
+            [(compiled, retiming)], boot_id="boot-1", origin=origin, now_ms=self.now
         )
         return self.store.get_schedule(spec.name)
 
