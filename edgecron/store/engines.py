@@ -12,7 +12,9 @@ from edgecron.store.contract import EnginePresence
 from edgecron.store.offers import note_vanished, offers_text
 from edgecron.store.rows import engine_of
 
-_KEPT_STOPPED = 50
+_KEPT_STOPPED = 50  # of those that took a queue, and of those for a run of their own
+# One that never looked at any queue, for a run of its own, is no presence.
+_IS_PRESENCE = "(queues != '[]' OR seen_at IS NOT NULL)"
 
 
 def register_engine(
@@ -32,9 +34,11 @@ def register_engine(
     """
     with database.transaction():
         database.change(
-            """DELETE FROM engines WHERE stopped_at IS NOT NULL AND id <= (
-                   SELECT id FROM engines WHERE stopped_at IS NOT NULL
-                   ORDER BY id DESC LIMIT 1 OFFSET :kept)""",
+            f"""DELETE FROM engines WHERE stopped_at IS NOT NULL AND id <= iif({_IS_PRESENCE},
+                   (SELECT id FROM engines WHERE stopped_at IS NOT NULL AND {_IS_PRESENCE}
+                    ORDER BY id DESC LIMIT 1 OFFSET :kept),
+                   (SELECT id FROM engines WHERE stopped_at IS NOT NULL AND NOT {_IS_PRESENCE}
+                    ORDER BY id DESC LIMIT 1 OFFSET :kept))""",
             {"kept": _KEPT_STOPPED},
         )
         row = database.returning(
@@ -83,8 +87,8 @@ def close_queues(database: Database, engine_id: int, *, now_ms: int) -> None:
     """Record that an engine takes on nothing more, though it still looks after what it runs."""
     with database.transaction():
         database.change(
-            # One that never looked at any queue, for a run of its own, is no presence.
-            "UPDATE engines SET queues = '[]', seen_at = :now WHERE id = :id",
+            f"""UPDATE engines SET queues = '[]', seen_at = iif({_IS_PRESENCE}, :now, NULL)
+                WHERE id = :id""",
             {"id": engine_id, "now": now_ms},
         )
         _note_vanished(database, engine_id, now_ms)

@@ -68,6 +68,21 @@ def test_an_engine_that_somebody_stopped(at_work: Story) -> None:
     assert "(no engine was running: the last one had been stopped)" in why(at_work, "once")
 
 
+def test_engines_that_each_ran_one_run_hide_no_other(at_work: Story) -> None:
+    at_work.engine.retire()
+    at_work.world.lose_engine(at_work.key)
+    store, now_ms = at_work.client.store, at_work.world.clock.now_ms()
+    for number in range(60):
+        engine_id = store.register_engine(
+            key=f"{number:016x}", pid=1, boot_id="b", queues=(), now_ms=now_ms
+        )
+        store.close_queues(engine_id, now_ms=now_ms + HOUR_MS)
+        store.retire_engine(engine_id, now_ms=now_ms)
+    restart(at_work, after_ms=5 * HOUR_MS)
+
+    assert missed(at_work) == [("stopped", 5)]
+
+
 def test_an_engine_that_was_told_to_stop_and_left_runs(at_work: Story) -> None:
     at_work.engine.note_draining()
     at_work.engine.retire()
