@@ -125,8 +125,8 @@ def job(name: str, *triggers: str, lasts_m: float = 0, code: int = 0, **more: An
 
 
 def asleep(until: str) -> Happening:
-    """Nothing runs the engine; what it started goes on."""
-    return lambda telling: telling.clock.advance_ms(ms(until) - telling.clock.now_ms())
+    """The machine sleeps; a job that lasts longer than that is still running."""
+    return lambda telling: telling.clock.suspend_ms(ms(until) - telling.clock.now_ms())
 
 
 def both(first: Happening, second: Happening) -> Happening:

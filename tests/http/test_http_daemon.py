@@ -19,10 +19,9 @@ import apsw
 import pytest
 
 from edgecron.api import Client
-from edgecron.http.app import BUSY_WAIT_S
 from edgecron.http.places import TcpPlace, UnixPlace, read_place
 from support.engines import Place
-from support.http import Api, EventStream, api_of, serving
+from support.http import Api, EventStream, api_of, serving, url_of
 from support.processes import parent_of
 from support.program import PROGRAM
 from support.specs import make_spec
@@ -66,8 +65,7 @@ def test_a_place_that_others_reach_needs_a_token(tmp_path: Path, where: str) -> 
 
 def test_with_a_token_it_is_served_to_others(place: Place, tmp_path: Path) -> None:
     started = place.daemon("--http", "0.0.0.0:0", "--token-file", str(token_file(tmp_path)))
-    assert started.process.stderr is not None
-    port = int(started.process.stderr.readline().rpartition(b":")[2])
+    port = int(url_of(started).rpartition(":")[2])
 
     assert Api(port).get("/api/v1/schedules").status == 401
     assert Api(port, token="a-word-that-nobody-guesses").get("/api/v1/schedules").status == 200
@@ -179,8 +177,7 @@ def health_over(path: Path) -> int:
 def test_a_unix_socket_is_for_its_owner_alone_and_goes_with_the_daemon(place: Place) -> None:
     path = place.database.with_name("edge.db.state") / "http.sock"
     started = place.daemon("--http", "unix:")
-    assert started.process.stderr is not None
-    assert f"unix:{path}".encode() in started.process.stderr.readline()
+    assert url_of(started) == f"unix:{path}"
 
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
@@ -293,9 +290,8 @@ def test_who_finds_the_database_locked_is_told_to_come_again(tmp_path: Path) -> 
         locker = apsw.Connection(str(tmp_path / "edge.db"))
         locker.execute("BEGIN IMMEDIATE")
         try:
-            begin_s = time.monotonic()
+            # The lock is still held when the answer comes.
             told = api.ask("PATCH", ONE, {"description": "new"})
-            took_s = time.monotonic() - begin_s
             read = api.get(ONE)
         finally:
             locker.close()
@@ -303,7 +299,6 @@ def test_who_finds_the_database_locked_is_told_to_come_again(tmp_path: Path) -> 
 
     assert (told.status, told.error["code"]) == (503, "database_busy")
     assert told.headers["retry-after"] == "1"
-    assert took_s < BUSY_WAIT_S + 5
     assert (read.status, written.status) == (200, 200)
 
 

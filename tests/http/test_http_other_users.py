@@ -18,7 +18,7 @@ from edgecron.http.places import TcpPlace, UnixPlace
 from edgecron.http.serving import Audience, HttpService, check_served, find_audience
 from support.accounts import as_root
 from support.engines import Place
-from support.http import Api, api_of, serving
+from support.http import Api, api_of, serving, url_of
 from support.otherusers import DAEMON, NOBODY, ask_as, holding_as, say_as
 from support.relays import relaying
 
@@ -128,8 +128,7 @@ def test_whoever_comes_from_another_address_of_this_machine_is_who_he_is(
 @pytest.mark.parametrize("uid", [0, NOBODY])
 def test_ipv6_tells_users_apart_as_well(place: Place, uid: int) -> None:
     daemon = place.daemon("--http", "[::1]:0")
-    assert daemon.process.stderr is not None
-    port = int(daemon.process.stderr.readline().rpartition(b":")[2])
+    port = int(url_of(daemon).rpartition(":")[2])
 
     assert ask_as(uid, url(Api(port), ALL, "[::1]")).status == (200 if uid == 0 else 403)
 

@@ -95,10 +95,19 @@ def serving(
 
 def api_of(daemon: Daemon) -> Api:
     """The API that a daemon has said it serves."""
+    host, _, port = url_of(daemon).rpartition(":")
+    assert host == "http://127.0.0.1"
+    return Api(int(port))
+
+
+def url_of(daemon: Daemon) -> str:
+    """Where a daemon says that it serves the API."""
     assert daemon.process.stderr is not None
-    line = daemon.process.stderr.readline().decode()
-    assert "the HTTP API is at http://127.0.0.1:" in line, line
-    return Api(int(line.rpartition(":")[2]))
+    for line in iter(daemon.process.stderr.readline, b""):
+        _, is_told, url = line.decode().rstrip("\n").partition("the HTTP API is at ")
+        if is_told:
+            return url
+    raise AssertionError("it ended without serving the API")
 
 
 class EventStream:
