@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import pwd
 import stat
 from pathlib import Path
 from types import SimpleNamespace
@@ -440,7 +441,7 @@ def test_a_renamed_schedule_is_still_that_of_its_line(edgecron: Edgecron, cronta
 
 def test_options_may_stand_between_the_words(edgecron: Edgecron, tmp_path: Path) -> None:
     path = tmp_path / "crontab"
-    path.write_text("0 1 * * * root backup\n")
+    path.write_text(f"0 1 * * * {pwd.getpwuid(os.getuid()).pw_name} backup\n")
 
     said = edgecron("import", "crontab", "--system", str(path))
 

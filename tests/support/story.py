@@ -26,6 +26,7 @@ class Story:
         clock: FakeClock | None = None,
     ) -> None:
         self.world = World(path, random=Random(0), start_ms=START_MS, clock=clock)
+        self.world.fix_seed()
         self.client = Client(path, clock=self.world.clock)
         self.key = self.world.start_engine(max_running=max_running, burst=burst)
 
