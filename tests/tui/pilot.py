@@ -11,6 +11,7 @@ from zoneinfo import ZoneInfo
 
 from textual.pilot import Pilot
 
+import edgecron.tui.app
 from edgecron.api import Client
 from edgecron.clock import Clock
 from edgecron.tui.app import Dashboard
@@ -86,6 +87,15 @@ class Seen:
         return "\n".join(notice.message for notice in self.app._notifications)
 
 
+class _Patient(Dashboard):
+    """Keeps its notices until the end: on a busy machine a test comes to them late."""
+
+    CSS_PATH = Path(edgecron.tui.app.__file__).with_name("dashboard.tcss")
+
+    def notify(self, message: str, **options: Any) -> None:
+        super().notify(message, **{**options, "timeout": 3600})
+
+
 @asynccontextmanager
 async def on_screen(
     database: Path,
@@ -97,7 +107,7 @@ async def on_screen(
     **options: Any,
 ) -> AsyncIterator[Seen]:
     """The dashboard of a database; `is_readable`: it can be read from the beginning."""
-    app = Dashboard(
+    app = _Patient(
         lambda: Client(database, clock=clock, must_exist=True, busy_wait_s=busy_wait_s),
         clock=clock,
         zone=ZONE,
