@@ -60,8 +60,8 @@ def check_integrity(
         for words in damage
     ]
     if unread and not found:
-        words = f"no damage found in a moment; not read to the end: {', '.join(unread)}"
-        return [well("integrity", f"{words}; read all: {command('doctor --deep')}")]
+        words = "no damage found in the part that was read; damage in these tables is found only by"
+        return [well("integrity", f"{words} {command('doctor --deep')}: {', '.join(unread)}")]
     return found or [well("integrity", "no damage found")]
 
 

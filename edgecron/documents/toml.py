@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 
 _BARE = re.compile(r"[A-Za-z0-9_-]+", re.ASCII)
 _ESCAPES = {
@@ -17,7 +18,12 @@ _WIDEST = 96  # of an array on one line
 
 def write_key(*names: str) -> str:
     """A key, dotted where there are several names."""
-    return ".".join(name if _BARE.fullmatch(name) else _basic(name) for name in names)
+    return ".".join([_name(name) for name in names])
+
+
+@lru_cache(maxsize=256)  # All tables have the same few keys.
+def _name(name: str) -> str:
+    return name if _BARE.fullmatch(name) else _basic(name)
 
 
 def write_table(names: Sequence[str], table: Mapping[str, object]) -> str:
@@ -30,7 +36,7 @@ def write_table(names: Sequence[str], table: Mapping[str, object]) -> str:
 
 def write_pair(names: tuple[str, ...], value: object) -> list[str]:
     """`key = value`, as lines."""
-    if isinstance(value, Mapping) and value:
+    if not isinstance(value, str) and isinstance(value, Mapping) and value:
         return [line for key, one in value.items() for line in write_pair((*names, key), one)]
     return [f"{write_key(*names)} = {write_value(value)}"]
 
@@ -38,14 +44,16 @@ def write_pair(names: tuple[str, ...], value: object) -> list[str]:
 def write_value(value: object) -> str:
     """A value. Raises TypeError for what no document holds."""
     match value:
+        case str():
+            return write_text(value)
+        case list() | tuple():  # Before what takes longer to tell.
+            return _array([write_value(one) for one in value])
         case bool():
             return "true" if value else "false"
         case int():
             return int.__repr__(value)
         case float():
             return float.__repr__(value)
-        case str():
-            return write_text(value)
         case Mapping():
             inner = ", ".join(
                 f"{write_key(key)} = {write_value(one)}" for key, one in value.items()

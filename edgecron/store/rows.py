@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from functools import lru_cache
+from operator import itemgetter
 from typing import Any
 
 from edgecron.errors import SENSELESS
@@ -60,10 +61,13 @@ COUNTED = (
     Status.CANCELLED,
     Status.INTERRUPTED,
 )
+_KINDS = {kind.value: kind for kind in JobKind}  # A choice called with a text takes longer.
+_STATUSES = {status.value: status for status in Status}
 _COUNT_COLUMNS = tuple((status, f"{status}_count") for status in COUNTED)
 
 Columns = Mapping[str, Any]
 _POLICY_COLUMNS = tuple(name for name in names_of(Policies) if name in SPEC_COLUMNS)
+_policy_values = itemgetter(*_POLICY_COLUMNS)
 
 
 def spec_columns(
@@ -121,7 +125,7 @@ def spec_of(columns: Columns, scopes: tuple[tuple[str, str], ...]) -> ScheduleSp
 
 
 def _spec_of(columns: Columns, scopes: tuple[tuple[str, str], ...]) -> ScheduleSpec:
-    kind = JobKind(columns["kind"])
+    kind = _KINDS.get(columns["kind"]) or JobKind(columns["kind"])
     job_text: str = columns["job"]
     return ScheduleSpec(
         name=columns["name"],
@@ -170,7 +174,7 @@ def _schedule_of(columns: Columns, spec: ScheduleSpec) -> Schedule:
         decided_until=_instant(columns["decided_until"]),
         trigger_error=columns["trigger_error"],
         last_execution_id=columns["last_execution_id"],
-        last_status=None if columns["last_status"] is None else Status(columns["last_status"]),
+        last_status=_STATUSES.get(columns["last_status"]) or _status(columns["last_status"]),
         last_run_at=_instant(columns["last_run_at"]),
         last_success_at=_instant(columns["last_success_at"]),
         last_error=columns["last_error"],
@@ -257,7 +261,7 @@ def ok_codes_of(column: str) -> tuple[int, ...]:
 
 
 def _policies_of(columns: Columns) -> Policies:
-    return _policies(*[columns[name] for name in _POLICY_COLUMNS])
+    return _policies(*_policy_values(columns))
 
 
 @lru_cache(maxsize=256)  # Most schedules have the policies of others.
@@ -285,6 +289,10 @@ def _env_of(stored: object) -> dict[str, str]:
         raise TypeError("expected an object of variables")
     texts_of(list(stored.values()))
     return stored
+
+
+def _status(stored: str | None) -> Status | None:
+    return None if stored is None else Status(stored)
 
 
 def _instant(instant_ms: int | None) -> Any:

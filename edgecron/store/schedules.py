@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from edgecron.browsing import Choice
 
 _IDLE_NAMES = ("is_done", "is_active", "gone_upstreams")
-_ALL_COLUMNS = (*SPEC_COLUMNS, *KEPT_COLUMNS, *_IDLE_NAMES, "group_max_running")
+_OWN_COLUMNS = (*(name for name in SPEC_COLUMNS if name != "compiled"), *KEPT_COLUMNS)
+_ALL_COLUMNS = (*_OWN_COLUMNS, *_IDLE_NAMES, "group_max_running")
 # Found by indexes alone, however many schedules there are.
 _NEED_A_LOOK = """
     SELECT id FROM schedules INDEXED BY schedules_broken
@@ -38,7 +39,7 @@ _NEED_A_LOOK = """
         WHERE queue != 'command' AND deleted_at IS NULL LIMIT :most)"""
 _FIRST_PAGE, _PAGE = 20, 500
 _BEFORE_ALL_MS = -(1 << 62)
-_SELECT = f"""SELECT {", ".join((*SPEC_COLUMNS, *KEPT_COLUMNS, *IDLE_COLUMNS))},
+_SELECT = f"""SELECT {", ".join((*_OWN_COLUMNS, *IDLE_COLUMNS))},
     (SELECT g.max_running FROM groups AS g WHERE g.name = schedules.group_name)
     FROM schedules"""
 
