@@ -141,15 +141,24 @@ class Session:
                 is_patient=(lambda: self.is_patient) if self.is_patient else None,
             )
             return lambda must_exist: opened()
+        from contextlib import suppress
+
         from edgecron.api import Client
         from edgecron.api.opening import BUSY_WAIT_S
+        from edgecron.errors import EdgecronError
+        from edgecron.paths import is_there
+        from edgecron.triggers.zones import use_zone_of_engines
 
         path, wait_s = self.database_path(), BUSY_WAIT_S if busy_wait_s is None else busy_wait_s
 
         def open_here(must_exist: bool) -> Face:
             if not must_exist:
                 self.check_folder()
-            return Client(path, must_exist=must_exist, busy_wait_s=wait_s)
+            client = Client(path, must_exist=must_exist, busy_wait_s=wait_s)
+            if is_there(path):  # To ask a new database would make it.
+                with suppress(EdgecronError):  # The command itself says what is wrong with it.
+                    use_zone_of_engines(client.local_zone())
+            return client
 
         return open_here
 
@@ -221,8 +230,11 @@ class Session:
     def close(self) -> None:
         """Close the database; the next `client()` opens it anew."""
         if self._client is not None:
+            from edgecron.triggers.zones import use_zone_of_engines
+
             self._client.close()
             self._client = None
+            use_zone_of_engines(None)
             if self._is_new and self.has_database():
                 self._is_new = False
                 self.say(f"created database {self.database_path()}")

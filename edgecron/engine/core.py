@@ -35,6 +35,7 @@ from edgecron.queues import Offers
 from edgecron.retention import UNLIMITED, Retention
 from edgecron.runners import Runner
 from edgecron.store.contract import ClaimBatch
+from edgecron.triggers.zones import one_local_zone
 from edgecron.trust import CLOCK_WAIT_MS
 from edgecron.values import dataclass
 
@@ -203,7 +204,8 @@ class Engine:
         The next pass then takes up where it was.
         """
         try:
-            return self._pass()
+            with one_local_zone():  # Our own, whatever zone this thread had for local.
+                return self._pass()
         except DatabaseUnusable:
             # It may have been committed all the same that something runs in another's place.
             self._ends.has_replaced = True

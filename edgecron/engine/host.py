@@ -32,7 +32,7 @@ from edgecron.runners import Runner
 from edgecron.store import open_store
 from edgecron.store.contract import RunningRow
 from edgecron.supervisor.files import prepare_state_dir
-from edgecron.triggers.zones import local_history
+from edgecron.triggers.zones import local_history, one_local_zone
 from edgecron.trust import CLOCK_WAIT_MS
 
 if TYPE_CHECKING:
@@ -229,7 +229,8 @@ def _adopt(
 def _refuse_unusable(database: Path) -> None:
     """Refuse a foreign database, or a local zone, before anything is made or started beside it."""
     # A zone that can't be found now would make every local schedule look broken.
-    local_history()
+    with one_local_zone():
+        local_history()
     owner = owner_of(database)
     # If it is not a file, such as a device, that is the true reason: opening it says so.
     if owner not in (None, os.geteuid()) and database.is_file():

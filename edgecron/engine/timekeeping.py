@@ -358,14 +358,15 @@ class Timekeeping:
 
     def _rezone(self, before: ClockMarks, wanted: ClockMarks, now_ms: int) -> bool:
         is_new_tzdata = before.tzdata_version not in (None, wanted.tzdata_version)
-        is_new_local = before.local_timezone not in (None, wanted.local_timezone)
+        # None before the first engine: a shell with another TZ may have computed what is there.
+        is_new_local = before.local_timezone != wanted.local_timezone
         done = True
         if is_new_tzdata or is_new_local:
             if is_new_tzdata:
                 self._tell_versions(
                     EventKind.TZDATA_CHANGED, before.tzdata_version, wanted.tzdata_version
                 )
-            if is_new_local:
+            if is_new_local and before.local_timezone is not None:
                 self._tell_versions(
                     EventKind.LOCAL_ZONE_CHANGED, before.local_timezone, wanted.local_timezone
                 )

@@ -8,7 +8,7 @@ from edgecron.timetext import from_ms as to_datetime
 from edgecron.triggers.base import EARLIEST_MS, LATEST_MS, Trigger
 from edgecron.triggers.crontrigger import CronTrigger
 from edgecron.triggers.tzif import DAY_S, Spans
-from edgecron.triggers.zones import zone_spans
+from edgecron.triggers.zones import trigger_spans
 from edgecron.values import NamedTuple
 
 
@@ -31,7 +31,7 @@ def clock_change_notes(trigger: Trigger, from_ms: int, until_ms: int) -> list[Cl
     if not isinstance(trigger, CronTrigger):
         return []
     since, until = max(from_ms, EARLIEST_MS) // 1000, min(until_ms, LATEST_MS) // 1000
-    spans = zone_spans(trigger.timezone, until_s=until + 1)
+    spans = trigger_spans(trigger.timezone, until_s=until + 1)
     notes: list[ClockChange] = []
     for index in range(spans.index_at(since) + 1, spans.index_at(until) + 1):
         text = _note(trigger, spans, index)

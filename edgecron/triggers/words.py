@@ -17,7 +17,7 @@ from edgecron.triggers.simple import (
     BootTrigger,
     EveryTrigger,
 )
-from edgecron.triggers.zones import LOCAL, local_zone_name
+from edgecron.triggers.zones import LOCAL, trigger_zone_name
 
 __all__ = ["ClockChange", "clock_change_notes", "describe", "describe_briefly"]
 
@@ -237,7 +237,7 @@ def _duration(duration_ms: int, *, after_every: bool = False) -> str:
 
 def _zone(timezone: str | None) -> str:
     if timezone == LOCAL:
-        return f"local time, {local_zone_name()}"
+        return f"local time, {trigger_zone_name()}"
     return timezone or "UTC"
 
 

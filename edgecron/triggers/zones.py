@@ -29,6 +29,7 @@ class _Seen(_local):
 
     is_kept = False
     history: History | None = None
+    engines_zone: str | None = None  # see `use_zone_of_engines`
 
 
 _seen = _Seen()
@@ -64,12 +65,32 @@ def zone_history(resolved: str) -> History:
 
 
 def local_history() -> History:
-    """The history of the machine's own zone. Raises UnknownTimezone."""
+    """The history of the zone that `local` means for triggers. Raises UnknownTimezone."""
     if not _seen.is_kept:
-        return zone_history(local_zone_name())
+        return zone_history(trigger_zone_name())
     if _seen.history is None:
         _seen.history = zone_history(local_zone_name())
     return _seen.history
+
+
+def trigger_zone_name() -> str:
+    """The name of the zone that `local` means for triggers on this thread."""
+    return _seen.engines_zone or local_zone_name()
+
+
+def use_zone_of_engines(mark: str | None) -> None:
+    """Have `local` mean a zone of the engines, by its mark, for triggers on this thread.
+
+    A shell with another TZ computes the times that the engines compute. None, and a zone that only
+    bytes know, is the machine's own. Times that a person writes are in that in any case.
+    """
+    _seen.engines_zone = mark if mark is not None and _is_listed(mark) else None
+
+
+def trigger_spans(name: str | None, *, until_s: int) -> Spans:
+    """`zone_spans` of a trigger's zone."""
+    history = local_history() if name == LOCAL else zone_history(resolve_zone_name(name))
+    return history.spans(until_s)
 
 
 @contextmanager

@@ -15,6 +15,7 @@ from edgecron.clock import SystemClock
 from edgecron.engine.events import Event, EventKind
 from edgecron.timetext import to_ms
 from edgecron.trust import BUILT_MS
+from edgecron.values import replace
 from support.cli import Edgecron
 from support.clock import FakeClock
 from support.processes import Daemon
@@ -272,3 +273,38 @@ def test_an_import_promises_no_time_by_a_clock_that_can_not_be_trusted(
 
     assert "held: the clock can't be trusted" in said.out
     assert ", in " not in said.out
+
+
+@pytest.fixture
+def engine_in_tokyo(database: Path, edgecron: Edgecron, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A database of whose engine `local` is Tokyo, and a shell in Berlin."""
+    with Client(database) as client:
+        marks = replace(client.store.find_clock_marks(), local_timezone="Asia/Tokyo")
+        client.store.retime((), marks=marks)
+    monkeypatch.setenv("TZ", "Europe/Berlin")
+
+
+def test_a_shell_in_another_zone_computes_the_times_of_the_engine(
+    edgecron: Edgecron, engine_in_tokyo: None
+) -> None:
+    added = edgecron("add", "daily", "--cron", "30 2 * * *", "--", "true")
+    [shown] = edgecron("show", "daily", "--json").json
+    fires = edgecron("next", "daily", "-n", "3", "--json").json
+    asked = edgecron("why", "daily", "2027-06-01T17:30:00Z")
+
+    assert "at 02:30 every day (local time, Asia/Tokyo)" in added.out
+    assert "that of Asia/Tokyo for the engine" in added.err
+    assert shown["next_run_at"].endswith("T17:30:00Z")
+    assert {fire["plan_at"][10:] for fire in fires} == {"T17:30:00Z"}
+    assert "is one of its times" in asked.out
+
+
+def test_times_that_a_person_writes_are_in_the_zone_of_their_shell(
+    edgecron: Edgecron, engine_in_tokyo: None
+) -> None:
+    edgecron("add", "once", "--at", "2030-01-01 09:00", "--", "true")
+
+    [shown] = edgecron("list", "--json").json
+
+    assert shown["next_run_at"] == "2030-01-01T08:00:00Z"
+    assert "2030-01-01 09:00" in edgecron("list").out.replace("Jan 01 2030", "2030-01-01")

@@ -19,6 +19,7 @@ from edgecron.store.connection import Database
 from edgecron.timetext import from_ms, to_ms
 from edgecron.triggers import tzdata_version
 from edgecron.trust import BUILT_MS, HOUR_MS, LARGE_MS
+from edgecron.values import replace
 from support.clock import FakeClock
 from support.story import Story
 
@@ -758,6 +759,23 @@ def test_another_local_zone_is_noticed_across_a_restart(
     assert story.client.schedule("local").next_plan_at == NINE
     *_, changed = told(story, EventKind.LOCAL_ZONE_CHANGED)
     assert (changed.details["was"], changed.details["now"]) == ("Europe/Berlin", "Asia/Tokyo")
+
+
+def test_the_first_engine_has_local_times_of_a_shell_with_another_zone_computed_anew(
+    story: Story, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    moved_to("America/New_York", monkeypatch)
+    story.add("local", "0 18 * * *", timezone="local")
+    marks = story.client.store.find_clock_marks()
+    story.client.store.retime((), marks=replace(marks, local_timezone=None))
+
+    moved_to("Europe/Berlin", monkeypatch)
+    boot(story, EIGHT, synchronised=True)
+    story.after_s(0)
+
+    assert story.client.schedule("local").next_plan_at == datetime(2026, 11, 20, 17, tzinfo=UTC)
+    assert [event.schedule for event in told(story, EventKind.RETIMED)] == ["local"]
+    assert told(story, EventKind.LOCAL_ZONE_CHANGED) == []
 
 
 def test_a_pause_keeps_what_it_holds_when_the_zone_changes(
