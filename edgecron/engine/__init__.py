@@ -16,4 +16,5 @@ events.py      what was done, as values   telling.py   and how it is reported
 peers.py       engines, seen by who is none
 owner.py       whose a database is         timekeeping.py  what clocks and zones do
 registration.py  an engine's row in its database
+retiming.py    stored times put right in slices
 """

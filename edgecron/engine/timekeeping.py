@@ -6,13 +6,10 @@ each is told in one line, and so is every next time that is changed because of i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from edgecron.clock import Clock
 from edgecron.correcting import (
-    KeptTimes,
-    Retimed,
     plan_rebase,
     plan_repair,
     plan_repeat,
@@ -22,11 +19,11 @@ from edgecron.correcting import (
 from edgecron.engine.catalogue import Catalogue
 from edgecron.engine.events import EventKind
 from edgecron.engine.presence import Presence
+from edgecron.engine.retiming import Retiming
 from edgecron.engine.telling import Teller
 from edgecron.errors import SENSELESS
 from edgecron.hold import Hold
 from edgecron.model import MINUTE_MS
-from edgecron.planning import Timing
 from edgecron.store.contract import ClockMarks
 from edgecron.triggers.zones import local_zone_mark, local_zone_stamp, tzdata_version
 from edgecron.trust import (
@@ -47,7 +44,6 @@ _ZONE_LOOK_MS = 30_000
 _TRUST_LOOK_MS = 30_000  # a kernel that comes to trust its clock wakes nobody
 _AT_ONCE = 256  # schedules without a next time that one look settles
 _SETTLE_MS = 50  # between two such looks: others write, too
-_TRIES = 5  # of changes that peers are quicker than
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +86,7 @@ class Timekeeping:
         self._catalogue = catalogue
         self._teller = teller
         self._presence = presence
+        self._retiming = Retiming(store=store, clock=clock, catalogue=catalogue, teller=teller)
         self._clock_wait_ms = clock_wait_ms
         self._last: _Reading | None = None
         self._marks: ClockMarks | None = None
@@ -111,10 +108,13 @@ class Timekeeping:
 
     @property
     def wake_ms(self) -> int | None:
-        """How long to sleep at most: the clock is not trusted, or schedules are to be settled.
+        """How long to sleep at most: the clock is not trusted, or schedules are to be settled or
+        put right.
 
-        None if neither is so.
+        None if none of it is so.
         """
+        if self._retiming.is_unfinished:
+            return 0
         if self._distrusted_at_ms is None:
             return _SETTLE_MS if self._must_settle and self._last is not None else None
         if self._hold is Hold.CALENDAR or self._clock_wait_ms is None:
@@ -178,8 +178,12 @@ class Timekeeping:
             if self._must_settle:
                 self._must_settle = not self._settle_timeless(reading)
             self._keep_zones(reading)
+            if self._must_repair:
+                return Hold.ALL  # Times of a wrong clock may seem due.
         elif self._hold is Hold.CALENDAR:
             self._rebase(reading.now_ms)
+            if self._retiming.is_unfinished:
+                return Hold.ALL  # Likewise.
         return self._hold
 
     def note_mark(self, *, is_busy: bool) -> None:
@@ -214,7 +218,9 @@ class Timekeeping:
             self._tell(EventKind.RESUMED, {"asleep_s": round(asleep_ms / 1000, 1)})
             self._must_look_at_zone = True
         set_ms = reading.set_since(self._last)
+        has_begun_to_repeat = self._retiming.has_begun("repeat")
         if abs(set_ms) > _STEP_MS:
+            self._retiming.restart()
             self._tell(EventKind.CLOCK_SET, {"by_s": round(set_ms / 1000, 1)})
             self._must_look_at_zone = True
         if set_ms > _STEP_MS and self._distrusted_at_ms is None:
@@ -225,7 +231,10 @@ class Timekeeping:
             self._is_set_back = set_ms < 0
         elif set_ms < -_STEP_MS:
             self._must_repeat = True
-            self._back_ms = -set_ms if self._back_ms is None else self._back_ms - set_ms
+            if has_begun_to_repeat:
+                self._back_ms = None  # Some schedules have taken a part of it into account.
+            else:
+                self._back_ms = -set_ms if self._back_ms is None else self._back_ms - set_ms
             if self._distrusted_at_ms is None:
                 # Somebody has put a clock right that was believed: what it said before was ahead.
                 self._mark_ms = min(self._mark_ms, reading.now_ms)
@@ -249,6 +258,7 @@ class Timekeeping:
             self._presence.note_untrusted(self._distrusted_at_ms, reading.boottime_ms)
             self._distrusted_at_ms = None
             self._must_repair = True
+            self._retiming.restart()
             self._tell(EventKind.CLOCK_TRUSTED)
         since_ms = reading.boottime_ms if self._distrusted_at_ms is None else self._distrusted_at_ms
         before = self._hold
@@ -276,22 +286,25 @@ class Timekeeping:
         """Put right what a wrong clock has stored, now that the clock is right."""
         is_set_back = self._is_set_back
         ahead_ms = now_ms if is_set_back else now_ms + LARGE_MS
-        done = self._retime_all(
-            lambda: self._store.find_misdated(now_ms=now_ms, ahead_ms=ahead_ms),
+        done = self._retiming.sweep(
+            "repair",
+            lambda ids: self._store.find_misdated(now_ms=now_ms, ahead_ms=ahead_ms, ids=ids),
             lambda timing, kept: plan_repair(timing, kept, now_ms=now_ms, is_set_back=is_set_back),
             reason="clock",
         )
-        # Also what was queued by a clock that was corrected while no engine saw it.
-        self._store.bring_back_queued(now_ms=now_ms, ahead_ms=ahead_ms)
         if done:
+            # Also what was queued by a clock that was corrected while no engine saw it.
+            self._store.bring_back_queued(now_ms=now_ms, ahead_ms=ahead_ms)
             self._must_repair = self._is_set_back = self._must_rebase = False
 
     def _repeat(self, now_ms: int) -> None:
         """Have what follows elapsed time go on in a span that the clock repeats."""
         back_ms = self._back_ms
-        self._store.bring_back_queued(now_ms=now_ms, ahead_ms=now_ms)
-        done = self._retime_all(
-            lambda: self._store.find_set_back(read_now=self._clock.now_ms),
+        if not self._retiming.has_begun("repeat"):
+            self._store.bring_back_queued(now_ms=now_ms, ahead_ms=now_ms)
+        done = self._retiming.sweep(
+            "repeat",
+            lambda ids: self._store.find_set_back(read_now=self._clock.now_ms, ids=ids),
             lambda timing, kept: plan_repeat(timing, kept, now_ms=now_ms, back_ms=back_ms),
             reason="clock",
         )
@@ -301,8 +314,9 @@ class Timekeeping:
     def _rebase(self, now_ms: int) -> None:
         """Have intervals go by the clock as it is, though it can't be trusted."""
         has_stepped = self._must_rebase
-        done = self._retime_all(
-            lambda: self._store.find_intervals(now_ms=now_ms, has_stepped=has_stepped),
+        done = self._retiming.sweep(
+            "rebase",
+            lambda ids: self._store.find_intervals(now_ms=now_ms, has_stepped=has_stepped, ids=ids),
             lambda timing, kept: (
                 None if timing is None else plan_rebase(timing, kept, now_ms=now_ms)
             ),
@@ -320,12 +334,14 @@ class Timekeeping:
             entry = self._catalogue.find(kept.schedule_id, kept.revision)
             if entry is None or entry.spec is None or entry.timing is None:
                 error = entry.error if entry else None
-                self._break(kept, error or f"its revision {kept.revision} is not on record")
+                self._retiming.mark_broken(
+                    kept, error or f"its revision {kept.revision} is not on record"
+                )
                 continue
             try:
                 settled.append((*plan_timeless(entry.timing, kept, now_ms=now_ms), entry.spec))
             except SENSELESS as error:
-                self._break(kept, f"its stored times can't be read: {error!r}")
+                self._retiming.mark_broken(kept, f"its stored times can't be read: {error!r}")
         if settled:
             done = self._store.settle_timeless(
                 settled,
@@ -335,7 +351,7 @@ class Timekeeping:
             )
             for (change, _, _), ok in zip(settled, done, strict=True):
                 if ok and change.has_moved:
-                    self._tell_moved(change, "missing")
+                    self._retiming.tell_moved(change, "missing")
         return len(found) < _AT_ONCE
 
     # Zones.
@@ -362,25 +378,25 @@ class Timekeeping:
         is_new_local = before.local_timezone != wanted.local_timezone
         done = True
         if is_new_tzdata or is_new_local:
-            if is_new_tzdata:
+            has_begun = self._retiming.has_begun("rezone")
+            if is_new_tzdata and not has_begun:
                 self._tell_versions(
                     EventKind.TZDATA_CHANGED, before.tzdata_version, wanted.tzdata_version
                 )
-            if is_new_local and before.local_timezone is not None:
+            if is_new_local and before.local_timezone is not None and not has_begun:
                 self._tell_versions(
                     EventKind.LOCAL_ZONE_CHANGED, before.local_timezone, wanted.local_timezone
                 )
-            done = self._retime_all(
-                lambda: self._store.find_zoned(only_local=not is_new_tzdata),
+            done = self._retiming.sweep(
+                "rezone",
+                lambda ids: self._store.find_zoned(only_local=not is_new_tzdata, ids=ids),
                 lambda timing, kept: (
                     None if timing is None else plan_rezone(timing, kept, now_ms=now_ms)
                 ),
                 reason="tzdata" if is_new_tzdata else "timezone",
-                marks=wanted,
             )
-        else:
-            self._store.retime((), marks=wanted)
         if done:
+            self._store.retime((), marks=wanted)
             self._marks = replace(
                 wanted, trusted_high_ms=self._marks.trusted_high_ms if self._marks else None
             )
@@ -388,68 +404,6 @@ class Timekeeping:
 
     def _tell_versions(self, kind: EventKind, before: str | None, after: str | None) -> None:
         self._tell(kind, {"was": before, "now": after})
-
-    # Carrying out.
-
-    def _retime_all(
-        self,
-        find: Callable[[], list[KeptTimes]],
-        plan: Callable[[Timing | None, KeptTimes], Retimed | None],
-        *,
-        reason: str,
-        marks: ClockMarks | None = None,
-    ) -> bool:
-        """Give all that are found the times that are planned; False where peers were quicker."""
-        for _ in range(_TRIES):
-            changes = self._plan_all(find(), plan)
-            if not changes and marks is None:
-                return True
-            done = self._store.retime(changes, marks=marks)
-            for change, ok in zip(changes, done, strict=True):
-                if ok and change.has_moved:
-                    self._tell_moved(change, reason)
-            if all(done):
-                return True
-        return False
-
-    def _plan_all(
-        self,
-        found: Sequence[KeptTimes],
-        plan: Callable[[Timing | None, KeptTimes], Retimed | None],
-    ) -> list[Retimed]:
-        """What is to be changed. A schedule that can't be read is said to be broken, and left."""
-        changes = []
-        for kept in found:
-            timing = None
-            if not kept.is_idle:
-                entry = self._catalogue.find(kept.schedule_id, kept.revision)
-                timing = None if entry is None else entry.timing
-                if timing is None:
-                    error = entry.error if entry else None
-                    self._break(kept, error or f"its revision {kept.revision} is not on record")
-                    continue
-            try:
-                change = plan(timing, kept)
-            except SENSELESS as error:
-                self._break(kept, f"its stored times can't be read: {error!r}")
-                continue
-            if change is not None:
-                changes.append(change)
-        return changes
-
-    def _break(self, kept: KeptTimes, error: str) -> None:
-        now_ms = self._clock.now_ms()
-        if self._store.mark_broken(
-            kept.schedule_id, revision=kept.revision, error=error, now_ms=now_ms
-        ):
-            self._teller.tell(EventKind.BROKEN, None, kept.name, {"error": error})
-
-    def _tell_moved(self, change: Retimed, reason: str) -> None:
-        details: dict[str, object] = {"reason": reason}
-        for name, fire in (("next_was_ms", change.kept.next), ("next_ms", change.next)):
-            if fire is not None:
-                details[name] = fire.due_ms
-        self._teller.tell(EventKind.RETIMED, None, change.kept.name, details)
 
     def _tell(self, kind: EventKind, details: dict[str, object] | None = None) -> None:
         self._teller.tell(kind, details=details)

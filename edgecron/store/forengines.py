@@ -213,21 +213,32 @@ class ForEngines(OpenStore):
     def note_trusted(self, mark_ms: int, *, was_ms: int | None) -> bool:
         return upkeep.note_trusted(self._database, mark_ms, was_ms=was_ms)
 
-    def find_misdated(self, *, now_ms: int, ahead_ms: int) -> list[KeptTimes]:
-        with self._database.seldom():
-            return upkeep.find_misdated(self._database, now_ms=now_ms, ahead_ms=ahead_ms)
+    def find_last_schedule_id(self) -> int:
+        return upkeep.find_last_id(self._database)
 
-    def find_intervals(self, *, now_ms: int, has_stepped: bool) -> list[KeptTimes]:
+    def find_misdated(
+        self, *, now_ms: int, ahead_ms: int, ids: range = upkeep.ALL_IDS
+    ) -> list[KeptTimes]:
         with self._database.seldom():
-            return upkeep.find_intervals(self._database, now_ms=now_ms, has_stepped=has_stepped)
+            return upkeep.find_misdated(self._database, now_ms=now_ms, ahead_ms=ahead_ms, ids=ids)
 
-    def find_zoned(self, *, only_local: bool) -> list[KeptTimes]:
+    def find_intervals(
+        self, *, now_ms: int, has_stepped: bool, ids: range = upkeep.ALL_IDS
+    ) -> list[KeptTimes]:
         with self._database.seldom():
-            return upkeep.find_zoned(self._database, only_local=only_local)
+            return upkeep.find_intervals(
+                self._database, now_ms=now_ms, has_stepped=has_stepped, ids=ids
+            )
 
-    def find_set_back(self, *, read_now: Callable[[], int]) -> list[KeptTimes]:
+    def find_zoned(self, *, only_local: bool, ids: range = upkeep.ALL_IDS) -> list[KeptTimes]:
         with self._database.seldom():
-            return upkeep.find_set_back(self._database, read_now=read_now)
+            return upkeep.find_zoned(self._database, only_local=only_local, ids=ids)
+
+    def find_set_back(
+        self, *, read_now: Callable[[], int], ids: range = upkeep.ALL_IDS
+    ) -> list[KeptTimes]:
+        with self._database.seldom():
+            return upkeep.find_set_back(self._database, read_now=read_now, ids=ids)
 
     def note_clock_set(self, *, at_ms: int, by_ms: int) -> None:
         upkeep.note_clock_set(self._database, at_ms=at_ms, by_ms=by_ms)

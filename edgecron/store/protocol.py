@@ -203,19 +203,22 @@ class Store(Protocol):
     def note_trusted(self, mark_ms: int, *, was_ms: int | None) -> bool:
         """Move the trusted mark; False where somebody else has meanwhile."""
 
-    def find_misdated(self, *, now_ms: int, ahead_ms: int) -> list[KeptTimes]:
-        """The schedules whose times a wrong clock has moved, or that go by one."""
+    def find_last_schedule_id(self) -> int:
+        """The largest id of a schedule, 0 if there is none."""
 
-    def find_intervals(self, *, now_ms: int, has_stepped: bool) -> list[KeptTimes]:
+    def find_misdated(self, *, now_ms: int, ahead_ms: int, ids: range) -> list[KeptTimes]:
+        """The schedules whose times a wrong clock has moved, or that go by one, among these ids."""
+
+    def find_intervals(self, *, now_ms: int, has_stepped: bool, ids: range) -> list[KeptTimes]:
         """The schedules without calendar times that are to go by the clock as it is.
 
         Those that do already, too, where it has stepped since.
         """
 
-    def find_zoned(self, *, only_local: bool) -> list[KeptTimes]:
+    def find_zoned(self, *, only_local: bool, ids: range) -> list[KeptTimes]:
         """The schedules with calendar times to come: all, or those in the machine's own zone."""
 
-    def find_set_back(self, *, read_now: Callable[[], int]) -> list[KeptTimes]:
+    def find_set_back(self, *, read_now: Callable[[], int], ids: range) -> list[KeptTimes]:
         """The schedules whose times a clock that was set back since has moved ahead.
 
         `read_now` reads the clock, after the rows: peers write while an engine starts.

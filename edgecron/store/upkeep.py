@@ -16,6 +16,8 @@ from edgecron.store.contract import ClockMarks
 from edgecron.store.firerows import record_missed
 from edgecron.trust import FIRST_MS, LARGE_MS
 
+ALL_IDS: range = range(1, 2**62)
+
 _SELECT = """SELECT id, revision, name, enabled AND trigger_error IS NULL, next_plan_at,
         next_run_at, next_source, decided_until, trusted_until, paused_until, planned_count,
         pruned_until, repeats_since, last_enqueued_at, NOT EXISTS (
@@ -70,7 +72,15 @@ def note_trusted(database: Database, mark_ms: int, *, was_ms: int | None) -> boo
     return changed == 1
 
 
-def find_misdated(database: Database, *, now_ms: int, ahead_ms: int) -> list[KeptTimes]:
+def find_last_id(database: Database) -> int:
+    """The largest id of a schedule, 0 if there is none."""
+    [(last_id,)] = database.rows("SELECT coalesce(max(id), 0) FROM schedules")
+    return int(last_id)
+
+
+def find_misdated(
+    database: Database, *, now_ms: int, ahead_ms: int, ids: range = ALL_IDS
+) -> list[KeptTimes]:
     """The schedules whose times a wrong clock has moved.
 
     They are decided up to later than `ahead_ms`, or to when there was no edgecron, or go by a
@@ -89,6 +99,7 @@ def find_misdated(database: Database, *, now_ms: int, ahead_ms: int) -> list[Kep
                    WHERE c.schedule_id = schedules.id AND e.plan_at = schedules.decided_until
                        AND e.fire_key = '' AND coalesce(e.queued_at, e.finished_at) <= :now)))""",
         {"now": now_ms, "ahead": ahead_ms, "first": FIRST_MS, "large": LARGE_MS},
+        ids=ids,
     )
 
 
@@ -97,16 +108,18 @@ def find_misdated(database: Database, *, now_ms: int, ahead_ms: int) -> list[Kep
 _AHEAD_MS = 1_000
 
 
-def find_set_back(database: Database, *, read_now: Callable[[], int]) -> list[KeptTimes]:
+def find_set_back(
+    database: Database, *, read_now: Callable[[], int], ids: range = ALL_IDS
+) -> list[KeptTimes]:
     """The schedules that were decided, made or changed by a clock that was set back since, by at
     least a second, and that do not repeat what it repeats yet."""
     written = database.rows(
         """SELECT id, at FROM (
                SELECT id, max(coalesce(last_enqueued_at, 0), coalesce(repeats_since, updated_at))
                    AS at
-               FROM schedules WHERE next_plan_at IS NOT NULL)
+               FROM schedules WHERE next_plan_at IS NOT NULL AND id BETWEEN :first AND :last)
            WHERE at > :now""",
-        {"now": read_now() + _AHEAD_MS},
+        {"now": read_now() + _AHEAD_MS, "first": ids.start, "last": ids.stop - 1},
     )
     # Read the clock again: what a peer has written since the first reading is not ahead.
     now_ms = read_now()
@@ -114,12 +127,17 @@ def find_set_back(database: Database, *, read_now: Callable[[], int]) -> list[Ke
     if not ahead:
         return []
     found = _kept(
-        database, "AND next_plan_at IS NOT NULL AND decided_until > :now", {"now": now_ms}
+        database,
+        "AND next_plan_at IS NOT NULL AND decided_until > :now",
+        {"now": now_ms},
+        ids=ids,
     )
     return [kept for kept in found if kept.schedule_id in ahead]
 
 
-def find_intervals(database: Database, *, now_ms: int, has_stepped: bool) -> list[KeptTimes]:
+def find_intervals(
+    database: Database, *, now_ms: int, has_stepped: bool, ids: range = ALL_IDS
+) -> list[KeptTimes]:
     """The schedules without calendar times that do not go by a clock that can't be trusted yet.
 
     Those that do already, too, where it has stepped since.
@@ -130,15 +148,17 @@ def find_intervals(database: Database, *, now_ms: int, has_stepped: bool) -> lis
             AND (trusted_until IS NULL OR decided_until > :now OR :stepped)
             AND NOT {_CALENDAR}""",
         {"now": now_ms, "stepped": has_stepped},
+        ids=ids,
     )
 
 
-def find_zoned(database: Database, *, only_local: bool) -> list[KeptTimes]:
+def find_zoned(database: Database, *, only_local: bool, ids: range = ALL_IDS) -> list[KeptTimes]:
     """The schedules that have calendar times to come: all, or those in the machine's own zone."""
     return _kept(
         database,
         f"AND next_plan_at IS NOT NULL AND {_LOCAL_CRON if only_local else _CRON}",
         {},
+        ids=ids,
     )
 
 
@@ -276,8 +296,16 @@ def _retime_one(database: Database, change: Retimed) -> bool:
 
 
 def _kept(
-    database: Database, where: str, params: dict[str, Any], *, limit: str = ""
+    database: Database,
+    where: str,
+    params: dict[str, Any],
+    *,
+    ids: range | None = None,
+    limit: str = "",
 ) -> list[KeptTimes]:
+    if ids is not None:
+        where = f"AND id BETWEEN :first_id AND :last_id {where}"
+        params = {**params, "first_id": ids.start, "last_id": ids.stop - 1}
     return [
         KeptTimes(
             schedule_id=row[0],
