@@ -70,13 +70,17 @@ def take_over_catch_up(
     database: Database, key: tuple[int, str, str], *, plan_ms: int, now_ms: int
 ) -> TakenOver | None:
     """Skip the waiting catch-up of a schedule and scope for its live fire at `plan_ms`, inside the
-    caller's transaction. None if none waits for a place, anything else of it is active, or the
-    live fire has a row already and does not run."""
+    caller's transaction.
+
+    None if none waits for a place, if something else of it is active besides a backfill that
+    waits, or if the live fire has a row already and does not run.
+    """
     names = {"schedule": key[0], "kind": key[1], "scope": key[2]}
     active = database.rows(
         """SELECT id, status, cause, waiting_for FROM executions INDEXED BY executions_active
            WHERE schedule_id = :schedule AND scope_kind = :kind AND scope_id = :scope
-               AND status IN ('queued', 'running')""",
+               AND status IN ('queued', 'running')
+               AND NOT (status = 'queued' AND fire_key GLOB 'backfill:*')""",
         names,
     )
     if len(active) != 1 or active[0][1:] != ("queued", "catch_up", None):

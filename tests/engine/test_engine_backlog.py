@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import timedelta
 from pathlib import Path
 
 import apsw
@@ -105,6 +106,25 @@ def test_a_catch_up_taken_over_in_two_scopes_gives_one_run_back(story: Story) ->
 
     ran = [run for run in story.runs("often") if run.missed_count is None]
     assert [run.status for run in ran] == [Status.SUCCESS] * 4
+
+
+def test_a_backfill_that_waits_keeps_no_live_fire_from_taking_over(story: Story) -> None:
+    for number in range(4):
+        story.add(f"once{number}", f"at {format_ms(START_MS + 330_000)}", lasts_s=90_000)
+    story.add("often", "*/5 * * * *", lasts_s=1)
+    story.after_s(302)
+    story.after_s(120)
+    story.world.clock.advance_ms(2 * 3_600_000)
+    for _ in range(2):
+        story.engine.step()
+    now = story.client.now()
+    story.client.backfill("often", now - timedelta(hours=2), now - timedelta(hours=1))
+
+    for _ in range(15):
+        story.after_s(60)
+
+    live = [run for run in story.runs("often") if run.cause is Cause.SCHEDULE]
+    assert [run.status for run in live[-3:]] == [Status.SUCCESS] * 3
 
 
 def test_a_time_that_is_decided_already_takes_no_catch_up_over(story: Story) -> None:
