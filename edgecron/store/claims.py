@@ -119,7 +119,7 @@ def _advance_all(database: Database, plans: Sequence[FirePlan], now_ms: int) -> 
         database.returning_each(
             """UPDATE schedules SET next_plan_at = :next_plan, next_run_at = :next_run,
                next_source = :next_source, decided_until = max(decided_until, :decided),
-               planned_count = :planned, paused_until = NULL,
+               planned_count = planned_count + :fires, paused_until = NULL,
                last_enqueued_at = iif(:fires, :now, last_enqueued_at),
                done_revision = iif(:next_plan IS NULL AND after_end_ms IS NULL, revision, NULL),
                repeats_since = iif(:next_plan > max(decided_until, :decided), NULL, repeats_since),
@@ -143,7 +143,6 @@ def _advance_columns(plan: FirePlan, now_ms: int) -> dict[str, object]:
         "next_run": following.due_ms if following else None,
         "next_source": following.source if following else None,
         "decided": plan.decided_until_ms,
-        "planned": plan.planned_count,
         "fires": len(plan.fires),
         "now": now_ms,
     }

@@ -103,6 +103,26 @@ def test_a_change_between_look_and_claim_wins(bench: Bench) -> None:
     assert bench.rows() == []
 
 
+def test_a_fire_of_another_trigger_between_look_and_claim_counts_towards_max_runs(
+    bench: Bench,
+) -> None:
+    bench.add(make_spec("first", "@yearly"))
+    bench.add(make_spec("both", "* * * * *", "after first", max_runs=2, overlap=Overlap.ALLOW))
+    bench.run("first")
+    [granted] = bench.fill().granted
+    bench.clock.advance_ms(MINUTE)
+    seen = bench.decide(bench.look())
+    bench.end(granted)
+    bench.claim(seen)
+
+    bench.clock.advance_ms(MINUTE)
+    bench.fire()
+
+    assert [row.cause for row in bench.rows("both")] == [Cause.AFTER, Cause.SCHEDULE]
+    both = bench.store.get_schedule("both")
+    assert (both.planned_count, both.next_run_at) == (2, None)
+
+
 def test_an_edit_between_look_and_claim_wins_although_the_next_time_is_the_same(
     bench: Bench,
 ) -> None:
