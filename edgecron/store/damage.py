@@ -118,14 +118,20 @@ def repair_orphans(database: Database) -> list[Orphans]:
 
     Runs of a missing schedule stay: they are history, which a backup may still explain.
     """
-    repaired = [one for one in find_orphans(database.rows) if (one.table, one.parent) in _REPAIRS]
+    repaired = [one for one in find_orphans(database.rows) if is_repairable(one)]
     for one in repaired:
         with database.transaction():
-            database.change(_REPAIRS[one.table, one.parent])
+            repair(database, one)
     return repaired
 
 
+def repair(database: Database, orphans: Orphans) -> None:
+    """Repair such rows, inside the caller's transaction."""
+    database.change(_REPAIRS[orphans.table, orphans.parent])
+
+
 def is_repairable(orphans: Orphans) -> bool:
+    """Whether a repair loses no history."""
     return (orphans.table, orphans.parent) in _REPAIRS
 
 

@@ -154,13 +154,20 @@ def _bring_up(database: Database, *, now_ms: int, seed: bytes | None) -> None:
         raise _refused(database, str(error)) from error
     if version == 0:
         _write_meta(database, now_ms=now_ms, seed=seed or os.urandom(16))
-    dangling = database.rows("PRAGMA foreign_key_check")
-    if dangling:
-        table, row, parent, _ = dangling[0]
-        raise _refused(
-            database, f"row {row} of {table} refers to a row of {parent} that is missing"
-        )
+    _repair_orphans(database)
     database.change(f"PRAGMA user_version = {SCHEMA_VERSION}")
+
+
+def _repair_orphans(database: Database) -> None:
+    """Repair rows that refer to missing ones, if that loses no history; the copy still has them."""
+    from edgecron.store.damage import find_orphans, is_repairable, orphan_words, repair
+
+    orphans = find_orphans(database.rows)
+    lasting = [one for one in orphans if not is_repairable(one)]
+    if lasting:
+        raise _refused(database, orphan_words(lasting[0]))
+    for one in orphans:
+        repair(database, one)
 
 
 def _write_meta(database: Database, *, now_ms: int, seed: bytes) -> None:

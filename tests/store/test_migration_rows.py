@@ -224,10 +224,28 @@ def test_an_old_database_with_a_row_that_points_nowhere_is_refused_and_left(path
     connection.close()
     before = everything(path)
 
-    with pytest.raises(DatabaseUnusable, match="refers to a row of schedules that is missing"):
+    with pytest.raises(DatabaseUnusable, match="1 row refers to schedules that are missing"):
         migrated(path)
 
     assert everything(path) == before
+
+
+@pytest.mark.failure(68)
+def test_rows_that_nothing_can_reach_keep_no_database_from_an_upgrade(path: Path) -> None:
+    make_version_1(path)
+    connection = apsw.Connection(str(path))
+    connection.execute("""
+        INSERT INTO schedule_scopes VALUES (99, 'global', '');
+        INSERT INTO schedule_revisions VALUES (99, 1, 0, 'cli', '{}');
+        UPDATE schedules SET group_name = 'lost' WHERE name = 'first'""")
+    connection.close()
+
+    migrated(path)
+
+    rows = everything(path)
+    assert not [row for row in rows["schedule_scopes"] if row["schedule_id"] == 99]
+    assert not [row for row in rows["schedule_revisions"] if row["schedule_id"] == 99]
+    assert {"name": "lost", "max_running": None} in rows["groups"]
 
 
 @pytest.mark.failure(66)
