@@ -31,6 +31,15 @@ class MeasuredSchedule(NamedTuple):
     is_vanished: bool
 
 
+class OfSchedule(NamedTuple):
+    """What is measured of one schedule on request: how long its runs took, how late they started,
+    and how often a claim of it found the database locked."""
+
+    duration: Histogram
+    late: Histogram
+    lock_failures: int
+
+
 class Active(NamedTuple):
     """How many runs go on, wait for a place, and wait for a condition."""
 
@@ -42,7 +51,7 @@ class Active(NamedTuple):
 class Measures(NamedTuple):
     """What is measured of a database, at one instant.
 
-    `by_schedule` has durations and lateness by schedule, None unless the caller asked for it.
+    `by_schedule` is by the name of the schedule, None unless the caller asked for it.
     """
 
     schedules: Sequence[MeasuredSchedule]
@@ -50,7 +59,7 @@ class Measures(NamedTuple):
     duration: Histogram
     late: Histogram
     lock_failures: int
-    by_schedule: Mapping[str, tuple[Histogram, Histogram]] | None = None
+    by_schedule: Mapping[str, OfSchedule] | None = None
 
 
 def histogram_of(counts: Mapping[str, int], steps_ms: Sequence[int], *, sum_ms: int) -> Histogram:

@@ -21,8 +21,8 @@ class Measuring(Reading):
         from edgecron.measures import Measures
         from edgecron.store.measures import (
             count_active,
+            find_by_schedule,
             find_durations,
-            find_histograms,
             find_lateness,
             find_lock_failures,
             find_measured,
@@ -35,5 +35,5 @@ class Measuring(Reading):
             duration=find_durations(database),
             late=find_lateness(database),
             lock_failures=find_lock_failures(database),
-            by_schedule=find_histograms(database) if per_schedule else None,
+            by_schedule=find_by_schedule(database) if per_schedule else None,
         )

@@ -14,7 +14,8 @@ ago, an increase of scheduler_runs_total with status failed, and scheduler_engin
 
 With --per-schedule the two histograms, how long runs take and how late they start, have a label
 schedule_id: about 30 lines for each schedule. They are then of schedules that exist, without the
-removed ones. A server gives the same for /metrics?per_schedule=1.
+removed ones. scheduler_claim_lock_failures_total counts for each schedule how often a claim of it
+found the database locked. A server gives the same for /metrics?per_schedule=1.
 
 Needs prometheus-client: pip install 'edgecron[metrics]'. With --json an array of samples.
 """

@@ -20,8 +20,9 @@ which Prometheus takes for a restart); the number in the database does none of t
 Counters never fall: they are counted with the ends themselves, and outlive retention. Histograms
 have a label for the schedule only on request (`per_schedule`): thirty lines for each of a hundred
 thousand schedules would help nobody. They are then of the schedules that exist, without the removed
-ones. Lock failures have no such label: the lock is the database's, and a transaction that waits for
-it claims for many schedules.
+ones. There is then scheduler_claim_lock_failures_total{schedule_id}, too: claims of a schedule that
+found the database locked. A claim of several schedules counts for each of them, so that their sum
+is not scheduler_lock_failures_total, which counts transactions of any kind.
 
     families.py   the families of metrics, in slices     writing.py   their text, and its kinds
     reading.py    the families of a database, or out of such a text

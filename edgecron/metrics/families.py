@@ -6,7 +6,7 @@ Buckets are cumulative and in seconds; times are seconds since 1970.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
 from prometheus_client.core import (
@@ -18,7 +18,7 @@ from prometheus_client.core import (
 )
 
 import edgecron
-from edgecron.measures import Histogram, MeasuredSchedule
+from edgecron.measures import Histogram, MeasuredSchedule, OfSchedule
 from edgecron.steps import DURATION_STEPS_MS, LATE_STEPS_MS
 
 if TYPE_CHECKING:
@@ -29,12 +29,11 @@ _T = TypeVar("_T")
 _SLICE = 500  # schedules; what is held of the text at once stays small
 _STATES = ("active", "paused", "broken", "vanished")
 _STATUSES = ("success", "failed", "cancelled", "interrupted")
-_HISTOGRAMS = (
-    ("scheduler_run_duration_seconds", "How long runs took."),
-    (
-        "scheduler_claim_latency_seconds",
-        "From due to started, of runs that have ended and were not late on purpose.",
-    ),
+_DURATION = ("scheduler_run_duration_seconds", "How long runs took.", DURATION_STEPS_MS)
+_LATE = (
+    "scheduler_claim_latency_seconds",
+    "From due to started, of runs that have ended and were not late on purpose.",
+    LATE_STEPS_MS,
 )
 _TIMES = (
     ("last_run", "When the latest run that has ended was started, in seconds since 1970."),
@@ -46,7 +45,7 @@ _TIMES = (
 def families(client: Client, *, per_schedule: bool = False) -> Iterator[Metric]:
     """Every family, with what the database says now; each slice of a family follows the other.
 
-    With `per_schedule` histograms have a label for the schedule.
+    With `per_schedule` histograms have a label for the schedule, and there is one family more.
     """
     measures = client.measures(per_schedule=per_schedule)
     yield InfoMetricFamily(
@@ -61,8 +60,11 @@ def families(client: Client, *, per_schedule: bool = False) -> Iterator[Metric]:
         "Transactions that found the database locked by another, over all processes.",
         measures.lock_failures,
     )
-    yield from _histograms(measures, 0, measures.duration, DURATION_STEPS_MS)
-    yield from _histograms(measures, 1, measures.late, LATE_STEPS_MS)
+    if measures.by_schedule is None:
+        yield from _histograms({(): measures.duration}, *_DURATION)
+        yield from _histograms({(): measures.late}, *_LATE)
+    else:
+        yield from _by_schedule(measures.by_schedule)
     yield from _runs(measures.schedules)
     yield from _skipped(measures.schedules)
     for which, what in _TIMES:
@@ -116,17 +118,27 @@ def _sizes(client: Client) -> Iterator[Metric]:
     )
 
 
-def _histograms(
-    measures: Measures, which: int, of_all: Histogram, steps_ms: Sequence[int]
-) -> Iterator[Metric]:
-    """One histogram of all schedules, or one for each schedule if the measures have these."""
-    name, what = _HISTOGRAMS[which]
-    ends = [*(str(step / 1000) for step in steps_ms), "+Inf"]
-    labels = () if measures.by_schedule is None else ("schedule_id",)
-    found: dict[tuple[str, ...], Histogram] = {(): of_all}
-    if measures.by_schedule is not None:
-        found = {(name,): both[which] for name, both in measures.by_schedule.items()}
+def _by_schedule(found: Mapping[str, OfSchedule]) -> Iterator[Metric]:
+    yield from _histograms({(name,): one.duration for name, one in found.items()}, *_DURATION)
+    yield from _histograms({(name,): one.late for name, one in found.items()}, *_LATE)
     for part in _slices(list(found.items())):
+        family = CounterMetricFamily(
+            "scheduler_claim_lock_failures",
+            "Claims of a due schedule that found the database locked by another.",
+            labels=("schedule_id",),
+        )
+        for name, one in part:
+            family.add_metric((name,), one.lock_failures)
+        yield family
+
+
+def _histograms(
+    found: Mapping[tuple[str, ...], Histogram], name: str, what: str, steps_ms: Sequence[int]
+) -> Iterator[Metric]:
+    """One histogram of all schedules, or one for each by its name."""
+    ends = [*(str(step / 1000) for step in steps_ms), "+Inf"]
+    for part in _slices(list(found.items())):
+        labels = () if () in found else ("schedule_id",)
         family = HistogramMetricFamily(name, what, labels=labels, unit="seconds")
         for values, one in part:
             family.add_metric(values, list(zip(ends, one.counts, strict=True)), one.sum_ms / 1000)

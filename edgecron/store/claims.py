@@ -115,6 +115,7 @@ def _advance_all(database: Database, plans: Sequence[FirePlan], now_ms: int) -> 
 
     Not those that somebody else has moved, or changed.
     """
+    locked = {"locked": int(database.was_locked)}
     return dict(
         database.returning_each(
             """UPDATE schedules SET next_plan_at = :next_plan, next_run_at = :next_run,
@@ -123,11 +124,11 @@ def _advance_all(database: Database, plans: Sequence[FirePlan], now_ms: int) -> 
                last_enqueued_at = iif(:fires, :now, last_enqueued_at),
                done_revision = iif(:next_plan IS NULL AND after_end_ms IS NULL, revision, NULL),
                repeats_since = iif(:next_plan > max(decided_until, :decided), NULL, repeats_since),
-               fence = max(fence + 1, :now)
+               fence = max(fence + 1, :now), lock_failures = lock_failures + :locked
            WHERE id = :id AND next_plan_at = :plan AND next_run_at = :run
                AND revision = :revision AND enabled AND deleted_at IS NULL
            RETURNING id, fence""",
-            [_advance_columns(plan, now_ms) for plan in plans],
+            [_advance_columns(plan, now_ms) | locked for plan in plans],
         )
     )
 

@@ -50,6 +50,7 @@ class Database(Statements):
         self._data_version = -1
         self._renewals = 0
         self._is_together = False
+        self._was_locked = False
         check_sqlite_version()
         self.is_new = prepare_file(path, must_exist=must_exist, mounts=mounts)
         if may_be_lost(path):
@@ -107,6 +108,11 @@ class Database(Statements):
         return self._turns.waits
 
     @property
+    def was_locked(self) -> bool:
+        """Whether the transaction that is open found another's lock when it began."""
+        return self._was_locked
+
+    @property
     def data_version(self) -> int:
         """A number that changes when another connection has committed, and with `renew`."""
         self.check_file()
@@ -133,8 +139,10 @@ class Database(Statements):
         self._check_process()
         self.check_file()
         self._logs.check()
+        failures_before = self._turns.failures
         with self._turns.turn(), self.in_use, translated_errors(self.path):
             self._connection.execute("BEGIN IMMEDIATE")
+            self._was_locked = self._turns.failures > failures_before
             changes_before = self._connection.total_changes()
             try:
                 # Under the lock: what is written is of the schema that it is written to.

@@ -5,7 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 
-from edgecron.measures import Active, Histogram, MeasuredSchedule, histogram_of
+from edgecron.measures import (
+    Active,
+    Histogram,
+    MeasuredSchedule,
+    OfSchedule,
+    histogram_of,
+)
 from edgecron.steps import DURATION_STEPS_MS, LATE_STEPS_MS
 from edgecron.store.connection import Database
 
@@ -30,16 +36,18 @@ def find_measured(database: Database, *, now_ms: int) -> list[MeasuredSchedule]:
     return [MeasuredSchedule._make(row) for row in rows]
 
 
-def find_histograms(database: Database) -> dict[str, tuple[Histogram, Histogram]]:
-    """How long the runs of each schedule took and how late they started, by name."""
+def find_by_schedule(database: Database) -> dict[str, OfSchedule]:
+    """What only a request by schedule has, by name."""
     return {
-        name: (
-            _counted(json.loads(durations), DURATION_STEPS_MS, duration_sum_ms),
-            _counted(json.loads(late), LATE_STEPS_MS, late_sum_ms),
+        name: OfSchedule(
+            duration=_counted(json.loads(durations), DURATION_STEPS_MS, duration_sum_ms),
+            late=_counted(json.loads(late), LATE_STEPS_MS, late_sum_ms),
+            lock_failures=lock_failures,
         )
-        for name, durations, duration_sum_ms, late, late_sum_ms in database.each(
+        for name, durations, duration_sum_ms, late, late_sum_ms, lock_failures in database.each(
             """SELECT name, iif(json_valid(duration_counts), duration_counts, '{}'),
-                   duration_sum_ms, iif(json_valid(late_counts), late_counts, '{}'), late_sum_ms
+                   duration_sum_ms, iif(json_valid(late_counts), late_counts, '{}'), late_sum_ms,
+                   lock_failures
                FROM schedules WHERE deleted_at IS NULL"""
         )
     }

@@ -36,6 +36,7 @@ SCRIPTS = (
     "0016_presence.sql",
     "0017_rare_states.sql",
     "0018_places.sql",
+    "0019_lock_failures.sql",
 )
 SCHEMA_VERSION = len(SCRIPTS)
 

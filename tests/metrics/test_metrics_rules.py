@@ -48,8 +48,8 @@ def test_the_text_with_a_label_for_each_schedule_has_nothing_wrong(story: Story)
     openly, _ = exposition(story.client, "application/openmetrics-text", per_schedule=True)
 
     assert lint(body.decode()) == []
-    assert len(list(text_string_to_metric_families(openly.decode()))) == 17
-    assert len([line for line in lines if line.startswith("# TYPE")]) == 17
+    assert len(list(text_string_to_metric_families(openly.decode()))) == 18
+    assert len([line for line in lines if line.startswith("# TYPE")]) == 18
     for name in ("scheduler_run_duration_seconds", "scheduler_claim_latency_seconds"):
         assert f'{name}_count{{schedule_id="bad.one-2"}} 3.0' in lines
         assert f'{name}_count{{schedule_id="idle-599"}} 0.0' in lines

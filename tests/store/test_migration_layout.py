@@ -37,6 +37,7 @@ LANDED = {
     "0016_presence.sql": "19a8dde4ec6a83e0442fa224bff91e10cc798f313f68c60c166c61e69dc9f012",
     "0017_rare_states.sql": "72077d8014a43e8dee4a148026f8a44665566e712340a7ed0ca8ebc91e47fa5e",
     "0018_places.sql": "08c20d6acf0ad1b1535fd43ba4532c468452ee54d3379649c98c00f721e1d2c4",
+    "0019_lock_failures.sql": "d95f63b667c1da8290b9964856359a3a098a96a3bba613b6bb8c586da8240e5f",
 }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ from edgecron.store import open_store
 from edgecron.store.contract import Granted
 from edgecron.store.measures import (
     count_active,
+    find_by_schedule,
     find_durations,
     find_lateness,
     find_lock_failures,
@@ -213,6 +215,33 @@ def test_another_s_lock_is_counted_by_the_next_transaction_that_writes(
     _find_it_taken(tmp_path, 1)
 
     assert find_lock_failures(make_store().database) == 3
+
+
+def test_a_claim_that_found_the_database_locked_is_counted_for_its_schedule(
+    bench: Bench, make_store: OpenStore
+) -> None:
+    bench.add(make_spec("poll", "* * * * *"))
+    bench.add(make_spec("idle", "0 0 1 1 *"))
+    other, claims = make_store(), bench.store.database
+    is_held, may_go_on = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        with other.database.transaction():
+            is_held.set()
+            while not claims.lock_waits:
+                may_go_on.wait(0.001)
+
+    run_once(bench)
+    holder = threading.Thread(target=hold)
+    holder.start()
+    is_held.wait()
+    run_once(bench)
+    holder.join()
+    run_once(bench)
+
+    found = find_by_schedule(claims)
+    assert (found["poll"].lock_failures, found["idle"].lock_failures) == (1, 0)
+    assert (found["poll"].duration.counts[-1], found["idle"].duration.counts[-1]) == (3, 0)
 
 
 def test_locks_that_were_found_are_counted_again_where_their_transaction_is_rolled_back(
