@@ -17,6 +17,7 @@ from edgecron.validity import check_name
 from edgecron.values import replace
 
 NO_TIME = "it has no time to run at"
+NO_COMMAND = "the command is missing, expected one of command and shell"
 _T = TypeVar("_T")
 _A_COMMAND = 'such as: command = ["/usr/bin/rsync", "-a", "/home", "/srv"]'
 _DEFAULTS = Policies()
@@ -162,13 +163,12 @@ class _Reading:
 
     def _job(self) -> Job | None:
         given = [key for key in JOBS if key in self._table]
-        if len(given) != 1:
-            what = " and ".join(given) + " are given" if given else "the command is missing"
-            self._note(
-                given[-1] if given else None,
-                f"{what}, expected one of command and shell",
-                _A_COMMAND,
-            )
+        if not given:
+            self._note(None, NO_COMMAND, _A_COMMAND)
+            return None
+        if len(given) > 1:
+            what = f"{' and '.join(given)} are given, expected one of command and shell"
+            self._note(given[-1], what, _A_COMMAND)
             return None
         [key] = given
         argv = self._take(key, _argv if key == JobKind.COMMAND else _line, None)

@@ -10,7 +10,7 @@ from edgecron.documents import values
 from edgecron.documents.comparing import Action, Step, compare_one, find_changes, need_unchanged
 from edgecron.documents.document import Problem, Wanted
 from edgecron.documents.keys import Table, schedule_table
-from edgecron.documents.tables import NO_TIME, read_table
+from edgecron.documents.tables import NO_COMMAND, NO_TIME, read_table
 from edgecron.errors import (
     AlreadyExists,
     Conflict,
@@ -191,7 +191,8 @@ def _field_without_key(draft: Draft, words: str) -> str:
             return "name"
     if words == NO_TIME:
         return "when"
-    return "" if draft.texts["job"].strip() else "job"
+    # Also if a command is written: what can't be read of it is told there already.
+    return "job" if words == NO_COMMAND or not draft.texts["job"].strip() else ""
 
 
 def _find_beside(client: Face, step: Step) -> dict[str, str]:

@@ -318,6 +318,18 @@ def test_what_is_wrong_is_said_beside_its_field(scene: Scene) -> None:
     add(scene, tale, size=(160, 60))
 
 
+def test_a_command_that_can_not_be_split_is_one_wrong_field(scene: Scene) -> None:
+    async def tale(seen: Seen) -> None:
+        await fill(seen, "name", "report")
+        await fill(seen, "when", "@daily")
+        await fill(seen, "job", "echo 'a")
+        await seen.press("ctrl+s")
+        assert "✗ not saved: 1 field can't be taken as it is" in seen.lines()[1]
+        assert told(seen, "job").startswith("✗ the command can't be split into words")
+
+    add(scene, tale)
+
+
 def test_what_is_wrong_is_not_saved(scene: Scene) -> None:
     async def tale(seen: Seen) -> None:
         await fill(seen, "name", "report")
