@@ -78,6 +78,7 @@ def follow_up_withdrawn(database: Database, execution_id: int, *, now_ms: int) -
 
 def follow_up_replaced(database: Database, writer: FireWriter, *, now_ms: int) -> Ended:
     """Write what follows the ends of fires that others have replaced before they started."""
+    writer.flush()
     ends = []
     while writer.withdrawn:
         ends.append(follow_up_withdrawn(database, writer.withdrawn.pop(0), now_ms=now_ms))

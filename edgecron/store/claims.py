@@ -42,6 +42,7 @@ def claim_due(
                 missed=plan.missed,
             )
             if plan.fires and not will_run and decision.spec.max_runs is not None:
+                writer.flush()
                 give_back_runs(database, plan.due.schedule_id, count=len(plan.fires), now_ms=now_ms)
         return _batch_of(database, writer, len(ours), now_ms, fenced=fenced)
 

@@ -11,6 +11,34 @@ from edgecron.retrying import most_attempts
 from edgecron.store.broken import note_broken
 from edgecron.store.connection import Database
 
+MISSED_KEY = "missed"  # of the row of a range of times
+INSERT = """INSERT INTO executions (schedule_id, revision, scope_kind, scope_id, plan_at, fire_key,
+               cause, trigger_text, payload, due_at, max_attempts, queue, priority, status,
+               reason, error_code, error_msg, queued_at, claimed_at, heartbeat_at, stale_after,
+               started_at, fence, engine_id, supervisor_id, lease_token, waiting_for, wait_until,
+               finished_at, missed_from_at, missed_to_at, missed_count, flags)
+           VALUES (:schedule, :revision, :scope_kind, :scope_id, :plan, :fire_key, :cause,
+               :source, :payload, :due, :max_attempts, :queue, :priority, :status, :reason,
+               :missed_by, :error_msg, :queued, :claimed, :claimed, :stale, :claimed, :claimed,
+               :engine, :supervisor, :token, :waiting_for, :wait_until, :finished, :missed_from,
+               :missed_to, :missed_count, :flags)
+           ON CONFLICT (schedule_id, scope_kind, scope_id, plan_at, fire_key, attempt) DO NOTHING
+           RETURNING :place, id"""
+GROW_NEWEST = """UPDATE executions
+           SET missed_to_at = :to, missed_count = missed_count + :count
+           WHERE id = (SELECT id FROM executions WHERE schedule_id = :schedule
+                   AND scope_kind = :scope_kind AND scope_id = :scope_id
+                   ORDER BY id DESC LIMIT 1)
+               AND status = 'skipped' AND reason = :reason AND error_code IS :missed_by
+               AND fire_key = :fire_key
+               AND cause = :cause AND missed_to_at < :from
+           RETURNING :place, id"""
+COUNT_SKIPPED = "UPDATE schedules SET skipped_count = skipped_count + :count WHERE id = :id"
+_OF_A_START: dict[str, Any] = dict.fromkeys(
+    ("place", "queued", "claimed", "stale", "engine", "supervisor", "token", "waiting_for",
+     "wait_until", "flags")
+)  # fmt: skip
+
 
 def count_planned(database: Database, schedule_id: int) -> None:
     """Count a fire that no time gave among those that max_runs bounds, inside the caller's
@@ -121,20 +149,41 @@ def record_missed(
 
     None where a row of this range exists already.
     """
-    grown = _grow_newest(
-        database, schedule_id, scope, missed, fire_key="missed", cause=Cause.SCHEDULE
+    row = database.returning(
+        GROW_NEWEST,
+        growth_columns((schedule_id, *scope), missed, fire_key=MISSED_KEY, cause=Cause.SCHEDULE),
     )
+    grown = None if row is None else int(row[1])
     if grown is None:
         grown = _insert_range(database, (schedule_id, revision), spec, scope, missed, now_ms)
-    if grown is None and not _is_recorded(database, schedule_id, scope, missed):
-        # Where a clock was set back, a range may begin as an earlier one did and end later: its
-        # name is its end then.
-        grown = _insert_range(
-            database, (schedule_id, revision), spec, scope, missed, now_ms, plan_ms=missed.to_ms
-        )
+    if grown is None:
+        grown = record_by_end(database, schedule_id, revision, spec, scope, missed, now_ms)
     if grown is not None:
         _count_skipped(database, schedule_id, missed.count)
     return grown
+
+
+def record_by_end(
+    database: Database,
+    schedule_id: int,
+    revision: int,
+    spec: ScheduleSpec,
+    scope: tuple[str, str],
+    missed: Missed,
+    now_ms: int,
+) -> int | None:
+    """Write a range that begins as an earlier one did and ends later, as after a clock was set
+    back: its end names it. The row's id; None if a row of this range exists."""
+    if _is_recorded(database, schedule_id, scope, missed):
+        return None
+    schedule = (schedule_id, revision)
+    return _insert_range(database, schedule, spec, scope, missed, now_ms, plan_ms=missed.to_ms)
+
+
+def missed_fire(missed: Missed) -> Fire:
+    """The row of a range is that of a fire by its first time, with a key of its own."""
+    first_ms = missed.from_ms
+    return Fire(plan_ms=first_ms, due_ms=first_ms, cause=Cause.SCHEDULE, fire_key=MISSED_KEY)
 
 
 def _insert_range(
@@ -148,10 +197,11 @@ def _insert_range(
     plan_ms: int | None = None,
 ) -> int | None:
     """The row of a range, named by its first time or by `plan_ms`; None where that is taken."""
-    named_ms = missed.from_ms if plan_ms is None else plan_ms
-    fire = Fire(plan_ms=named_ms, due_ms=named_ms, cause=Cause.SCHEDULE, fire_key="missed")
+    fire = missed_fire(missed)
+    if plan_ms is not None:
+        fire = fire._replace(plan_ms=plan_ms, due_ms=plan_ms)
     columns = fire_columns(*schedule, spec, scope, fire, now_ms)
-    return _insert_skipped(database, columns | _missed_columns(missed))
+    return _insert_skipped(database, columns | missed_columns(missed))
 
 
 def _is_recorded(
@@ -173,35 +223,9 @@ def _is_recorded(
     return row is not None
 
 
-def skip_fire(
-    database: Database,
-    schedule_id: int,
-    revision: int,
-    spec: ScheduleSpec,
-    scope: tuple[str, str],
-    fire: Fire,
-    span: Missed,
-    now_ms: int,
-) -> int | None:
-    """Write that overlap skipped a fire and those before it in `span`; the row's id.
-
-    The newest such row grows, whether the engine was in time for each fire or not.
-    """
-    found = None
-    if not fire.fire_key:
-        found = _grow_newest(database, schedule_id, scope, span, fire_key="", cause=fire.cause)
-        fire = fire._replace(plan_ms=span.from_ms)
-    if found is None:
-        columns = fire_columns(schedule_id, revision, spec, scope, fire, now_ms)
-        found = _insert_skipped(database, columns | _missed_columns(span))
-    if found is not None:
-        _count_skipped(database, schedule_id, span.count)
-    return found
-
-
 def record_held(database: Database, columns: dict[str, Any], held: Missed) -> int | None:
     """Write that a pause held a fire, in a row of its own; its id, None where it is there."""
-    found = _insert_skipped(database, columns | _missed_columns(held))
+    found = _insert_skipped(database, columns | missed_columns(held))
     if found is not None:
         _count_skipped(database, columns["schedule"], held.count)
     return found
@@ -226,60 +250,31 @@ def overlapped(fire: Fire, before: Missed | None) -> Missed:
 
 
 def _insert_skipped(database: Database, columns: dict[str, Any]) -> int | None:
-    row = database.returning(
-        """INSERT INTO executions (schedule_id, revision, scope_kind, scope_id, plan_at, fire_key,
-               cause, trigger_text, payload, due_at, max_attempts, queue, priority, status,
-               reason, error_code, error_msg, finished_at, missed_from_at, missed_to_at,
-               missed_count)
-           VALUES (:schedule, :revision, :scope_kind, :scope_id, :plan, :fire_key, :cause,
-               :source, :payload, :due, :max_attempts, :queue, :priority, 'skipped', :reason,
-               :missed_by, :error_msg, :now, :missed_from, :missed_to, :missed_count)
-           ON CONFLICT (schedule_id, scope_kind, scope_id, plan_at, fire_key, attempt) DO NOTHING
-           RETURNING id""",
-        columns,
-    )
-    return None if row is None else int(row[0])
+    row = database.returning(INSERT, columns)
+    return None if row is None else int(row[1])
 
 
-def _grow_newest(
-    database: Database,
-    schedule_id: int,
-    scope: tuple[str, str],
-    missed: Missed,
-    *,
-    fire_key: str,
-    cause: Cause,
-) -> int | None:
-    row = database.returning(
-        """UPDATE executions SET missed_to_at = :to, missed_count = missed_count + :count
-           WHERE id = (SELECT id FROM executions WHERE schedule_id = :schedule
-                   AND scope_kind = :scope_kind AND scope_id = :scope_id
-                   ORDER BY id DESC LIMIT 1)
-               AND status = 'skipped' AND reason = :reason AND error_code IS :missed_by
-               AND fire_key = :fire_key
-               AND cause = :cause AND missed_to_at < :from
-           RETURNING id""",
-        {
-            "schedule": schedule_id,
-            "scope_kind": scope[0],
-            "scope_id": scope[1],
-            "reason": missed.reason.value,
-            "missed_by": None if missed.missed_by is None else missed.missed_by.value,
-            "fire_key": fire_key,
-            "cause": cause.value,
-            "from": missed.from_ms,
-            "to": missed.to_ms,
-            "count": missed.count,
-        },
-    )
-    return None if row is None else int(row[0])
+def growth_columns(
+    key: tuple[int, str, str], missed: Missed, *, fire_key: str, cause: Cause, place: int = 0
+) -> dict[str, Any]:
+    """The values of GROW_NEWEST: the schedule and scope, and the range that the row grows by."""
+    return {
+        "place": place,
+        "schedule": key[0],
+        "scope_kind": key[1],
+        "scope_id": key[2],
+        "reason": missed.reason.value,
+        "missed_by": None if missed.missed_by is None else missed.missed_by.value,
+        "fire_key": fire_key,
+        "cause": cause.value,
+        "from": missed.from_ms,
+        "to": missed.to_ms,
+        "count": missed.count,
+    }
 
 
 def _count_skipped(database: Database, schedule_id: int, count: int) -> None:
-    database.change(
-        "UPDATE schedules SET skipped_count = skipped_count + :count WHERE id = :id",
-        {"id": schedule_id, "count": count},
-    )
+    database.change(COUNT_SKIPPED, {"id": schedule_id, "count": count})
 
 
 def fire_columns(
@@ -306,11 +301,14 @@ def fire_columns(
         "max_attempts": most_attempts(policies.retries, policies.on_interrupt),
         "queue": spec.queue,
         "priority": int(policies.priority),
-        "now": now_ms,
+        "status": "skipped",
+        "finished": now_ms,
+        **_OF_A_START,
     }
 
 
-def _missed_columns(missed: Missed) -> dict[str, Any]:
+def missed_columns(missed: Missed) -> dict[str, Any]:
+    """What the row of a range has besides: why it did not run."""
     return {
         "reason": missed.reason.value,
         "missed_by": None if missed.missed_by is None else missed.missed_by.value,

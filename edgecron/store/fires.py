@@ -22,10 +22,10 @@ from edgecron.store.firerows import (
     fire_columns,
     give_back_unmet,
     is_of_slow_engine,
+    missed_fire,
     overlapped,
     record_held,
     record_missed,
-    skip_fire,
 )
 from edgecron.store.ledger import Ledger, ScopeKey
 from edgecron.store.needs import Needs, deadline_ms
@@ -62,6 +62,10 @@ class FireWriter:
         # Replaced before they started: what follows is to be written.
         self.withdrawn: list[int] = []
         self._rows = NewRows(database, now_ms=now_ms)
+
+    def flush(self) -> None:
+        """Write all rows now, for what reads or writes rows of the same schedules next."""
+        self._rows.write()
 
     @property
     def granted(self) -> list[Granted]:
@@ -109,11 +113,7 @@ class FireWriter:
         scope: tuple[str, str],
         span: Missed,
     ) -> None:
-        self._rows.write()
-        execution_id = record_missed(
-            self._database, schedule_id, revision, spec, scope, span, self._now_ms
-        )
-        self._record_skipped((schedule_id, revision), execution_id, span)
+        self._rows.skip((schedule_id, *scope), revision, spec, missed_fire(span), span)
 
     def write_held(self, schedule_id: int, revision: int, spec: ScheduleSpec, fire: Fire) -> None:
         """Write that a pause left a fire out, once for each of its schedule's scopes."""
@@ -156,15 +156,13 @@ class FireWriter:
             fire = fire._replace(cause=Cause.CATCH_UP, in_sequence=True)
         admission = self._ledger.admit(key, spec, fire, direct=direct)
         if admission is Admission.SKIP:
-            self._rows.write()
             span = overlapped(fire, before)
             if before is not None:
                 # However late a slow engine is, its ranges share one row.
                 fire = fire._replace(cause=Cause.SCHEDULE)
-            execution_id = skip_fire(
-                self._database, schedule_id, revision, spec, scope, fire, span, self._now_ms
-            )
-            self._record_skipped((schedule_id, revision), execution_id, span, fire.cause)
+            if not fire.fire_key:
+                fire = fire._replace(plan_ms=span.from_ms)
+            self._rows.skip(key, revision, spec, fire, span)
             return False
         if before is not None:
             self._write_missed(schedule_id, revision, spec, scope, before)

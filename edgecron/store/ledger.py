@@ -97,8 +97,11 @@ class Ledger:
         return self._running[schedule_id] > 0
 
     def occupancy(self, key: ScopeKey) -> Occupancy:
-        self.look_at([key])
-        return self._active.get(key, _NOBODY)
+        found = self._active.get(key)
+        if found is None and key[0] not in self._counted:
+            self.look_at([key])
+            found = self._active[key]
+        return found or _NOBODY
 
     def has_place(self, group: str | None, cause: Cause) -> bool:
         """Whether engine and group have room for one more, of those that came late or others."""

@@ -6,8 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from edgecron.model import Overlap, Policies, Status
+from edgecron.model import Job, JobKind, Overlap, Policies, Status
 from edgecron.timetext import from_ms
+from edgecron.values import replace
+from support.specs import make_spec
 from support.story import Story
 from support.working import work_of
 
@@ -76,6 +78,33 @@ def test_runs_by_hand_of_one_schedule_take_turns_with_others(tmp_path: Path) -> 
         story.after_s(1)
 
     assert story.bodies("often") == 4
+
+
+def test_what_an_engine_decides_late_costs_little_more_and_no_more_the_later_it_is(
+    tmp_path: Path,
+) -> None:
+    job = Job(kind=JobKind.COMMAND, argv=("job", "0", "0"))
+    spec = replace(make_spec("s", "every 1s"), job=job)
+
+    def cost_of_a_fire(count: int, *, late_s: int) -> float:
+        story = Story(tmp_path / f"{count}-{late_s}.db", max_running=count)
+        story.client.add_all([replace(spec, name=f"s{number}") for number in range(count)])
+        while len(story.world.bodies) < count:
+            story.after_s(1 if not story.world.bodies else 0)
+        story.after_s(0)
+        story.world.clock.advance_ms(late_s * 1000)
+        claimed = 0
+        with work_of(story.world.engines[story.key][1].database) as work:
+            while claimed < count:
+                claimed += story.engine.step().claimed
+        return work.steps / count
+
+    on_time = cost_of_a_fire(100, late_s=1)
+    late = cost_of_a_fire(100, late_s=3)
+
+    assert late <= 3 * on_time
+    assert cost_of_a_fire(100, late_s=50) <= 1.2 * late
+    assert cost_of_a_fire(400, late_s=3) <= 1.5 * late
 
 
 @pytest.mark.parametrize("kind", ["statements", "steps"])
