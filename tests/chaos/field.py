@@ -32,7 +32,7 @@ class Field:
         self.database = self.place / "edge.db"
         self.log = folder / "jobs.log"
         self.logs = folder / "logs"
-        for made in (self.disk, self.logs, folder / "home", folder / "tmp"):
+        for made in (self.disk, self.place, self.logs, folder / "home", folder / "tmp"):
             made.mkdir(exist_ok=True, mode=0o700)
         self.log.touch(mode=0o600)
 
