@@ -229,6 +229,14 @@ def test_on_a_system_that_can_not_run_it_the_reason_is_the_first_line(
             "/x/edgecron: libc.so.6: version `GLIBC_2.36' not found",
             "this system's glibc is older than 2.31",
         ),
+        (
+            "Error loading shared library libz.so.1: No such file or directory (needed by /x)",
+            "this system has musl instead of glibc: install it with pip instead",
+        ),
+        (
+            "Error relocating /x/edgecron: gnu_get_libc_version: symbol not found",
+            "this system has musl instead of glibc: install it with pip instead",
+        ),
         ("symbol not found", "symbol not found"),
     ],
 )

@@ -30,6 +30,9 @@
 #define WHY_BYTES 256
 #define MOST_TRIES 10 /* to find a place that is not being removed */
 #define CHECKED ".checked" /* in the folder: the boot in which all of it was compared */
+/* What musl's loader says: on some systems it takes the place of glibc's. */
+#define MUSL_LOADS "Error loading shared library"
+#define MUSL_RELOCATES "Error relocating"
 #define BOOT_ID "/proc/sys/kernel/random/boot_id"
 #define BOOT_BYTES 36
 #if defined(__x86_64__)
@@ -115,6 +118,8 @@ static int try_program(const struct bundle *bundle, int folder, char *why) {
     if (WIFEXITED(status) && WEXITSTATUS(status) == FAILED) return UNFIT_PLACE;
     if (strstr(why, "GLIBC_") != NULL)
         snprintf(why, WHY_BYTES, "this system's glibc is older than " GLIBC_FLOOR);
+    else if (strstr(why, MUSL_LOADS) != NULL || strstr(why, MUSL_RELOCATES) != NULL)
+        snprintf(why, WHY_BYTES, "this system has musl instead of glibc: install it with pip instead");
     else if (why[0] == 0)
         snprintf(why, WHY_BYTES, "it was tried, and ended at once");
     return UNFIT_SYSTEM;
