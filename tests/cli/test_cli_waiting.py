@@ -134,7 +134,10 @@ def test_each_attempt_is_followed_and_the_code_is_the_last_one_s(anywhere: Place
     assert "; attempt 3 of 3 is run 3, due at " in second
 
 
-def test_history_shows_when_an_attempt_that_waits_is_due(place: Place) -> None:
+def test_history_shows_when_an_attempt_that_waits_is_due(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "120")  # The times are longer if a day ends between them.
     add(place, "x", "exit 3", Policies(retries=1, retry_delay_s=1800))
     daemon = place.daemon()
     place.client.run_now("x")
