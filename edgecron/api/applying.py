@@ -110,10 +110,6 @@ class Applying(Compiling):
         names = [step.wanted.spec.name for step in steps if step.wanted is not None]
         return [self.store.get_schedule(name) for name in names]
 
-    def has_pending_apply(self) -> bool:
-        """Whether an apply was decided and is not carried out to its end."""
-        return self.store.find_pending_apply() is not None
-
     def finish_apply(self) -> int:
         """Carry out what is left of an apply whose process is gone; how many steps it had."""
         from edgecron.api.slicing import apply_lock, step_of

@@ -40,6 +40,8 @@ class PlanMemory:
 
         None if the plan is unknown: make it.
         """
+        if self._client.store.find_pending_apply() is not None:
+            return None  # The apply finishes that one first.
         try:
             found, kept, left = json.loads(self._path.read_bytes())
         except (OSError, ValueError, TypeError):

@@ -101,10 +101,7 @@ def _find_memory(
         return None
     from edgecron.api.unchanged import PlanMemory
 
-    client = cli.local_client()
-    if client.has_pending_apply():
-        return None
-    return PlanMemory(client, content, origin=origin, is_pruned=is_pruned)
+    return PlanMemory(cli.local_client(), content, origin=origin, is_pruned=is_pruned)
 
 
 def _remember(
