@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
-from edgecron.model import Reason
+from edgecron.model import COVERS_MARK, MISSED_MARK, REPLACED_MARK, Reason
 from edgecron.store.aftermath import follow_up_withdrawn
 from edgecron.store.connection import Database
+
+# The flags that stay with a row when it ends: why its time was missed, or which range it covers.
+# The mark of a run that is replaced goes: the reason says that.
+KEPT_FLAGS = f"""iif(flags LIKE '["{MISSED_MARK}%' OR flags LIKE '["{COVERS_MARK}%',
+            replace(flags, ',"{REPLACED_MARK}"]', ']'), NULL)"""
 
 
 def cancel_removed(database: Database, schedule_id: int, *, now_ms: int) -> None:
@@ -36,7 +41,7 @@ def withdraw(
     Its fire has ended with it: what follows is written as after any other end.
     """
     row = database.returning(
-        """UPDATE executions SET status = 'cancelled', reason = :reason, flags = NULL,
+        f"""UPDATE executions SET status = 'cancelled', reason = :reason, flags = {KEPT_FLAGS},
                cancel_requested_at = coalesce(cancel_requested_at, :now), finished_at = :now,
                waiting_for = NULL, wait_until = NULL
            WHERE id = :id AND status = 'queued' RETURNING schedule_id""",

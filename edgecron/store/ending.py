@@ -13,7 +13,7 @@ from edgecron.model import REPLACED_MARK, Cause, Reason, Status
 from edgecron.reporting import STATE_REFUSED
 from edgecron.steps import DURATION_STEPS_MS, LATE_STEPS_MS, step_of
 from edgecron.store.aftermath import follow_up
-from edgecron.store.cancelling import cancel_removed, withdraw
+from edgecron.store.cancelling import KEPT_FLAGS, cancel_removed, withdraw
 from edgecron.store.connection import Database
 from edgecron.store.contract import STALE_MS, ClaimBatch, Decided, Ended, RunningRow, Seat
 from edgecron.store.formerjobs import take_after
@@ -24,14 +24,13 @@ from edgecron.store.reports import can_change_state, write_state
 from edgecron.store.revisions import snapshot_of
 from edgecron.store.rows import ok_codes_of
 
-_END = """UPDATE executions SET status = :status, exit_code = :exit_code,
-        reason = iif(:reason = 'request' AND flags = json_array(:mark), 'replaced', :reason),
+_END = f"""UPDATE executions SET status = :status, exit_code = :exit_code,
+        reason = iif(:reason = 'request' AND flags LIKE '%"{REPLACED_MARK}"]', 'replaced', :reason),
         started_at = iif(:started IS NULL, NULL, max(:started, claimed_at)),
         finished_at = max(:finished, claimed_at), duration_ms = :duration,
         error_code = :error_code, error_msg = :error_msg, result = :result,
-        flags = CASE WHEN flags LIKE '["missed:%' OR flags LIKE '["covers:%' THEN iif(
-            :flags IS NULL, flags,
-            substr(flags, 1, length(flags) - 1) || ',' || substr(:flags, 2)) ELSE :flags END,
+        flags = coalesce(rtrim({KEPT_FLAGS}, ']') || ',' || substr(:flags, 2), :flags,
+            {KEPT_FLAGS}),
         rows_affected = :rows_affected,
         progress = coalesce(:progress, progress)
     WHERE id = :id AND lease_token = :token AND status = 'running'
@@ -145,7 +144,7 @@ def requeue(database: Database, row: RunningRow, *, now_ms: int) -> Decided | No
         if queued is not None:
             revision = take_after(database, row.execution_id, queued[9], revision=queued[3])
         if queued is not None and queued[1] is not None:
-            is_replaced = queued[8] == json.dumps([REPLACED_MARK])
+            is_replaced = (queued[8] or "").endswith(f'"{REPLACED_MARK}"]')
             reason = Reason.REPLACED if is_replaced else Reason.REQUEST
             withdraw(database, row.execution_id, reason=reason, now_ms=now_ms)
         elif queued is not None and queued[2] is not None:
@@ -340,7 +339,6 @@ def _write_more(
 def _end_columns(outcome: Outcome) -> dict[str, Any]:
     return {
         "id": outcome.execution_id,
-        "mark": REPLACED_MARK,
         "token": outcome.lease_token,
         "status": outcome.status.value,
         "reason": outcome.reason.value if outcome.reason else None,

@@ -233,7 +233,10 @@ def _cancel_queued(database: Database, schedule_id: int, execution_id: int, now_
 
 def _mark_running(database: Database, execution_id: int, now_ms: int) -> None:
     database.change(
-        """UPDATE executions SET flags = json_array(:mark),
+        """UPDATE executions SET flags = CASE
+                   WHEN flags LIKE '%"' || :mark || '"]' THEN flags
+                   WHEN json_valid(flags) THEN json_insert(flags, '$[#]', :mark)
+                   ELSE json_array(:mark) END,
                cancel_requested_at = coalesce(cancel_requested_at, :now)
            WHERE id = :id AND status = 'running'""",
         {"id": execution_id, "mark": REPLACED_MARK, "now": now_ms},

@@ -6,7 +6,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from edgecron.model import CatchUp, MissedBy, Policies, Reason
+from edgecron.model import CatchUp, MissedBy, Overlap, Policies, Reason
 from edgecron.words.reasons import run_sentence
 from support.story import Story
 
@@ -190,3 +190,41 @@ def test_a_run_that_catches_up_keeps_the_cause_as_a_flag_after_its_end(at_work: 
 
     [run] = [one for one in at_work.runs("once") if one.flags]
     assert (run.status, run.flags) == ("success", (f"missed:{MissedBy.ASLEEP}",))
+
+
+@pytest.mark.parametrize("overlap", [Overlap.SKIP, Overlap.REPLACE])
+def test_a_run_that_catches_up_keeps_the_cause_if_its_end_was_requested(
+    story: Story, overlap: Overlap
+) -> None:
+    story.add("long", "30 * * * *", lasts_s=90_000, policies=Policies(overlap=overlap))
+    story.after_s(1)
+    story.world.clock.suspend_ms(5 * HOUR_MS)
+    story.after_s(1)
+    running = story.runs("long")[-1]
+
+    if overlap is Overlap.SKIP:
+        story.client.store.request_cancel(running.id, now_ms=story.world.clock.now_ms())
+    for _ in range(12):  # a newer run replaces the other one
+        story.after_s(600)
+
+    [ended] = [run for run in story.runs("long") if run.id == running.id]
+    reason = Reason.REQUEST if overlap is Overlap.SKIP else Reason.REPLACED
+    assert (running.status, running.flags) == ("running", (f"missed:{MissedBy.ASLEEP}",))
+    assert (ended.status, ended.reason, ended.flags) == ("cancelled", reason, running.flags)
+
+
+def test_a_catch_up_that_is_cancelled_before_it_starts_keeps_the_cause(story: Story) -> None:
+    for number in range(8):
+        story.add(f"full{number}", "at 2026-03-08T20:00:30Z", lasts_s=90_000)
+    story.add("once", "30 * * * *")
+    story.after_s(60)
+    story.world.clock.suspend_ms(5 * HOUR_MS)
+    story.after_s(1)
+    waiting = story.runs("once")[-1]
+
+    story.client.cancel(waiting.id)
+
+    [ended] = [run for run in story.runs("once") if run.id == waiting.id]
+    assert (waiting.status, waiting.flags) == ("queued", (f"missed:{MissedBy.ASLEEP}",))
+    assert (ended.status, ended.reason) == ("cancelled", Reason.REQUEST)
+    assert ended.flags == waiting.flags

@@ -8,7 +8,7 @@ import pytest
 from store_bench import Bench, OpenStore, outcome_of
 
 from edgecron.attempt import Outcome, Output, OutputChunk, Stream
-from edgecron.model import Reason, Status
+from edgecron.model import CatchUp, MissedBy, Overlap, Reason, Status
 from edgecron.store.contract import Ended, Granted
 from edgecron.timetext import from_ms
 from support.clock import FakeClock
@@ -224,6 +224,23 @@ def test_queueing_again_what_moved_on_changes_nothing(bench: Bench, granted: Gra
     assert not bench.store.requeue(row, now_ms=bench.now)
 
     assert bench.statuses() == ["success"]
+
+
+def test_what_never_started_and_was_replaced_keeps_why_its_time_was_missed(bench: Bench) -> None:
+    bench.add(make_spec(catch_up=CatchUp.ONCE, overlap=Overlap.REPLACE))
+    bench.clock.advance_ms(60 * MINUTE)
+    [decision] = bench.decide(bench.look())
+    late = tuple(fire._replace(missed_by=MissedBy.OFF) for fire in decision.plan.fires)
+    bench.claim([decision._replace(plan=decision.plan._replace(fires=late))])
+    bench.clock.advance_ms(MINUTE)
+    bench.fire()
+    [row] = bench.store.find_running()
+
+    bench.store.requeue(row, now_ms=bench.now)
+
+    [ended] = [one for one in bench.rows() if one.id == row.execution_id]
+    assert (ended.status, ended.reason) == (Status.CANCELLED, Reason.REPLACED)
+    assert ended.flags == ("missed:off",)
 
 
 @pytest.mark.failure(26)
