@@ -20,7 +20,7 @@ from edgecron.store.formerjobs import take_after
 from edgecron.store.needs import is_any_waiting
 from edgecron.store.outputs import insert_output, pack_output
 from edgecron.store.queued import fill
-from edgecron.store.reports import can_change_state, write_state
+from edgecron.store.reports import find_fitting_states, write_state
 from edgecron.store.revisions import snapshot_of
 from edgecron.store.rows import ok_codes_of
 
@@ -241,7 +241,7 @@ def _write_ends(
     database: Database, ends: Sequence[_End], seed: bytes, now_ms: int
 ) -> list[Ended | None]:
     written: list[Ended | None] = []
-    ends = [(_with_its_state(database, outcome), output) for outcome, output in ends]
+    ends = _with_fitting_states(database, ends)
     unfollowed = _find_unfollowed(database, [outcome for outcome, _ in ends])
     for is_simple, group in groupby(ends, key=lambda end: _is_simple(end[0], unfollowed)):
         # Nothing waits for a success: looked at anew, for what follows an end may come to.
@@ -254,13 +254,22 @@ def _write_ends(
     return written
 
 
-def _with_its_state(database: Database, outcome: Outcome) -> Outcome:
-    """The outcome, without its changes of state if these would make the state too large."""
-    if not outcome.state or outcome.status is not Status.SUCCESS:
-        return outcome
-    if can_change_state(database, outcome.execution_id, outcome.state):
-        return outcome
-    return outcome._replace(state=None, flags=(*outcome.flags, STATE_REFUSED))
+def _with_fitting_states(database: Database, ends: Sequence[_End]) -> list[_End]:
+    """The ends, each without its changes of state if these would make the state too large."""
+    changing = [
+        (at, outcome, outcome.state)
+        for at, (outcome, _) in enumerate(ends)
+        if outcome.state and outcome.status is Status.SUCCESS
+    ]
+    fitting = find_fitting_states(
+        database, [(one.execution_id, one.lease_token, state) for _, one, state in changing]
+    )
+    kept = list(ends)
+    for (at, outcome, _), fits in zip(changing, fitting, strict=True):
+        if not fits:
+            flags = (*outcome.flags, STATE_REFUSED)
+            kept[at] = outcome._replace(state=None, flags=flags), ends[at][1]
+    return kept
 
 
 def _find_unfollowed(database: Database, outcomes: Sequence[Outcome]) -> dict[int, bool]:

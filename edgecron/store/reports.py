@@ -60,16 +60,30 @@ def write_state(database: Database, schedule_id: int, changes: Mapping[str, str 
         )
 
 
-def can_change_state(
-    database: Database, execution_id: int, changes: Mapping[str, str | None]
-) -> bool:
-    """Whether what the schedule of a run remembers stays within its limits with these changes."""
-    found = database.row("SELECT schedule_id FROM executions WHERE id = :id", {"id": execution_id})
-    if found is None:
-        return True
-    before = find_state(database, found[0])
-    after = {key: value for key, value in (before | dict(changes)).items() if value is not None}
-    return fits_state(before, after)
+def find_fitting_states(
+    database: Database, changes: Sequence[tuple[int, str, Mapping[str, str | None]]]
+) -> list[bool]:
+    """Whether the schedules of running executions stay within the limits of a state, with changes
+    by execution and lease token; those that fit count for the ones after them."""
+    states: dict[int, Mapping[str, str]] = {}
+    fitting = []
+    for execution_id, token, change in changes:
+        found = database.row(
+            """SELECT schedule_id FROM executions
+               WHERE id = :id AND lease_token = :token AND status = 'running'""",
+            {"id": execution_id, "token": token},
+        )
+        if found is None:
+            fitting.append(True)  # It ends nothing, and so changes nothing.
+            continue
+        before = states.get(found[0])
+        if before is None:
+            before = find_state(database, found[0])
+        after = {k: value for k, value in {**before, **change}.items() if value is not None}
+        fits = fits_state(before, after)
+        states[found[0]] = after if fits else before
+        fitting.append(fits)
+    return fitting
 
 
 def find_state(database: Database, schedule_id: int) -> dict[str, str]:

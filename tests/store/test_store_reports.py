@@ -6,7 +6,7 @@ import pytest
 from store_bench import Bench, OpenStore, outcome_of
 
 from edgecron.attempt import Outcome
-from edgecron.model import Execution, Reason, Status
+from edgecron.model import Execution, Overlap, Reason, Status
 from edgecron.reporting import Progress, Reported, progress_text
 from edgecron.store.contract import Granted
 from support.clock import FakeClock
@@ -65,6 +65,28 @@ def test_a_state_that_would_grow_too_large_is_not_changed(bench: Bench, granted:
     assert (len(kept), len(state(bench))) == (17, 16)
     assert [flags for _, flags in rows] == [(), ("state_refused",), (), ("state_refused",)]
     assert {status for status, _ in rows} == {Status.SUCCESS}
+
+
+def test_ends_of_one_batch_do_not_together_make_a_state_too_large(bench: Bench) -> None:
+    bench.add(make_spec(overlap=Overlap.ALLOW))
+    grants = [fire(bench) for _ in range(4)]
+    part = f'"{"x" * 60_000}"'
+    states: list[dict[str, str | None]] = [
+        {f"{number}": part for number in range(10)},
+        {f"{number}": part for number in range(10, 20)},  # with those of the first: too large
+        {f"{number}": None for number in range(10)},
+        {f"{number}": part for number in range(10, 20)},
+    ]
+    ends = [
+        outcome_of(grant, bench.now)._replace(state=state)
+        for grant, state in zip(grants, states, strict=True)
+    ]
+
+    lost = ends[2]._replace(lease_token="another's")
+    bench.store.finish([ends[0], lost, *ends[1:]], now_ms=bench.now)
+
+    assert [row.flags for row in bench.rows()] == [(), ("state_refused",), (), ()]
+    assert sorted(state(bench)) == [f"{number}" for number in range(10, 20)]
 
 
 @pytest.mark.parametrize(
