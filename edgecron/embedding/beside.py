@@ -15,8 +15,10 @@ AWAIT_HINT = "in a coroutine, await the call's counterpart: await job.arun_now()
 
 def is_on_loop() -> bool:
     """Whether this thread runs an event loop now, which a wait would freeze."""
-    events = sys.modules.get("asyncio.events")  # Who has not loaded it runs no loop.
-    return events is not None and events._get_running_loop() is not None
+    # Whoever has not loaded asyncio runs no loop. A module that another thread is still loading is
+    # listed already, without its names.
+    running = getattr(sys.modules.get("asyncio.events"), "_get_running_loop", None)
+    return running is not None and running() is not None
 
 
 async def beside(function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 import time
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
+from types import ModuleType
 
 import apsw
 import pytest
@@ -105,6 +107,19 @@ def test_a_call_that_waits_gives_up_soon_on_the_loop_and_says_what_to_await(
 
     assert took_s < BUSY_WAIT_S / 2
     assert "await job.arun_now()" in str(hint)
+    assert poll.run_now().id == 1
+
+
+def test_a_call_can_come_while_another_thread_loads_asyncio(
+    scheduler: Scheduler, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    @scheduler.job("@daily")
+    def poll() -> int:
+        return 1
+
+    scheduler.keep_declared()
+    monkeypatch.setitem(sys.modules, "asyncio.events", ModuleType("asyncio.events"))
+
     assert poll.run_now().id == 1
 
 
