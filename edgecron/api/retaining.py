@@ -11,6 +11,7 @@ from edgecron.errors import Conflict
 
 if TYPE_CHECKING:
     from edgecron.retention import Forgotten, Pruned, Removed, Retention
+    from edgecron.store.damage import Orphans
 
 _PAUSE_S = 0.003  # between transactions: longer than who waits for the lock naps
 
@@ -64,6 +65,19 @@ class Retaining(Reading):
             after=Kept(*self.store.find_size()),
             has_ages=is_trusted,
         )
+
+    def repair_orphans(self) -> list[Orphans]:
+        """Repair rows that refer to what is missing, where that loses no history; what was
+        repaired. Engines continue meanwhile."""
+        from edgecron.store.damage import Orphans
+
+        counts: dict[tuple[str, str], int] = {}
+        for one in self.store.repair_orphans():
+            key = (one.table, one.parent)
+            counts[key] = counts.get(key, 0) + one.row_count
+            self.store.tidy()
+            time.sleep(_PAUSE_S)
+        return [Orphans(*key, row_count=count) for key, count in counts.items()]
 
     def forget(self, name: str, *, dry_run: bool = False) -> Forgotten:
         """Remove the former definitions of a schedule for good, also those of removed schedules of

@@ -180,7 +180,7 @@ def _repair(cli: Session) -> int:
     """Mend the rows that refer to what is missing, where no history is lost by it."""
     from edgecron.words.phrases import count_words
 
-    repaired = cli.local_client(must_exist=True).store.repair_orphans()
+    repaired = cli.local_client(must_exist=True).repair_orphans()
     if cli.is_json:
         cli.put_json(
             {"table": one.table, "parent": one.parent, "rows": one.row_count} for one in repaired

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from edgecron.errors import DatabaseBusy, QueryInterrupted
+from edgecron.retention import batches_of
 from edgecron.store.connection import Database
+from edgecron.store.removing import find_orphaned_outputs, remove_orphaned_outputs
 from edgecron.values import NamedTuple
 
 Rows = Callable[[str], list[tuple[Any, ...]]]
@@ -112,17 +114,31 @@ def orphan_words(orphans: Orphans) -> str:
     return f"{orphans.table}: {rows} to {orphans.parent} that are missing"
 
 
-def repair_orphans(database: Database) -> list[Orphans]:
+def repair_orphans(database: Database) -> Iterator[Orphans]:
     """Remove the rows that nothing can reach without their schedule or run, and make the groups
-    that schedules name; what was repaired.
+    that schedules name; what each transaction repaired.
 
-    Runs of a missing schedule stay: they are history, which a backup may still explain.
+    Output is removed in slices: there can be gigabytes of it, and fires wait meanwhile. Runs of a
+    missing schedule stay: they are history, which a backup may still explain.
     """
-    repaired = [one for one in find_orphans(database.rows) if is_repairable(one)]
-    for one in repaired:
-        with database.transaction():
-            repair(database, one)
-    return repaired
+    for one in find_orphans(database.rows):
+        if one.table == "outputs":
+            yield from _repair_outputs(database, one)
+        elif is_repairable(one):
+            with database.transaction():
+                repair(database, one)
+            yield one
+
+
+def _repair_outputs(database: Database, orphans: Orphans) -> Iterator[Orphans]:
+    after_id = -(2**63)
+    while page := find_orphaned_outputs(database, after_id=after_id):
+        for batch in batches_of(page):
+            ids = [one.execution_id for one in batch]
+            with database.transaction():
+                count = remove_orphaned_outputs(database, ids)
+            yield orphans._replace(row_count=count)
+        after_id = page[-1].execution_id
 
 
 def repair(database: Database, orphans: Orphans) -> None:

@@ -417,7 +417,7 @@ class ForPeople(OpenStore):
     def find_orphans(self) -> list[Orphans]:
         return damage.find_orphans(self._database.rows)
 
-    def repair_orphans(self) -> list[Orphans]:
+    def repair_orphans(self) -> Iterator[Orphans]:
         return damage.repair_orphans(self._database)
 
     def is_write_locked(self, *, wait_s: float) -> bool:

@@ -181,6 +181,30 @@ def remove_outputs(database: Database, ids: Sequence[int], *, now_ms: int) -> in
         )
 
 
+def find_orphaned_outputs(database: Database, *, after_id: int) -> list[Candidate]:
+    """A page of outputs whose run is missing, in the order of birth."""
+    rows = database.rows(
+        """SELECT o.execution_id, 0, NULL, 0, length(o.chunks) FROM outputs AS o
+           WHERE o.execution_id > :after
+               AND NOT EXISTS (SELECT 1 FROM executions AS e WHERE e.id = o.execution_id)
+           ORDER BY o.execution_id LIMIT :limit""",
+        {"after": after_id, "limit": OUTPUT_PAGE},
+    )
+    return _candidates(rows)
+
+
+def remove_orphaned_outputs(database: Database, ids: Sequence[int]) -> int:
+    """Remove those of these outputs whose run is missing, inside the caller's transaction; how
+    many."""
+    with _sparing(database):
+        return database.change(
+            """DELETE FROM outputs WHERE execution_id IN (SELECT value FROM json_each(:ids))
+                   AND NOT EXISTS (
+                       SELECT 1 FROM executions AS e WHERE e.id = outputs.execution_id)""",
+            {"ids": json.dumps(list(ids))},
+        )
+
+
 @contextmanager
 def _sparing(database: Database) -> Iterator[None]:
     """Leave the pages that become free as they are: to overwrite them would double what all output

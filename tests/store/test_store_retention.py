@@ -266,6 +266,45 @@ def test_what_is_removed_in_one_transaction_is_bounded(bench: Bench, make_store:
     assert sum(sizes) == 2 * 399
 
 
+def test_outputs_without_a_run_are_repaired_in_slices(bench: Bench, make_store: OpenStore) -> None:
+    bench.add()
+    live(bench, 401, printed=1)
+    bench.store._database.rows("PRAGMA foreign_keys = OFF")
+    with bench.store._database.transaction():
+        bench.store._database.change("UPDATE outputs SET execution_id = execution_id + 1000000")
+        for number in range(5):
+            bench.store._database.change(
+                """INSERT INTO outputs SELECT :id, encoding, zeroblob(1000000), stdout_bytes,
+                       stderr_bytes, dropped_bytes, dropped_after, removed_at
+                   FROM outputs LIMIT 1""",
+                {"id": 2_000_000 + number},
+            )
+    bench.store._database.rows("PRAGMA foreign_keys = ON")
+    [kept] = live(bench, 1, printed=1)
+    peer = make_store()
+
+    slices = []
+    before = outputs_of(peer)
+    for repaired in bench.store.repair_orphans():
+        now = outputs_of(peer)
+        assert before[0] - now[0] == repaired.row_count
+        slices.append((before[0] - now[0], before[1] - now[1]))
+        before = now
+
+    assert max(rows for rows, _ in slices) <= 250
+    assert max(size_bytes for _, size_bytes in slices) <= 2 * MIB
+    assert sum(rows for rows, _ in slices) == 406
+    assert bench.store.find_output(kept) is not None
+    assert list(bench.store.repair_orphans()) == []
+
+
+def outputs_of(store: Any) -> tuple[int, int]:
+    [(count, size_bytes)] = store._database.rows(
+        "SELECT count(*), sum(length(chunks)) FROM outputs"
+    )
+    return int(count), int(size_bytes)
+
+
 def rows_of(store: Any) -> int:
     [(count,)] = store._database.rows(
         "SELECT (SELECT count(*) FROM executions) + (SELECT count(*) FROM outputs)"
