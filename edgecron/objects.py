@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from datetime import datetime
+from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 from edgecron.timetext import format_instant, format_ms
@@ -26,8 +27,9 @@ def instant(value: datetime | None) -> str | None:
 def schedule_object(schedule: Schedule) -> dict[str, Any]:
     """A schedule as `list` has it."""
     from edgecron.model import JobKind
+    from edgecron.model.options import POLICIES
 
-    spec, policies = schedule.spec, schedule.spec.policies
+    spec = schedule.spec
     is_command = spec.job.kind is JobKind.COMMAND
     return {
         "name": schedule.name,
@@ -42,22 +44,7 @@ def schedule_object(schedule: Schedule) -> dict[str, Any]:
         "last_run_at": instant(schedule.last_run_at),
         "last_status": schedule.last_status.value if schedule.last_status else None,
         "run_count": schedule.run_count,
-        "catch_up": policies.catch_up.value,
-        "grace_s": policies.grace_s,
-        "overlap": policies.overlap.value,
-        "max_running": policies.max_running,
-        "timeout_s": policies.timeout_s,
-        "kill_grace_s": policies.kill_grace_s,
-        "retries": policies.retries,
-        "retry_delay_s": policies.retry_delay_s,
-        "retry_factor": policies.retry_factor,
-        "retry_max_delay_s": policies.retry_max_delay_s,
-        "ok_codes": list(policies.ok_codes),
-        "on_interrupt": policies.on_interrupt.value,
-        "priority": int(policies.priority),
-        "jitter_s": policies.jitter_s,
-        "needs": list(policies.needs),
-        "needs_deadline_s": policies.needs_deadline_s,
+        **{option.field or "": _plain(option.value_of(spec)) for option in POLICIES},
         "group": spec.group,
         "group_max_running": schedule.group_max_running,
         "queue": spec.queue,
@@ -75,17 +62,24 @@ def schedule_object(schedule: Schedule) -> dict[str, Any]:
     }
 
 
+def _plain(value: Any) -> Any:
+    """A value of an option as JSON has it."""
+    if isinstance(value, tuple):
+        return list(value)
+    if isinstance(value, Mapping):
+        return dict(value)
+    if isinstance(value, StrEnum):
+        return value.value
+    return int(value) if isinstance(value, int) else value
+
+
 def schedule_details(schedule: Schedule, upcoming: Sequence[UpcomingFire]) -> dict[str, Any]:
     """A schedule as `show` has it: all that is known."""
-    job = schedule.spec.job
+    from edgecron.model.options import JOB_OPTIONS
+
     return {
         **schedule_object(schedule),
-        "env": dict(job.env),
-        "env_file": job.env_file,
-        "cwd": job.cwd,
-        "user": job.user,
-        "payload": job.payload,
-        "stdin": job.stdin,
+        **{option.name: _plain(option.value_of(schedule.spec)) for option in JOB_OPTIONS},
         "counts": {status.value: count for status, count in schedule.counts.items()},
         "last_success_at": instant(schedule.last_success_at),
         "last_error": schedule.last_error,

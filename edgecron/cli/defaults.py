@@ -5,8 +5,8 @@ from __future__ import annotations
 from argparse import Namespace
 
 from edgecron.cli.session import Session
-
-_OPTIONS = {"timezone": "tz"}  # of keys that are not named like their option
+from edgecron.cli.wanted import argument_of
+from edgecron.model.options import OPTIONS
 
 
 def with_defaults(cli: Session, args: Namespace) -> Namespace:
@@ -17,6 +17,6 @@ def with_defaults(cli: Session, args: Namespace) -> Namespace:
     from edgecron.config.defaults import option_defaults
 
     defaults = option_defaults(cli.config())
-    named = {_OPTIONS.get(key, key): text for key, text in defaults.items()}
+    named = {argument_of(OPTIONS[key]): text for key, text in defaults.items()}
     given = {name: value for name, value in vars(args).items() if value is not None}
     return Namespace(**{**vars(args), **named, **given})

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 from edgecron.cli import wanted, wantedjob
 from edgecron.cli.add import warn_of, warn_of_jitter, warn_of_zone
 from edgecron.cli.session import Session
-from edgecron.documents.values import NONE
+from edgecron.model.options import NONE
 from edgecron.values import replace
 
 if TYPE_CHECKING:

@@ -10,96 +10,39 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from edgecron.documents import values
-from edgecron.documents.values import NONE
 from edgecron.errors import UsageError
 from edgecron.model import Policies, ScheduleSpec
+from edgecron.model.options import NONE, OPTIONS, POLICIES, Group, Option, OptionType
 from edgecron.values import replace
 
 if TYPE_CHECKING:
     from edgecron.triggers import Trigger
 
-_DEFAULTS = Policies()
 _TRIGGERS = ("cron", "every", "at", "after")
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    """The options of a schedule, named after its policies."""
-    when = parser.add_argument_group("when (several may be given: the earliest comes first)")
-    when.add_argument("--cron", action="append", metavar="TEXT", help="5 fields, 6, or @daily")
-    when.add_argument(
-        "--every", action="append", metavar="DURATION", help="15m; '15m from TIME'; '1h after end'"
-    )
-    when.add_argument("--allow-fast", action="store_true", help="allow intervals under a second")
-    when.add_argument("--at", action="append", metavar="TIME", help="once; 'tomorrow 09:00'")
-    when.add_argument(
-        "--on-boot", action="store_true", help="once each time the machine has booted"
-    )
-    when.add_argument(
-        "--after",
-        action="append",
-        metavar="NAME[:success|failure|any]",
-        help="when a run of another schedule has ended (success)",
-    )
-    when.add_argument("--tz", metavar="ZONE|local", help="the zone of --cron and of times")
-    when.add_argument("--from", dest="from_at", metavar="TIME", help="not before")
-    when.add_argument("--until", dest="until_at", metavar="TIME", help="not after")
-    when.add_argument("--max-runs", metavar="N", help="so many planned runs at most")
-    when.add_argument(
-        "--jitter",
-        metavar="DURATION",
-        help="start up to this much later, by a stable hash of name and time",
-    )
-    job = parser.add_argument_group("what")
-    job.add_argument("--shell", metavar="LINE", help="a line for /bin/sh, instead of -- COMMAND")
-    job.add_argument("--env", action="append", metavar="KEY=VALUE", help="a variable of the job's")
-    job.add_argument("--env-file", metavar="PATH", help="KEY=VALUE lines, read at each run")
-    job.add_argument("--cwd", metavar="PATH", help="the folder to run in (HOME)")
-    job.add_argument("--user", metavar="NAME", help="run as another user (root only)")
-    job.add_argument("--stdin", metavar="TEXT", help="what the command reads")
-    job.add_argument("--payload", metavar="JSON", help="EDGECRON_PAYLOAD of the command")
-    late = parser.add_argument_group("missed times, and times that come while it still runs")
-    late.add_argument("--catch-up", metavar="once|skip|all", help="missed times (once)")
-    late.add_argument("--grace", metavar="DURATION", help="how late is too late (24h)")
-    late.add_argument(
-        "--overlap",
-        metavar="skip|queue|allow|replace",
-        help="while it still runs (skip); queue lets one wait, replace ends the old one",
-    )
-    late.add_argument(
-        "--max-running", metavar="N", help="at the same time (1; unlimited with --overlap allow)"
-    )
-    end = parser.add_argument_group("how it ends, and what then")
-    end.add_argument("--timeout", metavar="DURATION", help="end it after (none)")
-    end.add_argument("--kill-grace", metavar="DURATION", help="between TERM and KILL (10s)")
-    end.add_argument("--ok-codes", metavar="0,2", help="exit codes that are a success (0)")
-    end.add_argument("--retries", metavar="N", help="further attempts after a failure (0)")
-    end.add_argument("--retry-delay", metavar="DURATION", help="before the first of them (10s)")
-    end.add_argument("--retry-factor", metavar="X", help="by which the delay grows (2)")
-    end.add_argument("--retry-max-delay", metavar="DURATION", help="up to which it grows (1h)")
-    end.add_argument(
-        "--on-interrupt",
-        metavar="leave|retry",
-        help="when its end is not known, as after a power cut (leave)",
-    )
-    turn = parser.add_argument_group("what it waits for")
-    turn.add_argument(
-        "--needs",
-        action="append",
-        metavar="success:NAME[:DURATION]",
-        help="wait until another schedule has succeeded, within DURATION; may be repeated",
-    )
-    turn.add_argument(
-        "--needs-deadline", metavar="DURATION", help="how long after its time to wait (24h)"
-    )
-    turn.add_argument(
-        "--group",
-        metavar="NAME[:N]",
-        help="its group; N runs at once, of all its schedules (none lifts the limit)",
-    )
-    turn.add_argument("--priority", metavar="low|normal|high|N", help="among queued runs (normal)")
-    more = parser.add_argument_group("besides")
-    more.add_argument("--scope", action="append", metavar="KIND:ID", help="fire for each of these")
-    more.add_argument("--description", metavar="TEXT", help="a note for people")
+    """Add the options of a schedule, grouped by task."""
+    for group in Group:
+        section = parser.add_argument_group(group.value)
+        for option in OPTIONS.values():
+            if option.group is not group or not option.option:
+                continue
+            if option.type is OptionType.SWITCH:
+                section.add_argument(option.option, action="store_true", help=option.words)
+                continue
+            section.add_argument(
+                option.option,
+                dest=argument_of(option),
+                action="append" if option.is_repeatable else "store",
+                metavar=option.metavar or "|".join(option.choices),
+                help=option.words.replace("%", "%%"),
+            )
+
+
+def argument_of(option: Option) -> str:
+    """The name of an option among parsed arguments."""
+    return f"{option.name}_at" if option.type is OptionType.TIME else option.flag or option.name
 
 
 def is_anything_given(args: Namespace) -> bool:
@@ -160,16 +103,16 @@ def keep_uncleared(args: Namespace, texts: tuple[str, ...]) -> tuple[str, ...]:
 def read_policies(args: Namespace, before: Policies) -> Policies:
     """The policies as they were, with what was given."""
     changes: dict[str, Any] = {}
-    for key, (name, _) in values.POLICIES.items():
-        text = getattr(args, key)
-        if text is not None:
-            changes[name] = (
-                getattr(_DEFAULTS, name)
-                if text == NONE
-                else values.read_policy(key, text, what=label(key))
-            )
-    if args.needs is not None:
-        changes["needs"] = values.read_needs(args.needs)
+    for option in POLICIES:
+        given = getattr(args, option.name)
+        if given is None:
+            continue
+        if option.type is OptionType.CONDITIONS:
+            changes[option.field or ""] = values.read_needs(given)
+        elif given == NONE:
+            changes[option.field or ""] = option.default_value
+        else:
+            changes[option.field or ""] = values.read_policy(option, given, what=option.option)
     if not changes:
         return before
     changed = replace(before, **changes)

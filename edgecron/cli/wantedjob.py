@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import os
 from argparse import Namespace
-from collections.abc import Callable
 from typing import Any
 
+from edgecron.documents.counts import read_count
 from edgecron.documents.values import (
-    NONE,
     check_user,
     check_variable,
     is_secret_name,
@@ -17,6 +16,7 @@ from edgecron.documents.values import (
 )
 from edgecron.errors import UsageError
 from edgecron.model import Job, JobKind
+from edgecron.model.options import JOB_OPTIONS, NONE, Option, OptionType
 from edgecron.values import replace
 
 
@@ -35,10 +35,10 @@ def read_job(args: Namespace, before: Job | None) -> Job:
             "the command is missing", hint="write it after --, or give a line with --shell"
         )
     changes: dict[str, Any] = {}
-    for name, read in _JOB_OPTIONS.items():
-        text = getattr(args, name)
-        if text is not None:
-            changes[name] = None if text == NONE else read(text)
+    for option in JOB_OPTIONS:
+        text = getattr(args, option.name)
+        if text is not None and option.type is not OptionType.VARIABLES:
+            changes[option.name] = None if text == NONE else _read(option, text)
     env = _read_env(args.env, dict(before.env) if before is not None else {})
     job = Job(kind=kind, argv=argv) if before is None else before
     return check_user(replace(job, kind=kind, argv=argv, env=env, **changes))
@@ -79,15 +79,19 @@ def _read_env(given: list[str] | None, env: dict[str, str]) -> dict[str, str]:
     return env
 
 
+def _read(option: Option, text: str) -> str | int:
+    match option.type:
+        case OptionType.PATH:
+            return _read_path(text)
+        case OptionType.USER:
+            return read_user(text, option.option)
+        case OptionType.JSON:
+            return read_payload(text, option.option)
+        case OptionType.COUNT:
+            return read_count(text, what=option.option, least=option.least, most=option.most)
+    return text
+
+
 def _read_path(text: str) -> str:
     # The job starts in HOME, and a person means the folder they are in.
     return text if text.startswith("~") else os.path.abspath(text)
-
-
-_JOB_OPTIONS: dict[str, Callable[[str], str]] = {
-    "env_file": _read_path,
-    "cwd": _read_path,
-    "user": lambda text: read_user(text, "--user"),
-    "payload": lambda text: read_payload(text, "--payload"),
-    "stdin": str,
-}

@@ -10,15 +10,10 @@ from typing import Any
 
 from edgecron.config import Config
 from edgecron.config.settings import SETTINGS
-from edgecron.documents.values import (
-    NONE,
-    POLICIES,
-    check_retry_delays,
-    read_needs,
-    read_policy,
-)
+from edgecron.documents.values import check_retry_delays, read_needs, read_policy
 from edgecron.errors import InvalidConfig, InvalidInput
 from edgecron.model import Policies
+from edgecron.model.options import NONE, OPTIONS, OptionType, Part
 
 _SECTION = "defaults."
 Options = dict[str, str | list[str]]
@@ -50,8 +45,10 @@ def default_policies(options: Options) -> Policies:
     """The policies of a new schedule that says nothing of them."""
     fields: dict[str, Any] = {}
     for name, text in options.items():
-        if name in POLICIES and text != NONE:
-            fields[POLICIES[name][0]] = read_policy(name, str(text), what=f"{_SECTION}{name}")
-        elif name == "needs":
-            fields["needs"] = read_needs(list(text))
+        option = OPTIONS[name]
+        if option.type is OptionType.CONDITIONS:
+            fields[option.field or ""] = read_needs(list(text))
+        elif option.part is Part.POLICIES and text != NONE:
+            what = f"{_SECTION}{name}"
+            fields[option.field or ""] = read_policy(option, str(text), what=what)
     return Policies(**fields)

@@ -5,34 +5,41 @@ from __future__ import annotations
 from typing import Any
 
 from edgecron.config.kinds import PATH, Kind, Text, or_none
-from edgecron.documents.values import NONE, read_needs, read_policy
+from edgecron.documents.values import read_needs, read_policy
 from edgecron.errors import InvalidConfig, InvalidInput
+from edgecron.model.options import NONE, Option, OptionType
 
-_DURATION = 'a duration such as "90s" or "1h30m"'
-_OF_NUMBERS = ("max_running", "retries", "retry_factor", "priority")
-_OF_CHOICES = ("catch_up", "overlap", "on_interrupt")
+_EXPECTED = {
+    OptionType.ZONE: "an IANA name, or local",
+    OptionType.CONDITIONS: "a condition, or an array of them",
+    OptionType.CODES: "exit codes, such as 0 or [0, 2]",
+    OptionType.CHOICE: "one of its words",
+    OptionType.DURATION: 'a duration such as "90s" or "1h30m"',
+}
 
 
-def option_kind(name: str) -> Kind:
+def option_kind(option: Option) -> Kind:
     """How a default is written and read: as the option of `add` is, with `none` clearing it."""
-    match name:
-        case "timezone":
-            return Kind(_read_zone, "an IANA name, or local", (str,))
-        case "needs":
-            return Kind(_read_needs, "a condition, or an array of them", (str,), ",", is_list=True)
-        case "env_file" | "cwd":
+    expected = _EXPECTED.get(option.type, "a number")
+    match option.type:
+        case OptionType.ZONE:
+            return Kind(_read_zone, expected, (str,))
+        case OptionType.CONDITIONS:
+            return Kind(_read_needs, expected, (str,), ",", is_list=True)
+        case OptionType.PATH:
             return or_none(PATH)
-        case "ok_codes":
-            return Kind(_policy(name), "exit codes, such as 0 or [0, 2]", (str, int), ",")
-    if name in _OF_NUMBERS:
-        return Kind(_policy(name), "a number", (str, int, float))
-    expected = "one of its words" if name in _OF_CHOICES else _DURATION
-    return Kind(_policy(name), expected, (str,) if name in _OF_CHOICES else (str, int))
+        case OptionType.CODES:
+            return Kind(_policy(option), expected, (str, int), ",")
+        case OptionType.CHOICE:
+            return Kind(_policy(option), expected, (str,))
+        case OptionType.DURATION:
+            return Kind(_policy(option), expected, (str, int))
+    return Kind(_policy(option), expected, (str, int, float))
 
 
-def _policy(name: str) -> Any:
+def _policy(option: Option) -> Any:
     def read(text: str, what: str) -> object:
-        return None if text == NONE else read_policy(name, text, what=what)
+        return None if text == NONE else read_policy(option, text, what=what)
 
     return read
 

@@ -21,7 +21,9 @@ from edgecron.config.kinds import (
     size,
 )
 from edgecron.config.options import option_kind
+from edgecron.documents.keys import value_text
 from edgecron.model import OnShutdown
+from edgecron.model.options import DEFAULTABLE, Option, OptionType, Part
 from edgecron.values import NamedTuple
 
 FOREVER = "forever"
@@ -143,33 +145,17 @@ _DAEMON = (
 )  # fmt: skip
 
 
-def _default(name: str, default: Any, help: str, absent: str = NONE) -> Setting:
-    return Setting(f"defaults.{name}", option_kind(name), default, help, absent)
+def _default(option: Option) -> Setting:
+    default: object = option.default or None
+    if option.is_clearable or option.type is OptionType.PATH:
+        default = None
+    elif option.part is Part.POLICIES and option.type is not OptionType.DURATION:
+        default = value_text(option, option.default_value)
+    absent = option.default or NONE
+    return Setting(f"defaults.{option.name}", option_kind(option), default, option.help, absent)
 
 
-_DEFAULTS = (
-    _default("timezone", "local", "an IANA name, or local"),
-    _default("catch_up", "once", "missed times: once, skip or all"),
-    _default("grace", None, "how late is too late", "24h or one interval, whichever is longer"),
-    _default("overlap", "skip", "while it still runs: skip, queue, allow or replace"),
-    _default(
-        "max_running", None, "of one schedule at the same time", "1; unlimited with overlap allow"
-    ),
-    _default("timeout", None, "a run is ended after"),
-    _default("kill_grace", "10s", "between TERM and KILL"),
-    _default("ok_codes", [0], "exit codes that are a success"),
-    _default("retries", 0, "further attempts after a failure"),
-    _default("retry_delay", "10s", "before the first of them"),
-    _default("retry_factor", 2, "by which the delay grows"),
-    _default("retry_max_delay", "1h", "up to which it grows"),
-    _default("on_interrupt", "leave", "when its end is not known: leave or retry"),
-    _default("priority", "normal", "among queued runs: low, normal, high or a number"),
-    _default("jitter", "0s", "start up to this much later"),
-    _default("needs", [], "conditions that a run waits for"),
-    _default("needs_deadline", "24h", "how long after its time to wait for them"),
-    _default("env_file", None, "KEY=VALUE lines, read at each run"),
-    _default("cwd", None, "the folder to run in", "HOME"),
-)
+_DEFAULTS = tuple(map(_default, DEFAULTABLE))
 _RETENTION = (
     Setting("retention.output_age", _AGE, "90d", "what runs printed is kept for"),
     Setting("retention.output_bytes", _SIZE, "256MiB", "of all that runs printed, as stored"),

@@ -6,10 +6,11 @@ from collections.abc import Collection, Mapping
 from enum import StrEnum
 
 from edgecron.documents.document import Wanted
-from edgecron.documents.keys import KEYS, TRIGGERS, Table, schedule_table, spec_table
+from edgecron.documents.keys import TRIGGERS, Table, schedule_table, spec_table
 from edgecron.documents.values import is_secret_name
 from edgecron.errors import ChangedByOthers
 from edgecron.model import Schedule, ScheduleSpec
+from edgecron.model.options import OPTIONS
 from edgecron.values import dataclass, replace
 
 APPLY = "apply "  # begins the origin of what a document made; its file follows
@@ -107,7 +108,7 @@ def compare_one(wanted: Wanted, schedule: Schedule | None) -> Step:
 def find_changes(old: Table, new: Table) -> tuple[FieldChange, ...]:
     """The keys whose values differ. Variables are told one by one, secrets without their values."""
     changes = []
-    for key in KEYS:
+    for key in OPTIONS:
         before, after = old.get(key), new.get(key)
         if key == "env":
             changes += _find_env_changes(before or {}, after or {})

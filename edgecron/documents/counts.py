@@ -13,7 +13,8 @@ _Choice = TypeVar("_Choice", bound=StrEnum)
 
 def read_count(text: str, *, what: str, least: int = 1, most: int = 1_000_000) -> int:
     """A whole number that an option was given, within bounds. Raises UsageError."""
-    number = int(text) if text.isascii() and text.isdigit() and len(text) < 20 else None
+    digits = text.removeprefix("-") if least < 0 else text
+    number = int(text) if digits.isascii() and digits.isdigit() and len(digits) < 20 else None
     if number is None or not least <= number <= most:
         raise UsageError(f"{what} is {text!r}, expected a whole number from {least} to {most}")
     return number

@@ -8,11 +8,12 @@ from functools import partial
 from typing import Any, TypeVar
 
 from edgecron.documents import values
+from edgecron.documents.counts import read_count
 from edgecron.documents.document import Problem, Wanted
-from edgecron.documents.keys import JOBS, KEYS, LOCAL, TRIGGERS
-from edgecron.documents.values import NONE
+from edgecron.documents.keys import JOBS, LOCAL, TRIGGERS
 from edgecron.errors import InvalidInput
 from edgecron.model import COMMAND_QUEUE, GLOBAL_SCOPE, Job, JobKind, Policies, ScheduleSpec
+from edgecron.model.options import JOB_OPTIONS, NONE, OPTIONS, POLICIES, Option, OptionType
 from edgecron.validity import check_name
 from edgecron.values import replace
 
@@ -20,7 +21,6 @@ NO_TIME = "it has no time to run at"
 NO_COMMAND = "the command is missing, expected one of command and shell"
 _T = TypeVar("_T")
 _A_COMMAND = 'such as: command = ["/usr/bin/rsync", "-a", "/home", "/srv"]'
-_DEFAULTS = Policies()
 # What people write instead, because it is called so elsewhere.
 _OTHER_WORDS = {
     "tz": "timezone", "argv": "command", "cmd": "command", "run": "command", "exec": "command",
@@ -70,7 +70,7 @@ class _Reading:
         """The schedule, or None where there are problems."""
         self._try(None, partial(check_name, self._name, what="schedule name"))
         for key in self._table:
-            if key not in KEYS:
+            if key not in OPTIONS:
                 self._note(key, f"key {key!a} is not known", _suggestion(key))
         timezone = self._take("timezone", _timezone, LOCAL)
         self._is_fast_ok = self._take("allow_fast", _boolean, False)
@@ -153,11 +153,11 @@ class _Reading:
 
     def _policies(self) -> Policies:
         changes: dict[str, Any] = {}
-        for key, (name, _) in values.POLICIES.items():
-            default = getattr(_DEFAULTS, name)
-            changes[name] = self._take(key, partial(_policy, key, default), default)
-        changes["needs"] = self._take("needs", _needs, ())
-        policies = self._try(None, lambda: Policies(**changes)) or _DEFAULTS
+        for option in POLICIES:
+            changes[option.field or ""] = self._take(
+                option.name, partial(_policy, option), option.default_value
+            )
+        policies = self._try(None, lambda: Policies(**changes)) or Policies()
         self._try("retry_delay", partial(values.check_retry_delays, policies, str))
         return policies
 
@@ -177,10 +177,10 @@ class _Reading:
             self._note(key, f"{key}: the command is missing", _A_COMMAND)
         elif argv is not None:
             job = self._try(key, lambda: Job(kind=JOBS[key], argv=argv))
-        for name, read in _JOB_KEYS.items():
-            value = self._take(name, read, None)
+        for option in JOB_OPTIONS:
+            value = self._take(option.name, partial(_job_value, option), None)
             if value is not None and job is not None:
-                changed = self._try(name, partial(_with, job, name, value))
+                changed = self._try(option.name, partial(_with, job, option.name, value))
                 job = changed or job
         return job
 
@@ -193,16 +193,20 @@ def _with(job: Job, name: str, value: object) -> Job:
 def _suggestion(key: str) -> str:
     from difflib import get_close_matches  # seldom needed, and heavy
 
-    close = [_OTHER_WORDS[key]] if key in _OTHER_WORDS else get_close_matches(key, KEYS, n=1)
+    close = [_OTHER_WORDS[key]] if key in _OTHER_WORDS else get_close_matches(key, OPTIONS, n=1)
     return f"did you mean {close[0]}?" if close else "see: edgecron apply --help"
 
 
-def _policy(key: str, default: object, value: object) -> object:
-    if isinstance(value, list) and key == "ok_codes":
+def _policy(option: Option, value: object) -> object:
+    if option.type is OptionType.CONDITIONS:
+        return values.read_needs([_text(one) for one in _list(value)])
+    if isinstance(value, list) and option.type is OptionType.CODES:
         text = ",".join(_text(one) for one in value)
     else:
         text = _text(value)
-    return default if text == NONE else values.read_policy(key, text, what=key)
+    if text == NONE:
+        return option.default_value
+    return values.read_policy(option, text, what=option.name)
 
 
 def _text(value: object) -> str:
@@ -259,18 +263,22 @@ def _env(value: object) -> dict[str, str]:
     return env
 
 
-def _path(value: object) -> str | None:
+def _job_value(option: Option, value: object) -> object:
+    """The value of an option of the job; None clears it."""
+    if option.type is OptionType.VARIABLES:
+        return _env(value)
     text = _text(value)
-    return None if text == NONE else text
-
-
-def _user(value: object) -> str | None:
-    text = _text(value)
-    return None if text == NONE else values.read_user(text, "user")
-
-
-def _payload(value: object) -> str:
-    return values.read_payload(_text(value), "payload")
+    if option.type is OptionType.JSON:
+        return values.read_payload(text, option.name)
+    if option.type is OptionType.LINES:
+        return text
+    if text == NONE:
+        return None
+    if option.type is OptionType.USER:
+        return values.read_user(text, option.name)
+    if option.type is OptionType.COUNT:
+        return read_count(text, what=option.name, least=option.least, most=option.most)
+    return text
 
 
 def _timezone(value: object) -> str | None:
@@ -283,10 +291,6 @@ def _group(value: object) -> tuple[str | None, tuple[str, int | None] | None]:
     text = _text(value)
     name, _ = values.read_group(text, what="group")
     return name, values.read_limit(text, what="group")
-
-
-def _needs(value: object) -> tuple[str, ...]:
-    return values.read_needs([_text(one) for one in _list(value)])
 
 
 def _scopes(value: object) -> tuple[tuple[str, str], ...]:
@@ -311,13 +315,3 @@ def _kind(value: object) -> str:
         case date() | time():
             return "a time"
     return "text"
-
-
-_JOB_KEYS: dict[str, Callable[[Any], Any]] = {
-    "env": _env,
-    "env_file": _path,
-    "cwd": _path,
-    "user": _user,
-    "stdin": _text,
-    "payload": _payload,
-}

@@ -9,33 +9,20 @@ import re
 from collections.abc import Callable
 from datetime import datetime
 from enum import StrEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from edgecron.documents.counts import read_choice, read_count
 from edgecron.errors import InvalidDuration, InvalidInput, InvalidTime, InvalidTrigger, UsageError
-from edgecron.model import (
-    GLOBAL_SCOPE,
-    CatchUp,
-    Job,
-    JobKind,
-    OnInterrupt,
-    Overlap,
-    Policies,
-    Priority,
-)
+from edgecron.model import GLOBAL_SCOPE, Job, JobKind, Policies, Priority
+from edgecron.model.options import MOST_PRIORITY, NONE, Option, OptionType
 from edgecron.timetext import format_duration_ms, format_instant, parse_duration_ms
 from edgecron.validity import check_json
 
 if TYPE_CHECKING:
     from edgecron.triggers import Trigger
 
-Reader = Callable[[str, str], object]  # of a text and what it is called
-
-NONE = "none"  # clears an option
 OWN_PREFIX = "EDGECRON_"  # of the variables that every run is given
-_MOST_PRIORITY = 1000
 _MOST_RUNS = 1_000_000_000
-_MOST_FACTOR = 100
 _SECOND_MS = 1000
 _MOST_TYPO = 60  # up to so many milliseconds, minutes may be meant
 _AFTER_DURATION = re.compile(r"\s+(?:from|after)\s", re.IGNORECASE)
@@ -44,12 +31,28 @@ _SECRET_WORDS = ("PASSWORD", "PASSWD", "SECRET", "TOKEN", "API_KEY", "APIKEY", "
 PRIORITIES = {priority.name.lower(): int(priority) for priority in Priority}
 
 
-def read_policy(key: str, text: str, *, what: str) -> object:
-    """What the text of a policy means, by its key. A duration that can't be read names it."""
-    try:
-        return POLICIES[key][1](text, what)
-    except InvalidDuration as error:
-        raise _about(error, what) from None
+def read_policy(option: Option, text: str, *, what: str) -> Any:
+    """What the text of a policy means. Raises InvalidInput, which names the option."""
+    match option.type:
+        case OptionType.DURATION:
+            try:
+                return _seconds(option, text)
+            except InvalidDuration as error:
+                raise _about(error, what) from None
+        case OptionType.COUNT:
+            return read_count(text, what=what, least=option.least, most=option.most)
+        case OptionType.CHOICE:
+            choices: type[StrEnum] = type(option.default_value)
+            return read_choice(text, choices, what=what)
+        case OptionType.PRIORITY:
+            return read_priority(text, what)
+        case OptionType.FACTOR:
+            return _factor(option, text, what)
+        case OptionType.CODES:
+            return tuple(
+                read_count(part.strip(), what=what, least=0, most=255) for part in text.split(",")
+            )
+    raise AssertionError(f"{option.name} is not a policy of one text")
 
 
 def check_retry_delays(policies: Policies, label: Callable[[str], str]) -> None:
@@ -264,29 +267,23 @@ def _about(error: InvalidDuration | InvalidTime, what: str) -> InvalidInput:
     return type(error)(f"{what}: {error.message}", hint=error.hint)
 
 
-def _seconds(text: str, what: str) -> float:
+def _seconds(option: Option, text: str) -> float:
+    if text in ("0", "0s") and option.least == 0:
+        return 0.0
     return parse_duration_ms(text) / 1000
 
 
-def _seconds_or_zero(text: str, what: str) -> float:
-    return 0.0 if text in ("0", "0s") else _seconds(text, what)
-
-
-def _factor(text: str, what: str) -> float:
+def _factor(option: Option, text: str, what: str) -> float:
     try:
         factor = float(text)
     except ValueError:
         factor = 0.0
-    if not 1 <= factor <= _MOST_FACTOR:
+    if not option.least <= factor <= option.most:
         raise UsageError(
-            f"{what} is {text!r}, expected a number from 1 to {_MOST_FACTOR}",
+            f"{what} is {text!r}, expected a number from {option.least} to {option.most}",
             hint="2 doubles the delay with each retry, 1 keeps it",
         )
     return factor
-
-
-def _codes(text: str, what: str) -> tuple[int, ...]:
-    return tuple(read_count(part.strip(), what=what, least=0, most=255) for part in text.split(","))
 
 
 def read_priority(text: str, what: str) -> int:
@@ -295,33 +292,9 @@ def read_priority(text: str, what: str) -> int:
         return PRIORITIES[text]
     sign = -1 if text.startswith("-") else 1
     digits = text.removeprefix("-")
-    if not (digits.isascii() and digits.isdigit() and int(digits[:9]) <= _MOST_PRIORITY):
+    if not (digits.isascii() and digits.isdigit() and int(digits[:9]) <= MOST_PRIORITY):
         raise UsageError(
             f"{what} is {text!r}, expected low, normal, high,"
-            f" or a number from {-_MOST_PRIORITY} to {_MOST_PRIORITY}"
+            f" or a number from {-MOST_PRIORITY} to {MOST_PRIORITY}"
         )
     return sign * int(digits[:9])
-
-
-def _choice(*members: StrEnum) -> Reader:
-    return lambda text, what: read_choice(text, members, what=what)
-
-
-# By key: the field of Policies, and what reads its text.
-POLICIES: dict[str, tuple[str, Reader]] = {
-    "catch_up": ("catch_up", _choice(*CatchUp)),
-    "grace": ("grace_s", _seconds_or_zero),
-    "overlap": ("overlap", _choice(*Overlap)),
-    "max_running": ("max_running", lambda text, what: read_count(text, what=what)),
-    "timeout": ("timeout_s", _seconds),
-    "kill_grace": ("kill_grace_s", _seconds_or_zero),
-    "ok_codes": ("ok_codes", _codes),
-    "priority": ("priority", read_priority),
-    "jitter": ("jitter_s", _seconds_or_zero),
-    "needs_deadline": ("needs_deadline_s", _seconds_or_zero),
-    "retries": ("retries", lambda text, what: read_count(text, what=what, least=0)),
-    "retry_delay": ("retry_delay_s", _seconds_or_zero),
-    "retry_factor": ("retry_factor", _factor),
-    "retry_max_delay": ("retry_max_delay_s", _seconds_or_zero),
-    "on_interrupt": ("on_interrupt", _choice(*OnInterrupt)),
-}

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from edgecron.documents.document import SCHEDULES
-from edgecron.documents.keys import KEYS, schedule_table
+from edgecron.documents.keys import schedule_table
 from edgecron.documents.toml import write_key, write_table
 from edgecron.model import Schedule
+from edgecron.model.options import OPTIONS
 
 _FOR_PROGRAMS = ("callable", "queue")  # nothing that a person would make of a command
 _COLUMN = 40  # at which the words about a key begin
@@ -26,8 +27,8 @@ def write_for_editing(schedule: Schedule) -> str:
     """One schedule, with every key that it has not as a comment, for a person to change."""
     table = schedule_table(schedule)
     others = [
-        f"{f'# {key} = {about.example}':<{_COLUMN}}  # {about.words}"
-        for key, about in KEYS.items()
+        f"{f'# {key} = {option.example}':<{_COLUMN}}  # {option.words}"
+        for key, option in OPTIONS.items()
         if key not in table and key not in _FOR_PROGRAMS
     ]
     name = write_key(SCHEDULES, schedule.name)

@@ -7,6 +7,7 @@ from datetime import date, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from edgecron.errors import InvalidInput
+from edgecron.model.options import OPTIONS, OptionType
 
 if TYPE_CHECKING:
     from typing import Literal, TypedDict
@@ -58,9 +59,6 @@ if TYPE_CHECKING:
         payload: object
 
 
-_DURATIONS = frozenset(
-    ("jitter", "grace", "timeout", "kill_grace", "retry_delay", "retry_max_delay", "needs_deadline")
-)
 _KEYS = {"from_at": "from", "until_at": "until", "scopes": "scope"}  # as documents have them
 
 
@@ -148,7 +146,9 @@ def _value(key: str, value: object) -> Any:
         return "none"
     if isinstance(value, timedelta):
         value = value.total_seconds()
-    if key in _DURATIONS and isinstance(value, int | float) and not isinstance(value, bool):
+    option = OPTIONS.get(key)
+    is_duration = option is not None and option.type is OptionType.DURATION
+    if is_duration and isinstance(value, int | float) and not isinstance(value, bool):
         return _duration_text(key, value)
     if isinstance(value, datetime) and value.tzinfo is None:
         raise InvalidInput(f"{key} is {value}, which has no time zone", hint="add tzinfo=UTC")

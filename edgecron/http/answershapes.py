@@ -7,7 +7,8 @@ from typing import Any
 
 from edgecron.http.keyshapes import DOCUMENT
 from edgecron.http.shapes import Shape, nullable
-from edgecron.model import CatchUp, Cause, JobKind, OnInterrupt, Overlap, Reason, Status
+from edgecron.model import Cause, JobKind, Reason, Status
+from edgecron.model.options import JOB_OPTIONS, POLICIES, Option, OptionType
 
 _TEXT: Shape = {"type": "string"}
 # A zone may be gone that was there when the schedule was written.
@@ -42,6 +43,31 @@ def _ref(name: str) -> Shape:
     return {"$ref": f"#/components/schemas/{name}"}
 
 
+def _shape(option: Option) -> Shape:
+    """What a value of an option looks like in an answer."""
+    match option.type:
+        case OptionType.DURATION | OptionType.FACTOR:
+            shape: Shape = _SECONDS
+        case OptionType.COUNT:
+            shape = _COUNT if option.least >= 0 else _INTEGER
+        case OptionType.CHOICE:
+            shape = _choice(option.choices)
+        case OptionType.CODES:
+            shape = {"type": "array", "items": _COUNT}
+        case OptionType.PRIORITY:
+            shape = _INTEGER
+        case OptionType.CONDITIONS:
+            shape = _TEXTS
+        case OptionType.VARIABLES:
+            shape = {"type": "object", "additionalProperties": _TEXT}
+        case OptionType.JSON:
+            return {"description": "a JSON value, or null"}
+        case _:
+            return nullable(_TEXT)
+    return nullable(shape) if option.is_clearable else shape
+
+
+_POLICY_SHAPES = {option.field or "": _shape(option) for option in POLICIES}
 _LISTED_SCHEDULE: Mapping[str, Shape] = {
     "name": _TEXT,
     "kind": _choice(JobKind),
@@ -55,22 +81,7 @@ _LISTED_SCHEDULE: Mapping[str, Shape] = {
     "last_run_at": nullable(_INSTANT),
     "last_status": nullable(_choice(Status)),
     "run_count": _COUNT,
-    "catch_up": _choice(CatchUp),
-    "grace_s": nullable(_SECONDS),
-    "overlap": _choice(Overlap),
-    "max_running": nullable(_COUNT),
-    "timeout_s": nullable(_SECONDS),
-    "kill_grace_s": _SECONDS,
-    "retries": _COUNT,
-    "retry_delay_s": _SECONDS,
-    "retry_factor": _SECONDS,
-    "retry_max_delay_s": _SECONDS,
-    "ok_codes": {"type": "array", "items": _COUNT},
-    "on_interrupt": _choice(OnInterrupt),
-    "priority": _INTEGER,
-    "jitter_s": _SECONDS,
-    "needs": _TEXTS,
-    "needs_deadline_s": _SECONDS,
+    **_POLICY_SHAPES,
     "group": nullable(_TEXT),
     "group_max_running": nullable(_COUNT),
     "queue": _TEXT,
@@ -88,12 +99,7 @@ _LISTED_SCHEDULE: Mapping[str, Shape] = {
 }
 _SCHEDULE: Mapping[str, Shape] = {
     **_LISTED_SCHEDULE,
-    "env": {"type": "object", "additionalProperties": _TEXT},
-    "env_file": nullable(_TEXT),
-    "cwd": nullable(_TEXT),
-    "user": nullable(_TEXT),
-    "payload": {"description": "a JSON value, or null"},
-    "stdin": nullable(_TEXT),
+    **{option.name: _shape(option) for option in JOB_OPTIONS},
     "counts": {"type": "object", "additionalProperties": _COUNT},
     "last_success_at": nullable(_INSTANT),
     "last_error": nullable(_TEXT),

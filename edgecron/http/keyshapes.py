@@ -15,7 +15,7 @@ from collections.abc import Mapping
 
 from edgecron.documents.keys import TRIGGERS
 from edgecron.http.shapes import Shape, nullable
-from edgecron.model import CatchUp, OnInterrupt, Overlap
+from edgecron.model.options import OPTIONS, Option, OptionType
 
 DEFAULT_ZONE = "UTC"  # of every request that names no zone, or null
 NAME: Shape = {
@@ -59,18 +59,18 @@ def _text(words: str, *, kind: str | None = None, least: int = 1, most: int = 10
     return shape if kind is None else {**shape, "format": kind}
 
 
-def _duration(words: str, *, is_clearable: bool = False) -> Shape:
-    pattern = r"^(0|0s|([0-9]{1,12}(ms|s|m|h|d|w))+%s)$" % ("|none" if is_clearable else "")
+def _duration(option: Option) -> Shape:
+    none = "|none" if option.is_clearable else ""
     return {
         "type": "string",
         "maxLength": 80,
-        "pattern": pattern,
+        "pattern": rf"^(0|0s|([0-9]{{1,12}}(ms|s|m|h|d|w))+{none})$",
         "format": "duration-text",
-        "description": f"{words}: a duration, such as 90s or 1h30m",
+        "description": f"{option.words}: a duration, such as 90s or 1h30m",
     }
 
 
-def _count(least: int, most: int) -> Shape:
+def _integer(least: int, most: int) -> Shape:
     return {"type": "integer", "minimum": least, "maximum": most}
 
 
@@ -82,61 +82,89 @@ def _or_several(shape: Shape, *, most: int) -> Shape:
     return {"anyOf": [shape, {"type": "array", "items": shape, "minItems": 1, "maxItems": most}]}
 
 
-_SHAPES: Mapping[str, Shape] = {
-    "description": _text("a note for people", kind="printable", most=4096),
-    "cron": _or_several(_text("5 fields, 6, or @daily", kind="cron"), most=64),
-    "every": _or_several(_text("15m, 15m from TIME, 1h after end", kind="every"), most=12),
-    "at": _or_several(_text("a time: once", kind="when"), most=64),
-    "allow_fast": {"type": "boolean", "description": "allow intervals under a second"},
-    "on_boot": {"type": "boolean"},
-    "after": _or_several(_text("NAME[:success|failure|any]", kind="after"), most=64),
-    "timezone": ZONE_OR_NULL,
-    "from": _text("not before", kind="when"),
-    "until": _text("not after", kind="when"),
-    "max_runs": _count(1, 1_000_000),
-    "jitter": _duration("start up to this much later"),
-    "command": {
-        "type": "array",
-        "minItems": 1,
-        "prefixItems": [_text("the program", kind="argument", most=_MOST_TEXT)],
-        "items": _text("an argument", least=0, most=_MOST_TEXT),
-    },
-    "shell": _text("a line for /bin/sh", kind="argument", most=_MOST_TEXT),
-    "callable": _text("a function that a Python program registers", kind="argument"),
-    "env": {
-        "type": "object",
-        "propertyNames": {
-            "type": "string",
-            "pattern": r"^(?!EDGECRON_)[^=\u0000]+$",
-            "description": "a name without =, not beginning with EDGECRON_",
-        },
-        "additionalProperties": _text("a value", least=0, most=_MOST_TEXT),
-    },
-    "env_file": _text("a file of KEY=VALUE lines", most=4096),
-    "cwd": _text("the folder to run in", most=4096),
-    "user": _text("run as another user", kind="user", most=256),
-    "stdin": {"type": "string", "maxLength": _MOST_TEXT},
-    "payload": {"description": "any JSON value: the job's EDGECRON_PAYLOAD; null is none"},
-    "catch_up": _choice(*CatchUp),
-    "grace": _duration("how late is too late", is_clearable=True),
-    "overlap": _choice(*Overlap),
-    "max_running": _count(1, 1_000_000),
-    "timeout": _duration("ended after", is_clearable=True),
-    "kill_grace": _duration("between TERM and KILL"),
-    "retries": _count(0, 1_000_000),
-    "retry_delay": _duration("before the first retry"),
-    "retry_factor": {"type": "number", "minimum": 1, "maximum": 100},
-    "retry_max_delay": _duration("up to which the delay grows"),
-    "on_interrupt": _choice(*OnInterrupt),
-    "ok_codes": {"type": "array", "items": _count(0, 255), "minItems": 1, "maxItems": 256},
-    "priority": {"anyOf": [_choice("low", "normal", "high"), _count(-1000, 1000)]},
-    "group": _text("NAME, or NAME:N with how many of it run at once", kind="group", most=200),
-    "needs": _or_several(_text("a condition", kind="condition"), most=64),
-    "needs_deadline": _duration("how long after its time it waits"),
-    "scope": _or_several(_text("KIND:ID, or global", kind="scope"), most=1000),
-    "queue": _text("which program runs a callable", kind="printable", most=140),
-    "enabled": {"type": "boolean"},
-}
+_TRIGGER_LIMITS = {"every": 12}
+_TEXT_LIMITS = {"shell": ("argument", _MOST_TEXT), "callable": ("argument", 1000)}
+
+
+def _shape(option: Option) -> Shape:
+    """What a value of an option looks like in a document."""
+    words = option.words
+    match option.type:
+        case OptionType.TRIGGERS:
+            kind = "when" if option.name == "at" else option.name
+            return _or_several(_text(words, kind=kind), most=_TRIGGER_LIMITS.get(option.name, 64))
+        case OptionType.SWITCH:
+            return {"type": "boolean", "description": words}
+        case OptionType.ZONE:
+            return ZONE_OR_NULL
+        case OptionType.TIME:
+            return _text(words, kind="when")
+        case OptionType.DURATION:
+            return _duration(option)
+        case OptionType.COUNT:
+            return {**_integer(option.least, option.most), "description": words}
+        case OptionType.FACTOR:
+            return {
+                "type": "number",
+                "minimum": option.least,
+                "maximum": option.most,
+                "description": words,
+            }
+        case OptionType.CHOICE:
+            return {**_choice(*option.choices), "description": words}
+        case OptionType.CODES:
+            return {
+                "type": "array",
+                "items": _integer(0, 255),
+                "minItems": 1,
+                "maxItems": 256,
+                "description": words,
+            }
+        case OptionType.PRIORITY:
+            return {
+                "anyOf": [_choice("low", "normal", "high"), _integer(-option.most, option.most)],
+                "description": words,
+            }
+        case OptionType.CONDITIONS:
+            return _or_several(_text(words, kind="condition"), most=64)
+        case OptionType.SCOPES:
+            return _or_several(_text(words, kind="scope"), most=1000)
+        case OptionType.GROUP:
+            return _text(words, kind="group", most=200)
+        case OptionType.USER:
+            return _text(words, kind="user", most=256)
+        case OptionType.PATH:
+            return _text(words, most=4096)
+        case OptionType.JSON:
+            return {"description": f"{words}: any JSON value; null is none"}
+        case OptionType.COMMAND:
+            return {
+                "type": "array",
+                "minItems": 1,
+                "prefixItems": [_text("the program", kind="argument", most=_MOST_TEXT)],
+                "items": _text("an argument", least=0, most=_MOST_TEXT),
+                "description": words,
+            }
+        case OptionType.VARIABLES:
+            return {
+                "type": "object",
+                "propertyNames": {
+                    "type": "string",
+                    "pattern": r"^(?!EDGECRON_)[^=\u0000]+$",
+                    "description": "a name without =, not beginning with EDGECRON_",
+                },
+                "additionalProperties": _text("a value", least=0, most=_MOST_TEXT),
+                "description": words,
+            }
+    if option.name == "description":
+        return _text(words, kind="printable", most=4096)
+    if option.name == "stdin":
+        return {"type": "string", "maxLength": _MOST_TEXT, "description": words}
+    kind, most = _TEXT_LIMITS.get(option.name, ("printable", 140))
+    return _text(words, kind=kind, most=most)
+
+
+_SHAPES: Mapping[str, Shape] = {name: _shape(option) for name, option in OPTIONS.items()}
 
 DOCUMENT: Shape = {
     "type": "object",

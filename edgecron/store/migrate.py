@@ -15,6 +15,7 @@ from edgecron.errors import DatabaseUnusable
 from edgecron.store.connection import Database
 from edgecron.store.identity import new_uuid
 from edgecron.store.opening import APPLICATION_ID
+from edgecron.store.rows import SPEC_COLUMNS
 from edgecron.store.translating import too_new
 
 SCRIPTS = (
@@ -37,10 +38,29 @@ SCRIPTS = (
     "0017_rare_states.sql",
     "0018_places.sql",
     "0019_lock_failures.sql",
+    "0020_option_columns.sql",
 )
 SCHEMA_VERSION = len(SCRIPTS)
 
-# The triggers of edgecron, exactly as the scripts create them.
+
+def _edited_trigger() -> str:
+    """The trigger that gives an edit by SQL a revision, for the columns that there are."""
+    listed = ", ".join(SPEC_COLUMNS)
+    snapshot = ", ".join(f"'{name}', {name}" for name in SPEC_COLUMNS)
+    return f"""CREATE TRIGGER schedules_edited AFTER UPDATE OF {listed} ON schedules
+WHEN NEW.revision = OLD.revision AND NEW.deleted_at IS NULL
+BEGIN
+    UPDATE schedules SET revision = revision + 1,
+        updated_at = CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER)
+    WHERE id = NEW.id;
+    INSERT INTO schedule_revisions (schedule_id, revision, at, origin, snapshot)
+    SELECT id, revision, updated_at, 'sql', json_object({snapshot})
+    FROM schedules WHERE id = NEW.id;
+END"""
+
+
+_DROP_EDITED = "DROP TRIGGER IF EXISTS schedules_edited"
+# The triggers of edgecron, exactly as databases have them.
 OWN_TRIGGERS = (
     """CREATE TRIGGER executions_final BEFORE UPDATE ON executions
 WHEN OLD.status NOT IN ('queued', 'running') AND (
@@ -60,33 +80,7 @@ BEGIN
         next_source = iif(enabled, next_source, NULL)
     WHERE id = NEW.id;
 END""",
-    """CREATE TRIGGER schedules_edited AFTER UPDATE OF
-    name, kind, job, payload, stdin, env, env_file, cwd, user, triggers, compiled, on_boot,
-    timezone, from_at, until_at, max_runs, after_end_ms, queue, priority, group_name,
-    description, catch_up, grace_s, overlap, max_running, timeout_s, kill_grace_s, retries,
-    retry_delay_s, retry_factor, retry_max_delay_s, ok_codes, on_interrupt, jitter_s, needs,
-    needs_deadline_s
-ON schedules
-WHEN NEW.revision = OLD.revision AND NEW.deleted_at IS NULL
-BEGIN
-    UPDATE schedules SET revision = revision + 1,
-        updated_at = CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER)
-    WHERE id = NEW.id;
-    INSERT INTO schedule_revisions (schedule_id, revision, at, origin, snapshot)
-    SELECT id, revision, updated_at, 'sql', json_object(
-        'name', name, 'kind', kind, 'job', job, 'payload', payload, 'stdin', stdin, 'env',
-        env, 'env_file', env_file, 'cwd', cwd, 'user', user, 'triggers', triggers,
-        'compiled', compiled, 'on_boot', on_boot, 'timezone', timezone, 'from_at', from_at,
-        'until_at', until_at, 'max_runs', max_runs, 'after_end_ms', after_end_ms, 'queue',
-        queue, 'priority', priority, 'group_name', group_name, 'description', description,
-        'catch_up', catch_up, 'grace_s', grace_s, 'overlap', overlap, 'max_running',
-        max_running, 'timeout_s', timeout_s, 'kill_grace_s', kill_grace_s, 'retries',
-        retries, 'retry_delay_s', retry_delay_s, 'retry_factor', retry_factor,
-        'retry_max_delay_s', retry_max_delay_s, 'ok_codes', ok_codes, 'on_interrupt',
-        on_interrupt, 'jitter_s', jitter_s, 'needs', needs, 'needs_deadline_s',
-        needs_deadline_s)
-    FROM schedules WHERE id = NEW.id;
-END""",
+    _edited_trigger(),
 )
 
 # What the second script brings, and what databases of version 1 have where a state of edgecron
@@ -143,6 +137,8 @@ def _bring_up(database: Database, *, now_ms: int, seed: bytes | None) -> None:
     if version > 0:
         from edgecron.store.copies import keep_copy
 
+        # It differs with the columns that a version has, and is made again below.
+        database.change(_DROP_EDITED)
         refuse_planted(database)
         first_step = _first_step(database, version)
         keep_copy(database, suffix=f".v{version}-backup")
@@ -151,6 +147,8 @@ def _bring_up(database: Database, *, now_ms: int, seed: bytes | None) -> None:
     try:
         for step in range(first_step, SCHEMA_VERSION + 1):
             database.change(_script(step))
+        database.change(_DROP_EDITED)
+        database.change(_edited_trigger())
     except apsw.ConstraintError as error:
         raise _refused(database, str(error)) from error
     if version == 0:

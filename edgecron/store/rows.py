@@ -10,34 +10,30 @@ from typing import Any
 
 from edgecron.errors import SENSELESS
 from edgecron.model import (
-    CatchUp,
     Cause,
     EngineInfo,
     Execution,
     Job,
     JobKind,
-    OnInterrupt,
-    Overlap,
     Policies,
     Reason,
     Schedule,
     ScheduleSpec,
     Status,
 )
+from edgecron.model.options import JOB_OPTIONS, POLICIES, Option, OptionType
 from edgecron.reporting import read_progress
 from edgecron.store.sense import texts_of, unreadable
 from edgecron.timetext import from_ms, to_ms
-from edgecron.values import names_of
 
 # The columns that a person's words decide. Their values, as JSON, are also a revision's snapshot.
+_JOB_COLUMNS = tuple(option.column for option in JOB_OPTIONS)
+_PLAIN_JOB_COLUMNS = tuple(name for name in _JOB_COLUMNS if name != "env")
+_POLICY_COLUMNS = tuple(option.column for option in POLICIES)
 SPEC_COLUMNS = (
-    "name", "kind", "job", "payload", "stdin", "env", "env_file", "cwd", "user",
+    "name", "kind", "job", *_JOB_COLUMNS,
     "triggers", "compiled", "on_boot", "timezone", "from_at", "until_at", "max_runs",
-    "after_end_ms",
-    "queue", "priority", "group_name", "description",
-    "catch_up", "grace_s", "overlap", "max_running", "timeout_s", "kill_grace_s",
-    "retries", "retry_delay_s", "retry_factor", "retry_max_delay_s", "ok_codes",
-    "on_interrupt", "jitter_s", "needs", "needs_deadline_s",
+    "after_end_ms", "queue", "group_name", "description", *_POLICY_COLUMNS,
 )  # fmt: skip
 KEPT_COLUMNS = (
     "id", "enabled", "paused_until", "revision", "next_plan_at", "next_run_at", "next_source",
@@ -66,7 +62,6 @@ _STATUSES = {status.value: status for status in Status}
 _COUNT_COLUMNS = tuple((status, f"{status}_count") for status in COUNTED)
 
 Columns = Mapping[str, Any]
-_POLICY_COLUMNS = tuple(name for name in names_of(Policies) if name in SPEC_COLUMNS)
 _policy_values = itemgetter(*_POLICY_COLUMNS)
 
 
@@ -74,17 +69,12 @@ def spec_columns(
     spec: ScheduleSpec, *, compiled: str, on_boot: bool, after_end_ms: int | None
 ) -> dict[str, Any]:
     """The columns of a specification; scopes and nothing else lie in a table of their own."""
-    job, policies = spec.job, spec.policies
+    job = spec.job
     return {
         "name": spec.name,
         "kind": job.kind.value,
         "job": _dump(job.argv) if job.kind is JobKind.COMMAND else job.argv[0],
-        "payload": job.payload,
-        "stdin": job.stdin,
-        "env": _dump(dict(job.env)),
-        "env_file": job.env_file,
-        "cwd": job.cwd,
-        "user": job.user,
+        **{option.column: _column(option, option.value_of(spec)) for option in JOB_OPTIONS},
         "triggers": _dump(spec.triggers),
         "compiled": compiled,
         "on_boot": int(on_boot),
@@ -94,24 +84,9 @@ def spec_columns(
         "max_runs": spec.max_runs,
         "after_end_ms": after_end_ms,
         "queue": spec.queue,
-        "priority": int(policies.priority),
         "group_name": spec.group,
         "description": spec.description,
-        "catch_up": policies.catch_up.value,
-        "grace_s": policies.grace_s,
-        "overlap": policies.overlap.value,
-        "max_running": policies.max_running,
-        "timeout_s": policies.timeout_s,
-        "kill_grace_s": policies.kill_grace_s,
-        "retries": policies.retries,
-        "retry_delay_s": policies.retry_delay_s,
-        "retry_factor": policies.retry_factor,
-        "retry_max_delay_s": policies.retry_max_delay_s,
-        "ok_codes": _dump(policies.ok_codes),
-        "on_interrupt": policies.on_interrupt.value,
-        "jitter_s": policies.jitter_s,
-        "needs": _dump(policies.needs),
-        "needs_deadline_s": policies.needs_deadline_s,
+        **{option.column: _column(option, option.value_of(spec)) for option in POLICIES},
     }
 
 
@@ -133,12 +108,8 @@ def _spec_of(columns: Columns, scopes: tuple[tuple[str, str], ...]) -> ScheduleS
         job=Job(
             kind=kind,
             argv=texts_of(json.loads(job_text)) if kind is JobKind.COMMAND else (job_text,),
-            payload=columns["payload"],
-            stdin=columns["stdin"],
             env={} if columns["env"] == "{}" else _env_of(json.loads(columns["env"])),
-            env_file=columns["env_file"],
-            cwd=columns["cwd"],
-            user=columns["user"],
+            **{name: columns[name] for name in _PLAIN_JOB_COLUMNS},
         ),
         timezone=columns["timezone"],
         queue=columns["queue"],
@@ -266,17 +237,38 @@ def _policies_of(columns: Columns) -> Policies:
 
 @lru_cache(maxsize=256)  # Most schedules have the policies of others.
 def _policies(*values: Any) -> Policies:
-    columns = dict(zip(_POLICY_COLUMNS, values, strict=True))
     return Policies(
-        **columns
-        | {
-            "catch_up": CatchUp(columns["catch_up"]),
-            "overlap": Overlap(columns["overlap"]),
-            "on_interrupt": OnInterrupt(columns["on_interrupt"]),
-            "ok_codes": tuple(int(code) for code in json.loads(columns["ok_codes"])),
-            "needs": needs_of(columns["needs"]),
+        **{
+            option.field or "": _value(option, value)
+            for option, value in zip(POLICIES, values, strict=True)
         }
     )
+
+
+def _column(option: Option, value: Any) -> Any:
+    """A value of an option as its column has it."""
+    match option.type:
+        case OptionType.CODES | OptionType.CONDITIONS:
+            return _dump(value)
+        case OptionType.VARIABLES:
+            return _dump(dict(value))
+        case OptionType.CHOICE:
+            return value.value
+        case OptionType.PRIORITY:
+            return int(value)
+    return value
+
+
+def _value(option: Option, column: Any) -> Any:
+    """The value of an option from its column. Raises what `SENSELESS` lists."""
+    match option.type:
+        case OptionType.CODES:
+            return tuple(int(code) for code in json.loads(column))
+        case OptionType.CONDITIONS:
+            return needs_of(column)
+        case OptionType.CHOICE:
+            return type(option.default_value)(column)
+    return column
 
 
 @lru_cache(maxsize=256)

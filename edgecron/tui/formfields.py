@@ -11,10 +11,11 @@ from enum import Enum
 from shlex import join, split
 
 from edgecron.documents.document import Problem
-from edgecron.documents.keys import JOBS, KEYS, LOCAL, TRIGGERS, Table, default_of, trigger_key
+from edgecron.documents.keys import JOBS, LOCAL, TRIGGERS, Table, default_of, trigger_key
 from edgecron.documents.values import check_variable
 from edgecron.errors import InvalidInput
-from edgecron.model import CatchUp, JobKind, OnInterrupt, Overlap
+from edgecron.model import JobKind
+from edgecron.model.options import OPTIONS, Group, Option, OptionType
 from edgecron.safetext import clean
 from edgecron.values import NamedTuple
 
@@ -38,78 +39,76 @@ class FormField(NamedTuple):
     absent: str = ""
 
 
-def _field(key: str, form: Form = Form.LINE, *choices: str, label: str = "") -> FormField:
-    default = default_of(key)
-    absent = "" if default is None or isinstance(default, list) else str(default)
-    return FormField(key, label or key.replace("_", " "), KEYS[key].words, form, choices, absent)
-
-
 _KINDS = (JobKind.COMMAND.value, JobKind.SHELL.value)
-SECTIONS: tuple[tuple[str, tuple[FormField, ...]], ...] = (
-    (
-        "Schedule",
-        (
-            FormField("name", "name", "letters, digits, _ - ."),
-            FormField(
-                "when",
-                "when",
-                "0 2 * * *, @daily, every 15m, at tomorrow 09:00, on boot, after NAME",
-                Form.LINES,
-            ),
-            FormField("timezone", "zone", "an IANA name such as Europe/Berlin, or local"),
-            FormField("kind", "run a", "a command is started without a shell", Form.CHOICE, _KINDS),
-            FormField("job", "job", "the command and its arguments, or the line", Form.LINES),
-            _field("cwd", label="folder"),
-            FormField("env", "env", "variables of the job's, KEY=VALUE, one to a line", Form.LINES),
-            _field("description", Form.LINES),
-            _field("group"),
+# What the form words otherwise than the other interfaces, as it has fields instead of options.
+_OWN_WORDS = {
+    "timezone": "an IANA name such as Europe/Berlin, or local",
+    "env": "variables of the job, KEY=VALUE, one per line",
+    "needs": "success:NAME:8h, one per line",
+    "scope": "KIND:ID, one per line: fire once for each",
+}
+_FORMS = {
+    OptionType.CHOICE: Form.CHOICE,
+    OptionType.LINES: Form.LINES,
+    OptionType.VARIABLES: Form.LINES,
+    OptionType.CONDITIONS: Form.LINES,
+    OptionType.SCOPES: Form.LINES,
+}
+_TITLES = {
+    Group.MISSED: "Missed times and overlapping runs",
+    Group.END: "The end of a run, and retries",
+    Group.WAIT: "Waiting and order",
+    Group.MORE: "More",
+}
+_FIRST = ("timezone", "cwd", "env", "description", "group")  # in the first section
+_OTHER_FIELDS = ("allow_fast", "queue", "enabled")  # the form has no field for these
+
+
+def _field(option: Option) -> FormField:
+    default = None if option.name == "timezone" else default_of(option.name)
+    if option.type is OptionType.CODES and isinstance(default, list):
+        default = ", ".join(map(str, default))
+    return FormField(
+        option.name,
+        option.label or option.name.replace("_", " "),
+        _OWN_WORDS.get(option.name, option.words),
+        _FORMS.get(option.type, Form.LINE),
+        option.choices,
+        "" if default is None or isinstance(default, list) else str(default),
+    )
+
+
+def _sections() -> tuple[tuple[str, tuple[FormField, ...]], ...]:
+    """The fields by section: what most schedules need comes first."""
+    rest = {
+        name: option
+        for name, option in OPTIONS.items()
+        if name not in (*TRIGGERS, *JOBS, *_OTHER_FIELDS)
+    }
+    first = [_field(rest.pop(name)) for name in _FIRST]
+    schedule = (
+        FormField("name", "name", "letters, digits, _ - ."),
+        FormField(
+            "when",
+            "when",
+            "0 2 * * *, @daily, every 15m, at tomorrow 09:00, on boot, after NAME",
+            Form.LINES,
         ),
-    ),
-    (
-        "Missed times, and times that come while it still runs",
-        (
-            _field("catch_up", Form.CHOICE, *CatchUp),
-            _field("grace"),
-            _field("overlap", Form.CHOICE, *Overlap),
-            _field("max_running"),
-        ),
-    ),
-    (
-        "How it ends, and what then",
-        (
-            _field("timeout"),
-            _field("kill_grace"),
-            _field("retries"),
-            _field("retry_delay"),
-            _field("retry_factor"),
-            _field("retry_max_delay"),
-            _field("on_interrupt", Form.CHOICE, *OnInterrupt),
-            FormField("ok_codes", "ok codes", KEYS["ok_codes"].words, absent="0"),
-        ),
-    ),
-    (
-        "What it waits for",
-        (
-            FormField("needs", "needs", "success:NAME:8h, one to a line", Form.LINES),
-            _field("needs_deadline"),
-            _field("priority"),
-            _field("jitter"),
-        ),
-    ),
-    (
-        "Besides",
-        (
-            _field("from"),
-            _field("until"),
-            _field("max_runs"),
-            _field("env_file"),
-            _field("user"),
-            _field("stdin", Form.LINES),
-            _field("payload"),
-            FormField("scope", "scopes", "KIND:ID, one to a line: fire for each", Form.LINES),
-        ),
-    ),
-)
+        first[0],
+        FormField("kind", "run a", "a command is started without a shell", Form.CHOICE, _KINDS),
+        FormField("job", "job", "the command and its arguments, or the line", Form.LINES),
+        *first[1:],
+    )
+    by_group: dict[Group, list[FormField]] = {group: [] for group in _TITLES}
+    for option in rest.values():
+        by_group.get(option.group, by_group[Group.MORE]).append(_field(option))
+    return (
+        ("Schedule", schedule),
+        *((title, tuple(by_group[group])) for group, title in _TITLES.items()),
+    )
+
+
+SECTIONS = _sections()
 FIELDS: dict[str, FormField] = {field.key: field for _, fields in SECTIONS for field in fields}
 _LISTS = ("needs", "scope")
 _JOB_KEYS = tuple(JOBS)

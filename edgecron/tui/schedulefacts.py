@@ -5,10 +5,10 @@ from __future__ import annotations
 from datetime import datetime, tzinfo
 
 from edgecron.browsing import Recent, ScheduleLine, ScheduleState, state_of
-from edgecron.documents.keys import JOBS, KEYS, TRIGGERS, Table, default_of, schedule_table
-from edgecron.documents.values import POLICIES
+from edgecron.documents.keys import JOBS, TRIGGERS, Table, default_of, schedule_table
 from edgecron.errors import NotFound
 from edgecron.model import Schedule, Status
+from edgecron.model.options import OPTIONS, POLICIES, OptionType
 from edgecron.outlook import Outlook
 from edgecron.remote import Face
 from edgecron.safetext import clean
@@ -32,6 +32,8 @@ _ENDED = (Status.SUCCESS, Status.FAILED, Status.CANCELLED, Status.INTERRUPTED)
 # Of the policies those that are told even where they are as by default.
 _ALWAYS_TOLD = ("catch_up", "overlap", "timeout")
 _TOLD_ELSEWHERE = {*TRIGGERS, *JOBS, "description", "timezone", "queue", "enabled"}
+# Conditions are told with the bounds.
+_POLICIES = tuple(one.name for one in POLICIES if one.type is not OptionType.CONDITIONS)
 _AWAY, _VALUE = 9, 12  # columns of a distance, and of a value that is explained behind it
 
 
@@ -181,7 +183,7 @@ def about_rows(found: ScheduleDetail, *, is_full: bool, zone: tzinfo, now: datet
     toggle = "only what matters" if is_full else "all fields"
     rows.append(Title("Policies", (("f ", "accent@screen.fields"), (toggle, "dim@screen.fields"))))
     rows += [Fact(label, text) for label, text in bound_lines(schedule, zone=zone)]
-    rows += [Fact(_label(key), _text(table[key])) for key in POLICIES if key in table]
+    rows += [Fact(_label(key), _text(table[key])) for key in _POLICIES if key in table]
     rows += _rest_rows(table) if is_full else [_folded_row(table)]
     rows.append(Title("So far"))
     rows += [
@@ -206,16 +208,16 @@ def _text(value: object) -> str:
 def _rest_rows(table: Table) -> list[Row]:
     """Every key that it does not set: what holds instead, and what it would say."""
     rows: list[Row] = []
-    for key, about in KEYS.items():
+    for key, option in OPTIONS.items():
         if key not in table and key not in _TOLD_ELSEWHERE:
             rows.append(
-                Fact(_label(key), f"{_text(default_of(key)):<{_VALUE}}  {about.words}", "dim")
+                Fact(_label(key), f"{_text(default_of(key)):<{_VALUE}}  {option.help}", "dim")
             )
     return rows
 
 
 def _folded_row(table: Table) -> Fact:
-    rest = [key for key in POLICIES if key not in table]
+    rest = [key for key in _POLICIES if key not in table]
     told = [f"{_label(key)} {_text(default_of(key))}" for key in _ALWAYS_TOLD if key in rest]
     more = len(rest) - len(told)
     return Fact("by default", ", ".join([*told, f"and {more} more"]), "dim")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from edgecron.words.phrases import count_words, group_words, job_words, last_words, needs_words
-from edgecron.words.times import local_time, seconds_words
+from edgecron.words.times import local_time
 
 if TYPE_CHECKING:
     from datetime import datetime, tzinfo
@@ -31,21 +31,25 @@ def job_lines(schedule: Schedule, *, mask: str | None = None) -> list[tuple[str,
 
     A mask stands for the values of environment, stdin and payload.
     """
+    from edgecron.model.options import JOB_OPTIONS, OptionType
+
     spec, job = schedule.spec, schedule.spec.job
 
-    def shown(value: str | None) -> str | None:
-        return value if mask is None or value is None else mask
+    def shown(value: str) -> str:
+        return value if mask is None else mask
 
-    lines = [
-        ("job", f"{job_words(spec)}  ({job.kind})"),
-        ("folder", job.cwd),
-        ("user", job.user),
-        ("env file", job.env_file),
-        ("env", "\n".join(f"{key}={shown(value)}" for key, value in job.env.items())),
-        ("stdin", shown(job.stdin)),
-        ("payload", shown(job.payload)),
-    ]
-    return [(label, text) for label, text in lines if text]
+    lines = [("job", f"{job_words(spec)}  ({job.kind})")]
+    for option in JOB_OPTIONS:
+        value = option.value_of(spec)
+        if option.type is OptionType.VARIABLES:
+            text = "\n".join(f"{name}={shown(one)}" for name, one in value.items())
+        elif value is None:
+            continue
+        else:
+            text = str(shown(value) if option.name in ("stdin", "payload") else value)
+        if text:
+            lines.append((option.label or option.name.replace("_", " "), text))
+    return lines
 
 
 def bound_lines(schedule: Schedule, *, zone: tzinfo) -> list[tuple[str, str]]:
@@ -63,41 +67,23 @@ def bound_lines(schedule: Schedule, *, zone: tzinfo) -> list[tuple[str, str]]:
     return [(label, text) for label, text in lines if text]
 
 
+_ALWAYS_SHOWN = ("catch_up", "overlap", "timeout")
+
+
 def policy_words(policies: Policies) -> str:
-    """How a schedule behaves beyond its times, in one line."""
-    from edgecron.model import OnInterrupt
+    """How a schedule behaves beyond its times, in one line: what differs from the defaults."""
+    from edgecron.documents.keys import value_text
+    from edgecron.model.options import POLICIES, OptionType
 
-    words = [f"catch up {policies.catch_up}", f"overlap {policies.overlap}"]
-    if policies.grace_s is not None:
-        words.append(f"grace {seconds_words(policies.grace_s)}")
-    if policies.max_running is not None:
-        words.append(f"at most {policies.max_running} at once")
-    timeout = "none" if policies.timeout_s is None else seconds_words(policies.timeout_s)
-    words.append(f"timeout {timeout}")
-    if policies.timeout_s is not None:
-        words.append(f"kill grace {seconds_words(policies.kill_grace_s)}")
-    if policies.retries:
-        words += _retry_words(policies)
-    if policies.on_interrupt is not OnInterrupt.LEAVE:
-        words.append("run again after an interruption")
-    if policies.jitter_s:
-        words.append(f"jitter {seconds_words(policies.jitter_s)}")
-    if policies.priority:
-        words.append(f"priority {policies.priority}")
-    if policies.ok_codes != (0,):
-        words.append(f"ok codes {', '.join(map(str, policies.ok_codes))}")
+    words = []
+    for option in POLICIES:
+        value = getattr(policies, option.field or "")
+        is_shown = option.name in _ALWAYS_SHOWN or value != option.default_value
+        if is_shown and option.type is not OptionType.CONDITIONS:
+            text = value_text(option, value)
+            shown = ", ".join(map(str, text)) if isinstance(text, list) else str(text)
+            words.append(f"{option.name.replace('_', ' ')} {shown}")
     return ", ".join(words)
-
-
-def _retry_words(policies: Policies) -> list[str]:
-    delay = seconds_words(policies.retry_delay_s)
-    if policies.retries == 1:
-        return [f"1 retry after {delay}"]
-    words = [f"{policies.retries} retries, the first after {delay}"]
-    if policies.retry_factor != 1:
-        most = seconds_words(policies.retry_max_delay_s)
-        words.append(f"each {policies.retry_factor:g} times later, up to {most}")
-    return words
 
 
 def record_lines(schedule: Schedule, *, zone: tzinfo, now: datetime) -> list[tuple[str, str]]:

@@ -125,7 +125,7 @@ def test_the_text_says_what_the_schedule_is_and_what_else_there_is(
         "retries = 3",
     ]
     assert '# retry_delay = "1m"' in text
-    assert "(10s)" in text
+    assert "(default: 10s)" in text
     assert all(line.startswith("#") for line in lines[:table] if line)
     assert editor.modes == [oct(0o600), oct(0o700)]
 

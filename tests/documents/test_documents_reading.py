@@ -10,10 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edgecron.documents.document import Document
-from edgecron.documents.keys import KEYS, spec_table
+from edgecron.documents.keys import spec_table
 from edgecron.documents.reading import read_document
 from edgecron.documents.toml import write_table
 from edgecron.errors import InvalidDocument
+from edgecron.model.options import OPTIONS
 
 OFTEN = settings(derandomize=True, database=None, deadline=None, max_examples=300)
 # In the grammar of values, more or less.
@@ -35,7 +36,7 @@ VALUES = st.recursive(
     lambda inner: st.one_of(st.lists(inner, max_size=3), st.dictionaries(TEXTS, inner, max_size=3)),
     max_leaves=5,
 )
-TABLES = st.dictionaries(st.sampled_from([*KEYS, "commnd", ""]), VALUES, max_size=6)
+TABLES = st.dictionaries(st.sampled_from([*OPTIONS, "commnd", ""]), VALUES, max_size=6)
 
 
 def problems_of(text: str) -> list[dict[str, Any]]:

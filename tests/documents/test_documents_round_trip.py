@@ -13,11 +13,12 @@ from hypothesis import strategies as st
 from edgecron.api import Client
 from edgecron.documents.comparing import Action
 from edgecron.documents.document import SCHEDULES
-from edgecron.documents.keys import KEYS, spec_table
+from edgecron.documents.keys import spec_table
 from edgecron.documents.reading import read_document
 from edgecron.documents.toml import write_table
 from edgecron.documents.writing import write_document, write_for_editing
 from edgecron.model import Schedule, ScheduleSpec
+from edgecron.model.options import OPTIONS
 from edgecron.triggers import parse_trigger
 from support.clock import FakeClock
 from support.documents import SPECS
@@ -115,7 +116,7 @@ def test_the_text_for_an_editor_says_the_same(spec: ScheduleSpec) -> None:
 
 
 def test_each_key_that_an_editor_is_shown_can_be_taken_as_it_stands() -> None:
-    for key, about in KEYS.items():
+    for key, about in OPTIONS.items():
         base = {"cron": '"0 0 * * *"', "command": '["true"]'}
         if key in ("shell", "callable"):
             del base["command"]

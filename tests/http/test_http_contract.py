@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 from edgecron.api import Client
-from edgecron.documents.keys import KEYS
 from edgecron.http.keyshapes import DOCUMENT, PATCH
+from edgecron.model.options import OPTIONS
 from support.http import Api, serving
 from support.specs import make_spec
 
@@ -95,7 +95,7 @@ def test_the_document_is_open_to_who_has_the_token_and_says_that_it_is_needed(
 
 
 def test_every_key_of_a_document_has_a_shape() -> None:
-    assert DOCUMENT["properties"].keys() == PATCH["properties"].keys() == KEYS.keys()
+    assert DOCUMENT["properties"].keys() == PATCH["properties"].keys() == OPTIONS.keys()
 
 
 def test_the_document_names_every_zone_once(tmp_path: Path) -> None:

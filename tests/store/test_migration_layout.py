@@ -38,6 +38,7 @@ LANDED = {
     "0017_rare_states.sql": "72077d8014a43e8dee4a148026f8a44665566e712340a7ed0ca8ebc91e47fa5e",
     "0018_places.sql": "08c20d6acf0ad1b1535fd43ba4532c468452ee54d3379649c98c00f721e1d2c4",
     "0019_lock_failures.sql": "d95f63b667c1da8290b9964856359a3a098a96a3bba613b6bb8c586da8240e5f",
+    "0020_option_columns.sql": "360b1b3d18047afc315fba79b8a7520b6c4d06d11c3271eafc3567105c2c797a",
 }
 
 

@@ -1,0 +1,261 @@
+"""The one table of schedule options.
+
+Command line, TOML documents, configuration defaults, the dashboard's form, JSON, HTTP schemas,
+columns, `show` and the reference page are made from it. To add an option, give `Policies` or
+`Job` a field, add an entry here, and add the column by a migration.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Any
+
+from edgecron.model import (
+    COMMAND_QUEUE,
+    GLOBAL_SCOPE,
+    CatchUp,
+    Job,
+    OnInterrupt,
+    Overlap,
+    Policies,
+    ScheduleSpec,
+)
+from edgecron.values import NamedTuple
+
+NONE = "none"  # clears an option
+MOST_PRIORITY = 1000
+_POLICIES = Policies()
+
+
+class OptionType(StrEnum):
+    """What values an option has. The type decides how each interface reads and writes them."""
+
+    TRIGGERS = "triggers"  # texts of a kind of trigger
+    COMMAND = "command"  # an argv
+    TEXT = "text"
+    LINES = "lines"  # text of several lines
+    PATH = "path"
+    USER = "user"
+    JSON = "json"  # the text of a JSON value
+    VARIABLES = "variables"  # environment variables
+    TIME = "time"
+    ZONE = "zone"
+    DURATION = "duration"  # kept in seconds
+    COUNT = "count"  # a whole number from `least` to `most`
+    FACTOR = "factor"  # a number from `least` to `most`
+    PRIORITY = "priority"  # a whole number, or a name
+    CODES = "codes"  # exit codes
+    CHOICE = "choice"  # one of `choices`
+    CONDITIONS = "conditions"
+    GROUP = "group"  # a name, and the limit of that group
+    SCOPES = "scopes"
+    SWITCH = "switch"
+
+
+class Group(StrEnum):
+    """The tasks by which help and the dashboard's form group options. The value is the heading."""
+
+    WHEN = "when (several are possible: the earliest comes first)"
+    JOB = "what to run"
+    MISSED = "missed times and overlapping runs"
+    END = "the end of a run, and retries"
+    WAIT = "waiting and order"
+    MORE = "more"
+
+
+class Part(StrEnum):
+    """Which value has the field of an option."""
+
+    SPEC = "spec"
+    JOB = "job"
+    POLICIES = "policies"
+
+
+class Option(NamedTuple):
+    """A schedule option.
+
+    `name` is its key in TOML and HTTP, and with dashes its command line option, unless `flag` is
+    another one; '' is none. `field` is where its value is, None for a part of the triggers or of
+    the command. `help` is a verb phrase; `default` says what applies if the option is not given,
+    '' for nothing. `example` is a value as TOML. `least` and `most` bound numbers;
+    a duration can be 0 if `least` is 0.
+    """
+
+    name: str
+    type: OptionType
+    group: Group
+    help: str
+    part: Part = Part.SPEC
+    field: str | None = None
+    default: str = ""
+    metavar: str = ""
+    example: str = ""
+    choices: tuple[str, ...] = ()
+    least: int = 0
+    most: int = 1_000_000
+    column: str = ""
+    flag: str | None = None
+    is_repeatable: bool = False
+    is_clearable: bool = False  # None is a value: no limit
+    has_default: bool = False  # [defaults] of the configuration can set it
+    label: str = ""  # in the dashboard's form
+
+    @property
+    def option(self) -> str:
+        """How the command line names it, such as `--kill-grace`; '' if it does not."""
+        flag = self.name if self.flag is None else self.flag
+        return f"--{flag.replace('_', '-')}" if flag else ""
+
+    @property
+    def words(self) -> str:
+        """What it does, with its default last."""
+        return f"{self.help} (default: {self.default})" if self.default else self.help
+
+    @property
+    def default_value(self) -> Any:
+        """The value of a policy that is not given."""
+        return getattr(_POLICIES, self.field or "")
+
+    def value_of(self, spec: ScheduleSpec) -> Any:
+        """The value that a schedule has."""
+        holder: object = spec
+        if self.part is Part.POLICIES:
+            holder = spec.policies
+        elif self.part is Part.JOB:
+            holder = spec.job
+        return getattr(holder, self.field or "")
+
+
+_T = OptionType
+_G = Group
+
+
+def _trigger(name: str, help: str, *, metavar: str, example: str) -> Option:
+    return Option(
+        name, _T.TRIGGERS, _G.WHEN, help, metavar=metavar, example=example, is_repeatable=True
+    )
+
+
+def _job(name: str, type: OptionType, help: str, **more: Any) -> Option:
+    return Option(name, type, _G.JOB, help, part=Part.JOB, field=name, column=name, **more)
+
+
+def _spec(
+    name: str, type: OptionType, group: Group, help: str, *, field: str = "", **more: Any
+) -> Option:
+    return Option(name, type, group, help, part=Part.SPEC, field=field or name, **more)
+
+
+def _policy(name: str, type: OptionType, group: Group, help: str, **more: Any) -> Option:
+    field = f"{name}_s" if type is _T.DURATION else name
+    return Option(
+        name, type, group, help, part=Part.POLICIES, field=field, column=field,
+        **{"has_default": True, **more},
+    )  # fmt: skip
+
+
+# In the order in which a document has them.
+OPTIONS: dict[str, Option] = {
+    option.name: option
+    for option in (
+        _spec("description", _T.LINES, _G.MORE, "note for people", metavar="TEXT",
+              example='"nightly backup"', column="description"),
+        _trigger("cron", "cron text: 5 fields, 6 with seconds first, or @daily",
+                 metavar="TEXT", example='"30 2 * * *"'),
+        _trigger("every", "interval: 15m, '15m from TIME', '1h after end'",
+                 metavar="DURATION", example='"15m"'),
+        _trigger("at", "run once at this time, such as 'tomorrow 09:00'",
+                 metavar="TIME", example='"2030-12-24T18:00:00Z"'),
+        Option("allow_fast", _T.SWITCH, _G.WHEN, "allow intervals under a second", example="true"),
+        Option("on_boot", _T.SWITCH, _G.WHEN, "run once after each boot of the machine",
+               example="true"),
+        _trigger("after", "run when another schedule's run has ended (default: success)",
+                 metavar="NAME[:success|failure|any]", example='"other:success"'),
+        _spec("timezone", _T.ZONE, _G.WHEN, "time zone of cron texts and times", default="local",
+              metavar="ZONE|local", example='"Europe/Berlin"', column="timezone", flag="tz",
+              label="zone", has_default=True),
+        _spec("from", _T.TIME, _G.WHEN, "do not run before this time", field="from_at",
+              metavar="TIME", example='"2030-01-01T00:00:00Z"', column="from_at"),
+        _spec("until", _T.TIME, _G.WHEN, "do not run after this time", field="until_at",
+              metavar="TIME", example='"2031-01-01T00:00:00Z"', column="until_at"),
+        _spec("max_runs", _T.COUNT, _G.WHEN, "end after N planned runs", metavar="N",
+              example="10", least=1, is_clearable=True, column="max_runs"),
+        _policy("jitter", _T.DURATION, _G.WHEN, "start up to this much later, by a stable hash",
+                default="0s", metavar="DURATION", example='"5m"'),
+        Option("command", _T.COMMAND, _G.JOB, "command, started without a shell", flag="",
+               example='["/usr/bin/rsync", "-a"]'),
+        Option("shell", _T.TEXT, _G.JOB, "line for /bin/sh, instead of a command",
+               metavar="LINE", example='"date | logger"'),
+        Option("callable", _T.TEXT, _G.JOB, "function that a Python program registers", flag="",
+               example='"report"'),
+        _job("env", _T.VARIABLES, "environment variable of the job", metavar="KEY=VALUE",
+             example='{ LANG = "C" }', is_repeatable=True),
+        _job("env_file", _T.PATH, "read KEY=VALUE lines from this file at each run",
+             metavar="PATH", example='"/etc/backup.env"', has_default=True),
+        _job("cwd", _T.PATH, "folder to run in", default="HOME", metavar="PATH",
+             example='"/srv"', label="folder", has_default=True),
+        _job("user", _T.USER, "run as another user (root only)", metavar="NAME",
+             example='"backup"'),
+        _job("stdin", _T.LINES, "text that the command reads from stdin", metavar="TEXT",
+             example='"yes"'),
+        _job("payload", _T.JSON, "JSON value that the job gets as EDGECRON_PAYLOAD",
+             metavar="JSON", example="'{\"size\": 3}'"),
+        _policy("catch_up", _T.CHOICE, _G.MISSED, "which missed times to run",
+                default="once", choices=tuple(CatchUp), example='"skip"'),
+        _policy("grace", _T.DURATION, _G.MISSED, "run a missed time if it is at most this late",
+                default="24h or one interval, whichever is longer", metavar="DURATION",
+                example='"6h"', is_clearable=True),
+        _policy("overlap", _T.CHOICE, _G.MISSED,
+                "what to do if an earlier run is active: queue lets one wait, replace ends the"
+                " earlier one", default="skip", choices=tuple(Overlap), example='"queue"'),
+        _policy("max_running", _T.COUNT, _G.MISSED, "run at most N at the same time",
+                default="1; unlimited with overlap allow", metavar="N", example="2", least=1,
+                is_clearable=True),
+        _policy("timeout", _T.DURATION, _G.END, "end a run after this time", default="none",
+                metavar="DURATION", example='"1h"', least=1, is_clearable=True),
+        _policy("kill_grace", _T.DURATION, _G.END, "time between TERM and KILL", default="10s",
+                metavar="DURATION", example='"30s"'),
+        _policy("retries", _T.COUNT, _G.END, "attempts after a failure", default="0",
+                metavar="N", example="3"),
+        _policy("retry_delay", _T.DURATION, _G.END, "wait before the first retry",
+                default="10s", metavar="DURATION", example='"1m"'),
+        _policy("retry_factor", _T.FACTOR, _G.END, "multiply the wait after each retry",
+                default="2", metavar="X", example="3", least=1, most=100),
+        _policy("retry_max_delay", _T.DURATION, _G.END, "longest wait before a retry",
+                default="1h", metavar="DURATION", example='"2h"'),
+        _policy("on_interrupt", _T.CHOICE, _G.END,
+                "what to do if the end of a run is unknown, as after a power cut",
+                default="leave", choices=tuple(OnInterrupt), example='"retry"'),
+        _policy("ok_codes", _T.CODES, _G.END, "exit codes that are a success", default="0",
+                metavar="0,2", example="[0, 2]"),
+        _policy("priority", _T.PRIORITY, _G.WAIT, "order among queued runs", default="normal",
+                metavar="low|normal|high|N", example='"high"', most=MOST_PRIORITY),
+        _spec("group", _T.GROUP, _G.WAIT, "group of the schedule; run at most N of it at once",
+              metavar="NAME[:N]", example='"disk:2"', column="group_name"),
+        _policy("needs", _T.CONDITIONS, _G.WAIT,
+                "wait until another schedule has succeeded, within DURATION",
+                metavar="success:NAME[:DURATION]", example='["success:other:8h"]',
+                is_repeatable=True),
+        _policy("needs_deadline", _T.DURATION, _G.WAIT, "give up waiting this long after due",
+                default="24h", metavar="DURATION", example='"2h"'),
+        _spec("scope", _T.SCOPES, _G.MORE, "fire once for each of these", field="scopes",
+              metavar="KIND:ID", example='["device:pump-3"]', label="scopes",
+              is_repeatable=True),
+        _spec("queue", _T.TEXT, _G.MORE, "program that runs a callable", flag="",
+              example='"py:app"', column="queue"),
+        Option("enabled", _T.SWITCH, _G.MORE,
+               "false: paused without end; unchanged if not given", flag="", example="false"),
+    )
+}  # fmt: skip
+POLICIES = tuple(option for option in OPTIONS.values() if option.part is Part.POLICIES)
+JOB_OPTIONS = tuple(option for option in OPTIONS.values() if option.part is Part.JOB)
+DEFAULTABLE = tuple(option for option in OPTIONS.values() if option.has_default)
+# What a document that does not name a key means, beside the policies.
+OTHER_DEFAULTS: dict[str, object] = {
+    "timezone": "local",
+    "scope": [GLOBAL_SCOPE[0]],
+    "queue": COMMAND_QUEUE,
+    "enabled": True,
+    "allow_fast": False,
+}
+assert all(hasattr(Job, one.field or "") for one in JOB_OPTIONS)

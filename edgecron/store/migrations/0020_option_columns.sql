@@ -1,0 +1,2 @@
+-- From this version on, the trigger schedules_edited is made from the table of options, after all
+-- scripts. A script that adds the column of an option does not name it.
