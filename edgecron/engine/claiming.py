@@ -113,6 +113,8 @@ class Claiming:
             if grant.execution_id not in told:
                 run = self._live.find(grant.execution_id)
                 self._teller.tell_started(grant, run.schedule if run else None)
+        for broken in batch.broken:
+            self._teller.tell_broken(broken)
 
     def wait_ms(self, store: Store) -> int | None:
         """How long until the next start is allowed, where that keeps something back."""

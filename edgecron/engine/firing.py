@@ -232,6 +232,7 @@ class Firing:
                 decided=tuple(one for batch in batches for one in batch.decided),
                 advanced=sum(batch.advanced for batch in batches),
                 has_replaced=any(batch.has_replaced for batch in batches),
+                broken=tuple(one for batch in batches for one in batch.broken),
             )
         [decision] = decisions
         self._break(decision.plan.due, decision.spec.name, error.message)

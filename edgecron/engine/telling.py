@@ -10,7 +10,7 @@ from edgecron.engine.catalogue import Catalogue
 from edgecron.engine.events import Event, EventKind, Report
 from edgecron.errors import DatabaseUnusable
 from edgecron.model import Cause, Status
-from edgecron.store.contract import Decided, Ended, Granted, Subject
+from edgecron.store.contract import Broken, Decided, Ended, Granted, Subject
 
 _KINDS = {
     Status.RUNNING: EventKind.STARTED,
@@ -96,8 +96,12 @@ class Teller:
         self.tell(kind, outcome.execution_id, schedule, details, outcome)
         for one in () if ended is None else ended.decided:
             self.tell_decided(one)
-        for name, error in () if ended is None else ended.broken:
-            self.tell(EventKind.BROKEN, None, name, {"error": error})
+        for broken in () if ended is None else ended.broken:
+            self.tell_broken(broken)
+
+    def tell_broken(self, one: Broken) -> None:
+        """A schedule was found to hold what can't be read."""
+        self.tell(EventKind.BROKEN, None, one.schedule, {"error": one.error})
 
     def _subject_of(self, execution_id: int | None, schedule: str | None) -> Subject | None:
         if self._find_subject is None or (execution_id is None and schedule is None):

@@ -17,7 +17,7 @@ from edgecron.planning import Fire, jitter_of
 from edgecron.retrying import EndedAttempt, RetryPolicy, plan_retry
 from edgecron.store.broken import note_broken
 from edgecron.store.connection import Database
-from edgecron.store.contract import Decided, Ended
+from edgecron.store.contract import Broken, Decided, Ended
 from edgecron.store.firerows import count_planned
 from edgecron.store.fires import FireWriter
 from edgecron.store.formerjobs import take_after
@@ -237,7 +237,7 @@ def _find_columns(database: Database, row: _EndedRow) -> dict[str, Any]:
 
 def _start_downstream(
     database: Database, row: _EndedRow, now_ms: int
-) -> tuple[list[Decided], bool, list[tuple[str, str]]]:
+) -> tuple[list[Decided], bool, list[Broken]]:
     """Queue the fires of the schedules that come after this one, as overlap lets them.
 
     What was decided, whether any of it replaces what runs, and the followers that can't be read.
@@ -256,7 +256,7 @@ def _start_downstream(
     wanted = {row[0]: row[1:4] for row in followers if not row[4]}
     decided: list[Decided] = []
     has_replaced = False
-    broken: list[tuple[str, str]] = []
+    broken: list[Broken] = []
     for schedule_id, revision, columns, scopes in find_compiled(
         database, [(id_, follower[0]) for id_, follower in wanted.items()]
     ):
@@ -269,7 +269,7 @@ def _start_downstream(
             note_broken(
                 database, schedule_id, revision=revision, error=error.message, now_ms=now_ms
             )
-            broken.append((_name_of(database, schedule_id), error.message))
+            broken.append(Broken(_name_of(database, schedule_id), error.message))
             continue
         fire = Fire(
             plan_ms=row.plan_ms,
@@ -287,7 +287,7 @@ def _start_downstream(
             count_planned(database, schedule_id)
         replaced = follow_up_replaced(database, writer, now_ms=now_ms)
         decided += [*writer.decided, *replaced.decided]
-        broken += replaced.broken
+        broken += [*writer.broken, *replaced.broken]
         has_replaced = has_replaced or writer.has_replaced or replaced.has_replaced
     return decided, has_replaced, broken
 

@@ -43,7 +43,9 @@ def claim_due(
             )
             if plan.fires and not will_run and decision.spec.max_runs is not None:
                 writer.flush()
-                give_back_runs(database, plan.due.schedule_id, count=len(plan.fires), now_ms=now_ms)
+                writer.broken += give_back_runs(
+                    database, plan.due.schedule_id, count=len(plan.fires), now_ms=now_ms
+                )
         return _batch_of(database, writer, len(ours), now_ms, fenced=fenced)
 
 
@@ -99,6 +101,7 @@ def _batch_of(
         decided=(*decided, *replaced.decided),
         advanced=advanced,
         has_replaced=writer.has_replaced or replaced.has_replaced,
+        broken=(*writer.broken, *replaced.broken),
     )
 
 

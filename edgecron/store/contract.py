@@ -108,17 +108,24 @@ class Decided(NamedTuple):
     missed_count: int | None = None
 
 
+class Broken(NamedTuple):
+    """A schedule that was found to hold what can't be read, and why."""
+
+    schedule: str
+    error: str
+
+
 class Ended(NamedTuple):
     """A running row that was ended: why, as it is on record, and what was decided with it.
 
     `has_replaced`: among that are fires that run in the place of others, whose end was asked for.
-    `broken` are followers that can't be read, by name, and why: they have no fire.
+    `broken` are schedules that were found so: a follower has no fire then.
     """
 
     reason: Reason | None
     decided: tuple[Decided, ...] = ()
     has_replaced: bool = False
-    broken: tuple[tuple[str, str], ...] = ()
+    broken: tuple[Broken, ...] = ()
 
 
 class ClaimBatch(NamedTuple):
@@ -131,6 +138,7 @@ class ClaimBatch(NamedTuple):
     decided: tuple[Decided, ...] = ()
     advanced: int = 0
     has_replaced: bool = False
+    broken: tuple[Broken, ...] = ()
 
 
 class Subject(NamedTuple):

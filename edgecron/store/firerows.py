@@ -10,6 +10,7 @@ from edgecron.planning import Fire, Missed, missed_until, next_after_pause
 from edgecron.retrying import most_attempts
 from edgecron.store.broken import note_broken
 from edgecron.store.connection import Database
+from edgecron.store.contract import Broken
 
 MISSED_KEY = "missed"  # of the row of a range of times
 INSERT = """INSERT INTO executions (schedule_id, revision, scope_kind, scope_id, plan_at, fire_key,
@@ -53,9 +54,12 @@ def count_planned(database: Database, schedule_id: int) -> None:
     )
 
 
-def give_back_unmet(database: Database, execution_id: int, *, now_ms: int) -> None:
+def give_back_unmet(database: Database, execution_id: int, *, now_ms: int) -> tuple[Broken, ...]:
     """Give back the run of a fire that waited in vain for what it needs, inside the caller's
-    transaction. Only if it is a fire that max_runs counts, and no other scope of it runs."""
+    transaction. Only if it is a fire that max_runs counts, and no other scope of it runs.
+
+    Its schedule if that is found broken.
+    """
     row = database.row(
         """SELECT e.schedule_id FROM executions AS e JOIN schedules AS s ON s.id = e.schedule_id
            WHERE e.id = :id AND s.max_runs IS NOT NULL AND e.cause NOT IN ('manual', 'backfill')
@@ -66,31 +70,34 @@ def give_back_unmet(database: Database, execution_id: int, *, now_ms: int) -> No
                    WHERE c.schedule_id = e.schedule_id AND o.status != 'skipped')""",
         {"id": execution_id},
     )
-    if row is not None:
-        give_back_runs(database, row[0], count=1, now_ms=now_ms)
+    if row is None:
+        return ()
+    return give_back_runs(database, row[0], count=1, now_ms=now_ms)
 
 
-def give_back_runs(database: Database, schedule_id: int, *, count: int, now_ms: int) -> None:
+def give_back_runs(
+    database: Database, schedule_id: int, *, count: int, now_ms: int
+) -> tuple[Broken, ...]:
     """Take back fires that max_runs counted and that did not run, inside the caller's transaction.
 
     If the schedule was done with them, it continues after `now_ms`. The times between were skipped:
-    the last run was still waiting for its start.
+    the last run was still waiting for its start. The schedule if it is found broken.
     """
     row = database.returning(
         """UPDATE schedules SET planned_count = planned_count - :count
            WHERE id = :id AND max_runs IS NOT NULL
            RETURNING next_plan_at IS NULL AND planned_count + :count >= max_runs AND enabled
                AND deleted_at IS NULL AND trigger_error IS NULL,
-               revision, decided_until, paused_until, planned_count""",
+               revision, decided_until, paused_until, planned_count, name""",
         {"id": schedule_id, "count": count},
     )
     if row is None or not row[0]:
-        return
+        return ()
     # Nearly no schedule gets here, and these are large.
     from edgecron.store.revisions import load_schedules
     from edgecron.timing import load_timing
 
-    _, revision, decided_until_ms, paused_until_ms, planned_count = row
+    _, revision, decided_until_ms, paused_until_ms, planned_count, name = row
     [(seed,)] = database.rows("SELECT seed FROM meta")
     try:
         [stored] = load_schedules(database, [(schedule_id, revision)])
@@ -109,14 +116,9 @@ def give_back_runs(database: Database, schedule_id: int, *, count: int, now_ms: 
             planned_count=planned_count,
         )
     except SENSELESS as error:  # The ends of others must not wait for it.
-        note_broken(
-            database,
-            schedule_id,
-            revision=revision,
-            error=f"its next time can't be computed: {error}",
-            now_ms=now_ms,
-        )
-        return
+        message = f"its next time can't be computed: {error}"
+        note_broken(database, schedule_id, revision=revision, error=message, now_ms=now_ms)
+        return (Broken(name, message),)
     if passed is not None:
         for scope in stored.spec.scopes:
             record_missed(database, schedule_id, revision, stored.spec, scope, passed, now_ms)
@@ -134,6 +136,7 @@ def give_back_runs(database: Database, schedule_id: int, *, count: int, now_ms: 
                 "now": now_ms,
             },
         )
+    return ()
 
 
 def record_missed(

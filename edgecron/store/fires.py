@@ -17,7 +17,7 @@ from edgecron.model import (
 )
 from edgecron.planning import Fire, Missed
 from edgecron.store.connection import Database
-from edgecron.store.contract import Decided, Granted, Seat
+from edgecron.store.contract import Broken, Decided, Granted, Seat
 from edgecron.store.firerows import (
     fire_columns,
     give_back_unmet,
@@ -61,6 +61,7 @@ class FireWriter:
         self.has_replaced = False
         # Replaced before they started: what follows is to be written.
         self.withdrawn: list[int] = []
+        self.broken: list[Broken] = []
         self._rows = NewRows(database, now_ms=now_ms)
 
     def flush(self) -> None:
@@ -169,7 +170,9 @@ class FireWriter:
         if taken is not None:
             self._rows.write()
             self._rows.decided.append(taken.skipped)
-            give_back_unmet(self._database, taken.skipped.execution_id, now_ms=self._now_ms)
+            self.broken += give_back_unmet(
+                self._database, taken.skipped.execution_id, now_ms=self._now_ms
+            )
         waiting: tuple[str | None, int | None] = (None, None)
         if unmet is not None:
             waiting = (unmet.text, deadline_ms(fire.due_ms, policies.needs_deadline_s))

@@ -10,7 +10,7 @@ from edgecron.hold import Hold
 from edgecron.model import Cause, Overlap
 from edgecron.store.aftermath import follow_up_withdrawn
 from edgecron.store.connection import Database
-from edgecron.store.contract import STALE_MS, ClaimBatch, Decided, Granted, QueuedRow, Seat
+from edgecron.store.contract import STALE_MS, Broken, ClaimBatch, Decided, Granted, QueuedRow, Seat
 from edgecron.store.fencing import give_fences
 from edgecron.store.firerows import give_back_unmet
 from edgecron.store.inorder import Blocked, LateKey, find_next_late, is_any_due, walk_queued
@@ -50,6 +50,7 @@ def fill(database: Database, *, seat: Seat, now_ms: int, hold: Hold) -> ClaimBat
         granted=give_fences(database, filler.granted, now_ms=now_ms),
         decided=tuple(filler.decided),
         has_replaced=filler.has_replaced,
+        broken=tuple(filler.broken),
     )
 
 
@@ -100,6 +101,7 @@ class _Filler:
         self.granted: list[Granted] = []
         self.decided: list[Decided] = []
         self.has_replaced = False
+        self.broken: list[Broken] = []
         self._has_followers = False  # rows that the walk may have passed already
 
     def give_up(self) -> None:
@@ -216,9 +218,10 @@ class _Filler:
     def _note(self, one: Decided) -> None:
         self.decided.append(one)
         if one.reason is not None:  # It was given up, which ends its fire.
-            give_back_unmet(self._database, one.execution_id, now_ms=self._now_ms)
+            self.broken += give_back_unmet(self._database, one.execution_id, now_ms=self._now_ms)
             ended = follow_up_withdrawn(self._database, one.execution_id, now_ms=self._now_ms)
             self.decided.extend(ended.decided)
+            self.broken.extend(ended.broken)
             self.has_replaced = self.has_replaced or ended.has_replaced
             self._has_followers = self._has_followers or bool(ended.decided)
 

@@ -218,6 +218,34 @@ def test_a_damaged_schedule_that_waits_in_vain_does_not_hold_up_the_others(
     assert story.bodies("bad") == 0
 
 
+@pytest.mark.parametrize("is_waiting", [True, False])
+def test_a_schedule_found_broken_after_a_run_that_never_was_is_reported(
+    story: Story, is_waiting: bool
+) -> None:
+    story.add("never", "@yearly")
+    if is_waiting:  # in vain
+        needed = Policies(needs=("success:never",), needs_deadline_s=90)
+        story.add("bad", "every 1m", max_runs=1, policies=needed)
+    else:  # its only run is skipped for overlap
+        story.add("bad", "every 1m", max_runs=1, lasts_s=600)
+        story.client.run_now("bad")
+    story.after_s(60 if is_waiting else 1)
+    # Its next time is wanted once that run did not count, and can no longer be computed.
+    change(
+        story,
+        """UPDATE schedule_revisions SET snapshot = json_set(snapshot, '$.ok_codes', '{')
+           WHERE schedule_id = 2""",
+    )
+
+    for _ in range(4):
+        story.after_s(60)
+
+    error = story.client.schedule("bad").trigger_error
+    told = [one for one in story.world.events if one.kind is EventKind.BROKEN]
+    assert error is not None
+    assert [(one.schedule, one.details["error"]) for one in told] == [("bad", error)]
+
+
 def test_what_ran_of_a_damaged_schedule_is_taken_over_like_the_rest(story: Story) -> None:
     story.add("bad", "every 1m", lasts_s=90)
     story.add("good", "every 1m", lasts_s=90)
