@@ -87,7 +87,8 @@ def close_queues(database: Database, engine_id: int, *, now_ms: int) -> None:
     """Record that an engine takes on nothing more, though it still looks after what it runs."""
     with database.transaction():
         database.change(
-            f"""UPDATE engines SET queues = '[]', seen_at = iif({_IS_PRESENCE}, :now, NULL)
+            f"""UPDATE engines SET queues = '[]', seen_at = iif({_IS_PRESENCE}, :now, NULL),
+                    former_queues = iif(queues = '[]', former_queues, queues)
                 WHERE id = :id""",
             {"id": engine_id, "now": now_ms},
         )
@@ -108,9 +109,9 @@ def find_presence(database: Database, queues: tuple[str, ...], *, but: int) -> l
         EnginePresence(row[0], row[1], row[2], row[3], row[4], row[5], bool(row[6]))
         for row in database.rows(
             """SELECT key, pid, boot_id, started_at, stopped_at, seen_at, died FROM engines AS e
-               WHERE id != :but AND (queues = '[]' AND seen_at IS NOT NULL OR EXISTS (
-                   SELECT 1 FROM json_each(e.queues) AS q JOIN json_each(:queues) AS w
-                       ON w.value = q.value))
+               WHERE id != :but AND EXISTS (
+                   SELECT 1 FROM json_each(coalesce(e.former_queues, e.queues)) AS q
+                   JOIN json_each(:queues) AS w ON w.value = q.value)
                ORDER BY id DESC""",
             {"but": but, "queues": json.dumps(queues)},
         )

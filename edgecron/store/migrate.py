@@ -39,6 +39,7 @@ SCRIPTS = (
     "0018_places.sql",
     "0019_lock_failures.sql",
     "0020_option_columns.sql",
+    "0021_former_queues.sql",
 )
 SCHEMA_VERSION = len(SCRIPTS)
 

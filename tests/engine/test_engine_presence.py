@@ -92,6 +92,26 @@ def test_an_engine_that_was_told_to_stop_and_left_runs(at_work: Story) -> None:
     assert missed(at_work) == [("stopped", 5)]
 
 
+@pytest.mark.parametrize(
+    ("queues", "missed_by"),
+    [(("py:shop",), MissedBy.OFF), (("py:shop", "command"), MissedBy.STOPPED)],
+)
+def test_an_engine_of_a_program_explains_only_what_it_took(
+    at_work: Story, queues: tuple[str, ...], missed_by: MissedBy
+) -> None:
+    store, clock = at_work.client.store, at_work.world.clock
+    program = store.register_engine(
+        key="f" * 16, pid=1, boot_id=clock.boot_id(), queues=queues, now_ms=clock.now_ms()
+    )
+    at_work.world.kill_engine(at_work.key)
+    for _ in range(2):  # as after a commit whose outcome was unknown
+        store.close_queues(program, now_ms=clock.now_ms())
+    store.retire_engine(program, now_ms=clock.now_ms())
+    restart(at_work, after_ms=5 * HOUR_MS)
+
+    assert missed(at_work) == [(missed_by, 5)]
+
+
 def test_an_engine_that_was_killed(at_work: Story) -> None:
     at_work.world.kill_engine(at_work.key)
     restart(at_work, after_ms=5 * HOUR_MS)

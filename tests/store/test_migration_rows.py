@@ -344,3 +344,28 @@ def test_a_database_that_becomes_newer_while_it_is_open_is_written_no_more(path:
     assert newer.execute("SELECT key FROM others").fetchall() == [("a",)]
     newer.close()
     store.close()
+
+
+def test_engines_that_were_told_to_stop_before_keep_the_queues_they_may_have_taken(
+    path: Path,
+) -> None:
+    migrated(path)
+    raw = apsw.Connection(str(path))
+    raw.execute("ALTER TABLE engines DROP COLUMN former_queues")
+    for key, program, seen_ms in (("a", None, 9), ("b", "py:shop", 9), ("c", None, None)):
+        raw.execute(
+            """INSERT INTO engines (key, pid, boot_id, queues, program, version, started_at,
+                   stopped_at, seen_at) VALUES (?, 1, 'b', '[]', ?, '1', 5, 9, ?)""",
+            (key, program, seen_ms),
+        )
+    raw.execute("PRAGMA user_version = 20")
+    raw.close()
+
+    store = open_store(path, now_ms=NOW_MS)
+
+    found = {
+        queue: {one.key for one in store.find_presence((queue,), but=0)}
+        for queue in ("command", "py:shop", "py:other")
+    }
+    store.close()
+    assert found == {"command": {"a", "b"}, "py:shop": {"b"}, "py:other": set()}
