@@ -10,7 +10,6 @@ from typing import Any
 from edgecron.errors import DatabaseBusy, QueryInterrupted
 from edgecron.retention import batches_of
 from edgecron.store.connection import Database
-from edgecron.store.removing import find_orphaned_outputs, remove_orphaned_outputs
 from edgecron.values import NamedTuple
 
 Rows = Callable[[str], list[tuple[Any, ...]]]
@@ -131,6 +130,9 @@ def repair_orphans(database: Database) -> Iterator[Orphans]:
 
 
 def _repair_outputs(database: Database, orphans: Orphans) -> Iterator[Orphans]:
+    # Loads the measures, which an engine that only migrates a database does not need.
+    from edgecron.store.removing import find_orphaned_outputs, remove_orphaned_outputs
+
     after_id = -(2**63)
     while page := find_orphaned_outputs(database, after_id=after_id):
         for batch in batches_of(page):

@@ -29,6 +29,7 @@ _HERE = {
         "behind",
         "declare",
         "prune_declared",
+        "repair_orphans",
         "finish_apply",
         "measures",
         "report_progress",
