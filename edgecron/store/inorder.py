@@ -69,9 +69,8 @@ class Blocked:
 
     def find_all_keys(self, database: Database) -> None:
         """Note at once the schedules and scopes of which as many run as may."""
-        if not self.has_all_keys:
-            self.keys.update(_find_full(database))
-            self.has_all_keys = True
+        self.keys.update(_find_full(database))
+        self.has_all_keys = True
 
     def sql(self) -> str:
         """What of it holds queued rows back, as conditions: nothing, as a rule."""
@@ -112,7 +111,7 @@ def find_next_late(
                    row_number() OVER (
                        PARTITION BY e.schedule_id, e.scope_kind, e.scope_id
                        ORDER BY e.priority DESC, iif(s.catch_up = 'all' OR e.cause = 'backfill',
-                           e.plan_at, -e.plan_at)) AS turn
+                           e.plan_at, -e.plan_at), e.id) AS turn
                FROM executions AS e INDEXED BY executions_active
                CROSS JOIN schedules AS s ON s.id = e.schedule_id
                WHERE e.status = 'queued' AND e.status IN ('queued', 'running')
@@ -125,7 +124,7 @@ def find_next_late(
                         FROM json_each(:stuck))
                    AND s.enabled AND s.deleted_at IS NULL
                    AND (s.paused_until IS NULL OR s.paused_until <= :now))
-           WHERE turn = 1 ORDER BY priority DESC, backlog, due_at DESC LIMIT :limit""",
+           WHERE turn = 1 ORDER BY priority DESC, backlog, due_at DESC, id LIMIT :limit""",
         {
             "now": now_ms,
             "queues": json.dumps(queues),
@@ -213,7 +212,8 @@ def _walk(look: _Look, queue: str, ledger: Ledger, blocked: Blocked) -> Iterator
         while len(page) == size:
             size = _PAGE
             # Many pages may hold what can't start; a few running rows tell which.
-            blocked.find_all_keys(look.database)
+            if not blocked.has_all_keys:
+                blocked.find_all_keys(look.database)
             page = _find_page(look, queue, priority, page[-1], blocked, limit=size)
             ledger.look_at(row.key for row in page)
             for row in page:

@@ -124,11 +124,12 @@ class _Filler:
         # If one could not start, none of the same schedule, scope and cause can.
         started = {grant.execution_id for grant in self.granted}
         self._stuck_late |= {key for id_, key in self._blocked.late.items() if id_ not in started}
-        self._blocked.find_all_keys(self._database)
         self._blocked.late = self._find_next_late()
         return bool(self._blocked.late)
 
     def _find_next_late(self) -> dict[int, LateKey]:
+        # A late run that can't start must not have the turn of one that can.
+        self._blocked.find_all_keys(self._database)
         return find_next_late(
             self._database,
             self._seat.queues,

@@ -173,6 +173,22 @@ def test_short_backlogs_go_before_long_ones(story: Story) -> None:
     assert names[:3] == ["short", "medium", "long"]
 
 
+def test_a_late_run_that_can_not_start_costs_no_other_its_place(tmp_path: Path) -> None:
+    story = Story(tmp_path / "story.db", max_running=2)
+    story.add("busy", "*/5 * * * *", lasts_s=90_000, policies=Policies(overlap=Overlap.QUEUE))
+    story.add("once", f"at {format_ms(START_MS + 600_000)}", lasts_s=60)
+    story.add("low", "@yearly", lasts_s=60, policies=Policies(priority=-10))
+    story.client.run_now("busy")
+    story.after_s(0)
+    story.world.clock.advance_ms(2 * 3_600_000)
+    story.client.run_now("low")
+
+    story.engine.step()
+
+    assert story.statuses("busy")[0] == story.statuses("once")[-1] == "running"
+    assert story.statuses("low") == ["queued"]
+
+
 def test_of_the_late_runs_of_one_schedule_the_newest_goes_first(story: Story) -> None:
     for number in range(2):
         story.add(f"once{number}", f"at {format_ms(START_MS + 30_000)}", lasts_s=11_000)
