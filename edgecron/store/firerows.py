@@ -48,7 +48,8 @@ def count_planned(database: Database, schedule_id: int) -> None:
         """UPDATE schedules SET planned_count = planned_count + 1,
                next_plan_at = iif(planned_count + 1 >= max_runs, NULL, next_plan_at),
                next_run_at = iif(planned_count + 1 >= max_runs, NULL, next_run_at),
-               next_source = iif(planned_count + 1 >= max_runs, NULL, next_source)
+               next_source = iif(planned_count + 1 >= max_runs, NULL, next_source),
+               done_revision = iif(planned_count + 1 >= max_runs, revision, done_revision)
            WHERE id = :id""",
         {"id": schedule_id},
     )

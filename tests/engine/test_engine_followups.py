@@ -92,6 +92,20 @@ def test_runs_after_others_and_planned_ones_are_counted_together(story: Story) -
     assert story.client.schedule("both").next_plan_at is None
 
 
+def test_the_last_run_after_another_ends_a_schedule_and_decides_no_time(story: Story) -> None:
+    story.add("up", "@yearly")
+    story.add("both", "after up", "@hourly", max_runs=1)
+    decided_until = story.client.schedule("both").decided_until
+
+    for _ in range(3):
+        story.client.run_now("up")
+        story.after_s(60)
+
+    both = story.client.schedule("both")
+    assert story.statuses("both") == ["success"]
+    assert (both.next_plan_at, both.decided_until) == (None, decided_until)
+
+
 def test_a_fire_that_was_moved_before_its_time_is_followed_by_the_interval(story: Story) -> None:
     start = from_ms(START_MS + 48 * HOUR_S * 1000)
     story.add("poll", "every 1h after end", from_at=start)
