@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from edgecron.store.connection import Database
-from machine.plainbook import Book, Row, Schedule, Scope
+from machine.plainbook import Book
+from machine.plainrows import Row, Schedule, Scope
 
 _ROWS = """SELECT id, schedule_id, revision, scope_kind, scope_id, plan_at, fire_key, cause,
         trigger_text, due_at, attempt, max_attempts, priority, status, reason, queued_at,
@@ -44,9 +45,10 @@ def check_agreement(path: Path, book: Book) -> None:
         # Which of two triggers gave a time is not told by the model.
         source = there.pop("source")
         sources = expected.pop("sources") or {source}
+        source_ms = expected.pop("source_ms")
         wish = book.schedules[there["schedule"]].wishes[there["revision"]]
         if sources == {"its own"}:
-            sources = wish.sources(there["plan"]) or {source}
+            sources = wish.sources(source_ms) or {source}
         assert there == expected, _difference(there, expected)
         assert source in sources, f"row {there['id']} comes of {source}, expected {sources}"
     assert len(rows) == len(wanted), f"extra {rows[len(wanted) :]}, lacking {wanted[len(rows) :]}"
@@ -101,7 +103,7 @@ def _columns_of_row(row: tuple[Any, ...]) -> Columns:
 def _wanted_row(row: Row) -> Columns:
     missed = row.missed or (None, None, None)
     flags = [*row.flags, *(["replaced"] if row.is_replaced else [])]
-    has_own_source = row.key == "" or row.is_backfill
+    has_own_source = row.key == "" or row.is_backfill or row.key.startswith("again:")
     return {
         "id": row.id,
         "schedule": row.schedule_id,
@@ -111,6 +113,7 @@ def _wanted_row(row: Row) -> Columns:
         "plan": row.plan_ms,
         "key": row.key,
         "cause": row.cause,
+        "source_ms": row.source_ms,
         "sources": {"its own"} if has_own_source else {row.source},
         "due": row.due_ms,
         "attempt": row.attempt,

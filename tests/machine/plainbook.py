@@ -1,4 +1,4 @@
-"""Schedules and rows as plain values, and how rows come to be: a model without a database.
+"""How rows come to be: a model without a database.
 
 Every row has the id that the database is to give it: what is decided first comes first.
 """
@@ -7,107 +7,16 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
-from machine.plaintimes import Fire, Follows, Span, Wish
+from machine.plainrows import Row, Schedule, Scope
+from machine.plaintimes import Fire, Follows, Span, missed_since, next_after_pause
 
-LATE = ("catch_up", "backfill")
-ACTIVE = ("queued", "running")
+SKIPPING = ("skip", "queue")  # the overlaps that can skip a live fire
+MOST_ACTIVE_CATCH_UPS = 100  # of a schedule and scope, for a live fire to join them
 FAILURE, ANY = ("failure", "any"), ("any",)
 ENDS = {"success": ("success", "any"), "failed": FAILURE, "interrupted": FAILURE,
         "cancelled": ANY, "skipped": ANY}  # fmt: skip
-
-Scope = tuple[str, str]
-
-
-@dataclass(kw_only=True)
-class Row:
-    """One attempt of one fire, or a range of fires that did not run."""
-
-    id: int
-    schedule_id: int
-    revision: int
-    scope: Scope
-    plan_ms: int
-    key: str
-    cause: str
-    source: str | None
-    due_ms: int
-    most_attempts: int
-    priority: int
-    status: str
-    queued_ms: int | None
-    attempt: int = 1
-    reason: str | None = None
-    started_ms: int | None = None
-    finished_ms: int | None = None
-    exit_code: int | None = None
-    engine: str | None = None  # who runs it
-    cancel_ms: int | None = None  # when its end was asked for
-    is_replaced: bool = False
-    missed: tuple[int, int, int] | None = None
-    missed_by: str | None = None  # why nothing ran, of a misfire
-    flags: list[str] = field(default_factory=list)
-
-    @property
-    def is_active(self) -> bool:
-        return self.status in ACTIVE
-
-    @property
-    def is_backfill(self) -> bool:
-        return self.key.startswith("backfill:")
-
-
-@dataclass(kw_only=True)
-class Body:
-    """The command of a running row, under a supervisor that outlives its engine."""
-
-    row: Row
-    supervisor: str
-    ends_ms: int
-    exit_code: int
-    is_over: bool = False
-    fate: str | None = None  # why nobody knows how it ended
-    was_asked: bool = False
-
-    def has_ended(self, now_ms: int) -> bool:
-        return self.is_over or self.ends_ms <= now_ms
-
-    def end(self, now_ms: int) -> None:
-        """TERM, for which it takes no time."""
-        if not self.has_ended(now_ms):
-            self.ends_ms, self.exit_code, self.was_asked = now_ms, 143, True
-
-
-@dataclass(kw_only=True)
-class Schedule:
-    id: int
-    name: str
-    wish: Wish
-    decided_ms: int
-    next_ms: tuple[int, int] | None
-    enabled: bool = True
-    paused_ms: int | None = None
-    revision: int = 1
-    planned: int = 0
-    is_removed: bool = False
-    pruned_ms: int | None = None
-    last_row: int | None = None
-    last_status: str | None = None
-    counts: dict[str, int] = field(default_factory=dict)
-    wishes: dict[int, Wish] = field(default_factory=dict)  # by revision
-
-    def count(self, status: str, by: int = 1) -> None:
-        self.counts[status] = self.counts.get(status, 0) + by
-
-    def is_held(self, now_ms: int) -> bool:
-        return not self.enabled or (self.paused_ms is not None and self.paused_ms > now_ms)
-
-    def change(self, wish: Wish | None = None) -> None:
-        """Every change is another revision."""
-        self.revision += 1
-        self.wish = self.wish if wish is None else wish
-        self.wishes[self.revision] = self.wish
 
 
 class Book:
@@ -160,6 +69,7 @@ class Book:
             "key": fire.key,
             "cause": fire.cause,
             "source": fire.source,
+            "source_ms": fire.plan_ms if fire.source_ms is None else fire.source_ms,
             "due_ms": fire.due_ms,
             "most_attempts": wish.most_attempts,
             "priority": wish.priority,
@@ -167,7 +77,7 @@ class Book:
             "queued_ms": now_ms,
         }
         row = Row(**(columns | more))  # type: ignore[arg-type]
-        if fire.cause == "catch_up" and row.status == "queued":
+        if fire.cause == "catch_up" and row.status == "queued" and not fire.has_joined:
             missed_by = self.find_missed_by(schedule.id, scope, fire.plan_ms)
             row.flags.append(f"missed:{missed_by}")
         self.rows[row.id] = row
@@ -178,6 +88,7 @@ class Book:
         self.rows[self.made_rows] = Row(
             id=self.made_rows, schedule_id=row.schedule_id, revision=row.revision,
             scope=row.scope, plan_ms=row.plan_ms, key=row.key, cause="retry", source=row.source,
+            source_ms=row.source_ms,
             due_ms=due_ms, most_attempts=row.most_attempts, priority=row.priority,
             status="queued", queued_ms=now_ms, attempt=row.attempt + 1,
         )  # fmt: skip
@@ -274,8 +185,10 @@ class Book:
         now_ms: int,
         *,
         slow: Span | None = None,
-    ) -> list[Row]:
-        """One fire in one scope, that is to wait its turn; what it withdrew."""
+        covers: str | None = None,
+    ) -> list[Row] | None:
+        """One fire in one scope, that is to wait its turn; what it withdrew, None if overlap
+        skips it. `covers`: the missed range that it took over, for its flags."""
         admission = self.admit(schedule, scope, fire)
         if admission == "skip":
             at_ms = fire.plan_ms
@@ -289,15 +202,117 @@ class Book:
             span = Span(from_ms=at_ms, to_ms=at_ms, count=1, reason="overlap")
             if slow is not None:
                 span.from_ms, span.count = slow.from_ms, 1 + slow.count
-                fire = replace(fire, plan_ms=slow.from_ms)
+                if not fire.key:
+                    fire = replace(fire, plan_ms=slow.from_ms, source_ms=fire.plan_ms)
             self.skip(schedule, scope, fire, span, now_ms)
-            return []
+            return None
         if slow is not None:
             self.record_missed(schedule, scope, slow, now_ms)
-        row = self.insert(schedule, scope, fire, now_ms=now_ms)
+        flags = [] if covers is None else [covers]
+        row = self.insert(schedule, scope, fire, now_ms=now_ms, flags=flags)
         if row is None or admission == "take":
             return []
         return self.replace(schedule, row, now_ms)
+
+    # A live fire that meets what is caught up.
+
+    def take_over(
+        self, schedule: Schedule, scope: Scope, fire: Fire, now_ms: int
+    ) -> tuple[Row, str] | None:
+        """Skip the waiting catch-up for a live fire, if nothing else is active; that row and the
+        flag of the run that covers it."""
+        wish = schedule.wish
+        active = self.active(schedule.id, scope)
+        others = [row for row in active if row.status == "running" or not row.is_backfill]
+        is_live = fire.cause == "schedule" and not fire.in_sequence and fire.key == ""
+        may_be_skipped = wish.catch_up == "once" and wish.overlap in SKIPPING
+        if not is_live or not may_be_skipped or len(others) != 1:
+            return None
+        [late] = others
+        is_waiting = late.status == "queued" and late.cause == "catch_up"
+        is_later = late.plan_ms < fire.plan_ms and not self.has(schedule, scope, fire.plan_ms, "")
+        if not is_waiting or not is_later:
+            return None
+        late.status, late.reason, late.finished_ms = "skipped", "misfire", now_ms
+        late.missed = (late.plan_ms, late.plan_ms, 1)
+        late.missed_by = late.flags[0].removeprefix("missed:")
+        schedule.count("skipped")
+        earlier = [
+            row
+            for row in self.rows.values()
+            if (row.schedule_id, row.scope) == (schedule.id, scope) and row.id < late.id
+        ]
+        from_ms, count = late.plan_ms, 1
+        if earlier and earlier[-1].key == "missed" and earlier[-1].missed is not None:
+            before = earlier[-1].missed
+            if before[1] < late.plan_ms:
+                from_ms, count = before[0], 1 + before[2]
+        return late, f"covers:{count}:{from_ms}"
+
+    def joins(self, schedule: Schedule, scope: Scope, fire: Fire) -> bool:
+        """Whether a live fire that overlap would skip runs behind the times of catch_up=all."""
+        wish = schedule.wish
+        is_live = fire.cause == "schedule" and not fire.in_sequence
+        if not is_live or wish.catch_up != "all" or wish.overlap not in SKIPPING:
+            return False
+        active = self.active(schedule.id, scope)
+        if len([row for row in active if not row.is_backfill]) < (wish.limit or 1):
+            return False
+        late = sum(row.cause == "catch_up" for row in active)
+        retried = [self.first(row) for row in active if row.cause == "retry"]
+        is_catching_up = late > 0 or any(row.cause == "catch_up" for row in retried)
+        return late < MOST_ACTIVE_CATCH_UPS and is_catching_up
+
+    def first(self, row: Row) -> Row:
+        """The first attempt of a planned fire; the row itself where it is none."""
+        for one in self.rows.values():
+            if (
+                (one.schedule_id, one.scope, one.plan_ms, one.key)
+                == (row.schedule_id, row.scope, row.plan_ms, row.key)
+                and one.attempt == 1
+                and one.key == ""
+            ):
+                return one
+        return row
+
+    # What max_runs bounds.
+
+    def give_back(self, schedule: Schedule, count: int, now_ms: int) -> None:
+        """Fires that max_runs counted did not run; a schedule that was done goes on after now."""
+        wish = schedule.wish
+        if wish.max_runs is None:
+            return
+        was_done = schedule.next_ms is None and wish.is_spent(schedule.planned)
+        schedule.planned -= count
+        if not was_done or not schedule.enabled or schedule.is_removed:
+            return
+        passed = missed_since(
+            wish, schedule.decided_ms, now_ms, reason="overlap", planned=schedule.planned
+        )
+        for scope in wish.scopes if passed is not None else ():
+            assert passed is not None
+            self.record_missed(schedule, scope, passed, now_ms)
+        following = next_after_pause(
+            wish,
+            now_ms + 1 if schedule.paused_ms is None else schedule.paused_ms,
+            decided_ms=max(now_ms, schedule.decided_ms),
+            planned=schedule.planned,
+        )
+        if following is not None:
+            schedule.next_ms = following
+            schedule.decided_ms = max(schedule.decided_ms, now_ms)
+
+    def give_back_taken(self, row: Row, now_ms: int) -> None:
+        """What a skipped catch-up was counted for, unless another scope of its fire runs."""
+        schedule = self.schedules[row.schedule_id]
+        runs = any(
+            (one.schedule_id, one.plan_ms, one.key) == (row.schedule_id, row.plan_ms, row.key)
+            and one.scope in schedule.wish.scopes
+            and one.status != "skipped"
+            for one in self.rows.values()
+        )
+        if not runs:
+            self.give_back(schedule, 1, now_ms)
 
     # What follows an end.
 
@@ -368,10 +383,13 @@ class Book:
                 if not self.record_missed(follower, scope, held, now_ms):
                     self.skip(follower, scope, fire, held, now_ms)
             return
+        will_run = False
         for scope in scopes:
-            withdrawn += self.write_queued(follower, scope, fire, now_ms)
-        follower.planned += 1
-        if wish.is_spent(follower.planned):
+            replaced = self.write_queued(follower, scope, fire, now_ms)
+            will_run |= replaced is not None
+            withdrawn += replaced or ()
+        follower.planned += will_run
+        if will_run and wish.is_spent(follower.planned):
             follower.next_ms = None
         for one in withdrawn:
             self.end_fire(one, now_ms)

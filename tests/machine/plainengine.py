@@ -1,22 +1,15 @@
-"""A pass of an engine, in plain words: ends, free places, what is due."""
+"""A pass of an engine, in plain words: ends, the clock, what is due."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import replace
 
-from machine.plainbook import LATE, Body, Book, Row, Schedule, Scope
+from machine.plainbook import Book
+from machine.plainplaces import Engine, Places
+from machine.plainrows import LATE, Body, Row, Schedule, Scope
 from machine.plaintimes import Due, Fire, Span, Verdict, decide
 
 _NOTICED_MS = 1000  # by more than so much a clock was set; less is kept for slewing
-
-
-@dataclass(kw_only=True)
-class Engine:
-    key: str
-    max_running: int
-    # The supervisors that answer to it, its own first.
-    supervisors: list[str] = field(default_factory=list)
-    has_looked: bool = False  # at the clock, so that ends make room at once
 
 
 class Engines:
@@ -26,6 +19,7 @@ class Engines:
         self.book = book
         self.alive: dict[str, Engine] = {}
         self.bodies: dict[int, Body] = {}  # by row, until the end is written
+        self.places = Places(book, self.bodies)
         self.registered: list[str] = []  # in the order of their first passes
         self.clock_was_set: dict[str, int] = {}  # by how much, since that engine looked at it
 
@@ -72,27 +66,73 @@ class Engines:
         if self._take_over(engine, now_ms):
             has_filled |= self._end(engine, now_ms)
         self._end_unwanted(engine, now_ms)
-        engine.has_looked = True
-        self.clock_was_set[key] = 0
+        self._look_at_clock(engine, now_ms)
         has_decided = False
         while due := self._due(now_ms):
             has_decided = True
             self._fire(engine, due, now_ms)
         if has_decided or not has_filled:
-            self._fill(engine, now_ms)
+            self.places.fill(engine, now_ms)
         self._end_unwanted(engine, now_ms)
 
+    # A clock that was set back.
+
+    def _look_at_clock(self, engine: Engine, now_ms: int) -> None:
+        set_ms = self.clock_was_set.get(engine.key, 0) if engine.has_looked else 0
+        if set_ms < -_NOTICED_MS:
+            engine.must_repeat, engine.back_ms = True, -set_ms
+        engine.has_looked = True
+        self.clock_was_set[engine.key] = 0
+        if not engine.must_repeat:
+            return
+        for row in self.book.rows.values():
+            self._bring_back(row, now_ms)
+        for schedule in self.book.schedules.values():
+            written_ms = schedule.changed_ms
+            if schedule.repeats_ms is not None:
+                written_ms = schedule.repeats_ms
+            is_ahead = max(schedule.fired_ms or 0, written_ms) > now_ms + _NOTICED_MS
+            if is_ahead and schedule.decided_ms > now_ms and schedule.paused_ms is None:
+                self._repeat(schedule, now_ms, engine.back_ms)
+        engine.must_repeat, engine.back_ms = False, None
+
+    def _bring_back(self, row: Row, now_ms: int) -> None:
+        """What was queued by a clock that was ahead waits from now on."""
+        if row.status != "queued":
+            return
+        assert row.queued_ms is not None
+        wish = self.book.schedules[row.schedule_id].wishes[row.revision]
+        most_ms = 1100 * wish.max_delay_s if row.cause == "retry" else 0
+        if row.queued_ms > now_ms or row.due_ms > now_ms + most_ms:
+            row.due_ms = now_ms + min(max(0, row.due_ms - row.queued_ms), most_ms)
+            row.queued_ms = now_ms
+
+    def _repeat(self, schedule: Schedule, now_ms: int, back_ms: int | None) -> None:
+        """Have a schedule that follows elapsed time go on, though its times are decided."""
+        wish = schedule.wish
+        if schedule.next_ms is None or not wish.elapsed:
+            return
+        if schedule.next_ms[0] != schedule.next_ms[1]:
+            return  # A person has moved it.
+        fired_ms = now_ms
+        if back_ms is not None:
+            last_ms = schedule.decided_ms
+            last_ms = last_ms if schedule.fired_ms is None else min(last_ms, schedule.fired_ms)
+            fired_ms = min(now_ms, last_ms - back_ms)
+        plan_ms = wish.next_repeated(max(now_ms, (wish.from_ms or 0) - 1), fired_ms=fired_ms)
+        until_ms = schedule.decided_ms
+        if wish.until_ms is not None:
+            until_ms = min(until_ms, wish.until_ms)
+        if plan_ms is not None and plan_ms <= until_ms:
+            schedule.next_ms = plan_ms, plan_ms
+        schedule.repeats_ms = now_ms
+        if schedule.fired_ms is not None:
+            schedule.fired_ms = min(schedule.fired_ms, fired_ms)
+
     def _end_unwanted(self, engine: Engine, now_ms: int) -> None:
-        for row in self._running(engine):
+        for row in self.places.running(engine):
             if row.cancel_ms is not None:
                 self.bodies[row.id].end(now_ms)
-
-    def _running(self, engine: Engine) -> list[Row]:
-        return [
-            row
-            for row in self.book.rows.values()
-            if row.status == "running" and row.engine == engine.key
-        ]
 
     # Ends.
 
@@ -112,7 +152,7 @@ class Engines:
         was_set = abs(self.clock_was_set.get(engine.key, 0)) > _NOTICED_MS
         if not ended or not engine.has_looked or was_set:
             return False
-        self._fill(engine, now_ms)
+        self.places.fill(engine, now_ms)
         return True
 
     def _bodies_of(self, supervisor: str, *, is_own: bool) -> list[Body]:
@@ -129,6 +169,8 @@ class Engines:
             row.reason = body.fate
         else:
             row.finished_ms = max(body.ends_ms, row.started_ms)
+            took_ms = max(0, body.ends_ms - row.started_ms)
+            self.book.schedules[row.schedule_id].took_ms += took_ms
             row.exit_code = body.exit_code
             if body.was_asked:
                 row.status, row.reason = "cancelled", "replaced" if row.is_replaced else "request"
@@ -184,21 +226,25 @@ class Engines:
             plan_ms, due_ms = one.next_ms
             looked = Due(
                 wish=one.wish, plan_ms=plan_ms, due_ms=due_ms, decided_ms=one.decided_ms,
-                paused_ms=one.paused_ms, planned=one.planned,
+                paused_ms=one.paused_ms, planned=one.planned, repeats_ms=one.repeats_ms,
             )  # fmt: skip
             verdict = decide(looked, now_ms)
             verdicts.append((one, verdict))
             one.next_ms, one.planned, one.paused_ms = verdict.next_ms, verdict.planned, None
             one.decided_ms = max(one.decided_ms, verdict.decided_ms)
+            if verdict.fires:
+                one.fired_ms = now_ms
+            if verdict.next_ms is not None and verdict.next_ms[0] > one.decided_ms:
+                one.repeats_ms = None
         wanted = [
             fire for one, verdict in verdicts for fire in verdict.fires for _ in one.wish.scopes
         ]
         late = sum(fire.cause in LATE for fire in wanted)
         # Where there are places for all of it, and nobody waits, it starts in order of time.
         is_direct = (
-            len(wanted) <= self._places(engine)
-            and late <= self._late_places(engine)
-            and not self._waiting(now_ms)
+            len(wanted) <= self.places.free(engine)
+            and late <= self.places.free_late(engine)
+            and not self.places.waiting(now_ms)
         )
         withdrawn: list[Row] = []
         for one, verdict in verdicts:
@@ -207,12 +253,17 @@ class Engines:
             # Overlap skips what an engine was too slow for with the fire after it.
             is_next = first is not None and not first.in_sequence
             slow = spans.pop() if is_next and spans and spans[-1].reason == "misfire" else None
+            will_run = False
             for scope in one.wish.scopes:
                 for span in spans:
                     self.book.record_missed(one, scope, span, now_ms)
                 for fire in verdict.fires:
                     before = slow if fire is first else None
-                    withdrawn += self._write(engine, one, scope, fire, is_direct, now_ms, before)
+                    replaced = self._write(engine, one, scope, fire, is_direct, now_ms, before)
+                    will_run |= replaced is not None
+                    withdrawn += replaced or ()
+            if verdict.fires and not will_run:
+                self.book.give_back(one, len(verdict.fires), now_ms)
         for row in withdrawn:
             self.book.end_fire(row, now_ms)
 
@@ -225,7 +276,15 @@ class Engines:
         is_direct: bool,
         now_ms: int,
         slow: Span | None,
-    ) -> list[Row]:
+    ) -> list[Row] | None:
+        taken = self.book.take_over(schedule, scope, fire, now_ms)
+        if self.book.joins(schedule, scope, fire):
+            fire = replace(fire, cause="catch_up", in_sequence=True, has_joined=True)
+        if taken is not None:
+            if slow is not None:
+                self.book.record_missed(schedule, scope, slow, now_ms)
+                slow = None
+            self.book.give_back_taken(taken[0], now_ms)
         others = [
             row
             for row in self.book.active(schedule.id, scope)
@@ -233,100 +292,12 @@ class Engines:
         ]
         limit = 1 if fire.in_sequence else schedule.wish.limit
         is_free = limit is None or len(others) < limit
-        has_place = is_direct and is_free and self._has_place(engine, schedule, fire.cause)
+        has_place = is_direct and is_free and self.places.has_place(engine, schedule, fire.cause)
         before = set(self.book.rows)
-        withdrawn = self.book.write_queued(schedule, scope, fire, now_ms, slow=slow)
+        covers = None if taken is None else taken[1]
+        withdrawn = self.book.write_queued(schedule, scope, fire, now_ms, slow=slow, covers=covers)
         made = [one for id_, one in self.book.rows.items() if id_ not in before]
         row = made[-1] if made else None
         if has_place and row is not None and row.status == "queued":
-            self._start(engine, row, now_ms)
+            self.places.start(engine, row, now_ms)
         return withdrawn
-
-    # Places.
-
-    def _places(self, engine: Engine) -> int:
-        return engine.max_running - len(self._running(engine))
-
-    def _late_places(self, engine: Engine) -> int:
-        late = sum(row.cause in LATE for row in self._running(engine))
-        return min(self._places(engine), max(1, engine.max_running // 4) - late)
-
-    def _has_place(self, engine: Engine, schedule: Schedule, cause: str) -> bool:
-        places = self._late_places(engine) if cause in LATE else self._places(engine)
-        return places > 0 and not self._is_group_full(schedule.wish.group)
-
-    def _is_group_full(self, group: str | None) -> bool:
-        most = None if group is None else self.book.groups.get(group)
-        running = sum(
-            row.status == "running" and self.book.schedules[row.schedule_id].wish.group == group
-            for row in self.book.rows.values()
-        )
-        return most is not None and running >= most
-
-    def _waiting(self, now_ms: int) -> list[Row]:
-        """What is queued and due and not held, in the order in which it gets places."""
-        found = []
-        for row in self.book.rows.values():
-            schedule = self.book.schedules[row.schedule_id]
-            is_held = row.cause != "manual" and (schedule.is_removed or schedule.is_held(now_ms))
-            if row.status == "queued" and row.due_ms <= now_ms and not is_held:
-                found.append(row)
-        return sorted(found, key=lambda row: (-row.priority, row.due_ms, row.id))
-
-    def _fill(self, engine: Engine, now_ms: int) -> None:
-        waiting = self._waiting(now_ms)
-        for priority in sorted({row.priority for row in waiting}, reverse=True):
-            rows = [row for row in waiting if row.priority == priority]
-            # A schedule that runs nothing goes before one that runs something.
-            for is_later in (False, True):
-                for row in rows:
-                    if row.status == "queued" and (is_later or not self._has_running(row)):
-                        self._try(engine, row, now_ms)
-
-    def _has_running(self, row: Row) -> bool:
-        return any(
-            one.status == "running" and one.schedule_id == row.schedule_id
-            for one in self.book.rows.values()
-        )
-
-    def _try(self, engine: Engine, row: Row, now_ms: int) -> None:
-        schedule = self.book.schedules[row.schedule_id]
-        if self._has_place(engine, schedule, row.cause) and self._may_start(schedule, row):
-            self._start(engine, row, now_ms)
-
-    def _may_start(self, schedule: Schedule, row: Row) -> bool:
-        """Whether a row may run beside what goes on of its schedule and scope.
-
-        What waits for its next attempt goes on, and keeps its place.
-        """
-        others = [one for one in self.book.active(schedule.id, row.scope) if one is not row]
-        running = [one for one in others if one.status == "running"]
-        retrying = [one for one in others if one.status == "queued" and one.cause == "retry"]
-        begun = [*running, *(self._first(one) for one in others if one.cause == "retry")]
-        if row.cause == "catch_up" and any(one.cause == "catch_up" for one in begun):
-            return False
-        if row.is_backfill and any(one.is_backfill for one in running + retrying):
-            return False
-        taken = len(running) + sum(not one.is_backfill for one in retrying)
-        limit = schedule.wish.limit
-        return limit is None or taken < limit
-
-    def _first(self, row: Row) -> Row:
-        """The first attempt of a planned fire; the row itself where it is none."""
-        for one in self.book.rows.values():
-            if (
-                (one.schedule_id, one.scope, one.plan_ms, one.key)
-                == (row.schedule_id, row.scope, row.plan_ms, row.key)
-                and one.attempt == 1
-                and one.key == ""
-            ):
-                return one
-        return row
-
-    def _start(self, engine: Engine, row: Row, now_ms: int) -> None:
-        wish = self.book.schedules[row.schedule_id].wishes[row.revision]
-        row.status, row.started_ms, row.engine = "running", now_ms, engine.key
-        self.bodies[row.id] = Body(
-            row=row, supervisor=engine.supervisors[0],
-            ends_ms=now_ms + wish.lasts_s * 1000, exit_code=wish.code,
-        )  # fmt: skip

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from machine.plainbook import Book, Row, Schedule, Scope
+from machine.plainbook import Book
 from machine.plainengine import Engines
+from machine.plainrows import Row, Schedule, Scope
 from machine.plaintimes import (
     Fire,
     Span,
@@ -31,6 +32,7 @@ class People:
             decided_ms=now_ms,
             next_ms=next_of(wish, now_ms, 0),
             wishes={1: wish},
+            changed_ms=now_ms,
         )
         self.book.schedules[schedule.id] = schedule
         self._need_group(wish)
@@ -40,7 +42,7 @@ class People:
         is_retimed = any(getattr(wish, one) != getattr(schedule.wish, one) for one in _TIMING)
         missed = self._missed(schedule, now_ms, reason="edited")
         scopes = schedule.wish.scopes
-        schedule.change(wish)
+        schedule.change(now_ms, wish)
         self._need_group(wish)
         if is_retimed:
             self._retime(schedule, missed, scopes, now_ms)
@@ -48,7 +50,7 @@ class People:
     def remove(self, schedule: Schedule, now_ms: int) -> None:
         """What is queued is cancelled; what runs finishes."""
         missed = self._missed(schedule, now_ms, reason="removed")
-        schedule.change()
+        schedule.change(now_ms)
         self._record(schedule, schedule.wish.scopes, missed, now_ms)
         schedule.enabled, schedule.next_ms = False, None  # Its pause stays, for undo.
         schedule.is_removed = True
@@ -57,8 +59,8 @@ class People:
                 row.status, row.reason, row.finished_ms = "cancelled", "removed", now_ms
                 schedule.count("cancelled")
 
-    def pause(self, schedule: Schedule, until_ms: int | None) -> None:
-        schedule.change()
+    def pause(self, schedule: Schedule, until_ms: int | None, now_ms: int) -> None:
+        schedule.change(now_ms)
         schedule.enabled, schedule.paused_ms = until_ms is not None, until_ms
         schedule.next_ms = None
         if until_ms is not None:
@@ -71,7 +73,7 @@ class People:
         if not schedule.is_held(now_ms):
             return
         missed = self._missed(schedule, now_ms, reason="paused")
-        schedule.change()
+        schedule.change(now_ms)
         schedule.enabled, schedule.paused_ms = True, None
         self._retime(schedule, missed, schedule.wish.scopes, now_ms)
 
@@ -79,7 +81,7 @@ class People:
         withdrawn: list[Row] = []
         for scope in schedule.wish.scopes:
             fire = Fire(plan_ms=now_ms, due_ms=now_ms, cause="manual", key=key)
-            withdrawn += self.book.write_queued(schedule, scope, fire, now_ms)
+            withdrawn += self.book.write_queued(schedule, scope, fire, now_ms) or ()
         for row in withdrawn:
             self.book.end_fire(row, now_ms)
 
@@ -94,9 +96,9 @@ class People:
         row.cancel_ms = now_ms if row.cancel_ms is None else row.cancel_ms
         self.engines.bodies[row.id].end(now_ms)
 
-    def reschedule(self, schedule: Schedule, run_ms: int) -> None:
+    def reschedule(self, schedule: Schedule, run_ms: int, now_ms: int) -> None:
         assert schedule.next_ms is not None
-        schedule.change()
+        schedule.change(now_ms)
         schedule.next_ms = (schedule.next_ms[0], run_ms)
 
     def backfill(self, schedule: Schedule, from_ms: int, to_ms: int, now_ms: int) -> None:
@@ -188,7 +190,7 @@ class People:
             earlier = self._next(schedule, now_ms)
             if earlier is not None and earlier[0] < decided_ms:
                 schedule.next_ms, decided_ms = earlier, now_ms
-        schedule.decided_ms = decided_ms
+        schedule.decided_ms, schedule.repeats_ms = decided_ms, None
         self._record(schedule, scopes, missed, now_ms)
 
     def _next(self, schedule: Schedule, after_ms: int) -> tuple[int, int] | None:

@@ -6,7 +6,7 @@ the engine's own arithmetic never does that.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 DAY_MS = 86_400_000
 MINUTE_MS = 60_000
@@ -28,6 +28,12 @@ class Grid:
             self.period_ms
         )
         return set(range(first, until_ms + 1, self.period_ms))
+
+    def repeats_from(self, fired_ms: int) -> int:
+        """The first instant that it can fire at again, if the clock was set back after a fire."""
+        if self.text.startswith("every "):
+            return fired_ms + self.period_ms - min(self.period_ms // 10, 1000)
+        return fired_ms + min(self.period_ms // 2, MINUTE_MS)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,6 +84,7 @@ class Wish:
     priority: int = 0
     group: str | None = None
     scopes: tuple[tuple[str, str], ...] = (("global", ""),)
+    repeats_until_ms: int | None = None  # up to there only times that follow elapsed time
 
     def plans(self, after_ms: int, until_ms: int) -> list[int]:
         """Every plan time in (after, until], within from and until."""
@@ -85,7 +92,25 @@ class Wish:
             after_ms = max(after_ms, self.from_ms - 1)
         if self.until_ms is not None:
             until_ms = min(until_ms, self.until_ms)
-        return sorted(set().union(*(one.within(after_ms, until_ms) for one in self.triggers)))
+        found = set().union(*(one.within(after_ms, until_ms) for one in self.triggers))
+        if self.repeats_until_ms is not None:
+            again = set().union(*(one.within(after_ms, until_ms) for one in self.elapsed))
+            found = {at for at in found if at > self.repeats_until_ms or at in again}
+        return sorted(found)
+
+    @property
+    def elapsed(self) -> tuple[Grid, ...]:
+        """The triggers that follow elapsed time, and come again after a clock was set back: the
+        intervals, and cron with a `*` for its minutes or hours as all that is drawn here."""
+        return tuple(one for one in self.triggers if isinstance(one, Grid))
+
+    def next_repeated(self, after_ms: int, *, fired_ms: int) -> int | None:
+        """The first time later than this that comes again after a clock was set back."""
+        found: set[int] = set()
+        for one in self.elapsed:
+            first_ms = max(after_ms, one.repeats_from(fired_ms) - 1)
+            found |= one.within(first_ms, first_ms + one.period_ms)
+        return min(found, default=None)
 
     def next_plan(self, after_ms: int) -> int | None:
         """The first plan time later than this."""
@@ -124,6 +149,7 @@ class Due:
     decided_ms: int
     paused_ms: int | None
     planned: int
+    repeats_ms: int | None = None  # since then a clock that was set back repeats decided times
 
 
 @dataclass(kw_only=True)
@@ -133,7 +159,9 @@ class Fire:
     cause: str
     in_sequence: bool = False
     key: str = ""
-    source: str | None = None  # None: that of the plan time
+    source: str | None = None  # None: that of the plan time, or of another
+    source_ms: int | None = None  # the other, as of a range that is skipped with its last time
+    has_joined: bool = False  # a live one, behind those that catch_up=all runs in sequence
 
 
 @dataclass(kw_only=True)
@@ -193,6 +221,11 @@ def next_after_pause(
 def decide(due: Due, now_ms: int) -> Verdict:
     """What becomes of a schedule whose next fire may start."""
     wish, planned = due.wish, due.planned
+    is_decided = due.plan_ms <= due.decided_ms
+    if due.repeats_ms is not None and is_decided and not wish.is_spent(planned):
+        is_put_right = now_ms > due.decided_ms and now_ms - due.due_ms > MINUTE_MS
+        if wish.elapsed and not is_put_right:
+            return _decide_again(due, f"again:{due.repeats_ms}", now_ms)
     if due.plan_ms <= due.decided_ms or wish.is_spent(planned):
         # Decided already, by a clock that has gone back since.
         return Verdict(
@@ -242,6 +275,22 @@ def decide(due: Due, now_ms: int) -> Verdict:
     )
 
 
+def _decide_again(due: Due, key: str, now_ms: int) -> Verdict:
+    """What becomes of times that come a second time: up to the mark only what runs is new."""
+    until_ms = due.decided_ms
+    repeated = replace(due.wish, repeats_until_ms=until_ms)
+    again = replace(due, wish=repeated, decided_ms=due.plan_ms - 1, repeats_ms=None)
+    verdict = decide(again, now_ms)
+    for fire in verdict.fires:
+        fire.key = key if fire.plan_ms <= until_ms else ""
+    missed = [
+        one if one.from_ms > until_ms else span_of(due.wish.plans(until_ms, one.to_ms), one.reason)
+        for one in verdict.missed
+    ]
+    verdict.missed = [one for one in missed if one is not None]
+    return verdict
+
+
 def _fires(due: Due, pending: list[int], *, now_ms: int) -> list[Fire]:
     wish, latest_ms = due.wish, pending[-1]
     are_together = latest_ms <= due.due_ms + TOGETHER_MS or len(pending) == 1
@@ -264,7 +313,7 @@ def _fires(due: Due, pending: list[int], *, now_ms: int) -> list[Fire]:
 
 def replace_bounds(wish: Wish) -> Wish:
     """The same times without an end: an interval is one beyond `until` as well."""
-    return Wish(triggers=wish.triggers)
+    return Wish(triggers=wish.triggers, repeats_until_ms=wish.repeats_until_ms)
 
 
 def _all(due: Due, pending: list[int], *, cause: str, not_before_ms: int) -> list[Fire]:

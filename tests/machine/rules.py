@@ -28,9 +28,10 @@ from edgecron.model import Status
 from edgecron.retention import UNLIMITED
 from edgecron.timetext import from_ms
 from machine.agreeing import check_agreement, check_soundness, find_missed_by, read
-from machine.plainbook import Book, Row, Schedule
+from machine.plainbook import Book
 from machine.plainengine import Engines
 from machine.plainpeople import People
+from machine.plainrows import Row, Schedule
 from machine.plaintimes import Follows, Wish
 from machine.wishes import START_MS, policies, spec_of, triggers, wishes
 from simulation.world import World
@@ -177,7 +178,7 @@ class Story(RuleBasedStateMachine):
                     client.pause(name, until=until)
                 return
             client.pause(name, until=until)
-        self.people.pause(schedule, until_ms)
+        self.people.pause(schedule, until_ms, self.now_ms)
 
     @rule(name=NAME, is_now=st.booleans())
     def resume(self, name: str, is_now: bool) -> None:
@@ -229,7 +230,7 @@ class Story(RuleBasedStateMachine):
             return
         with self.client() as client:
             client.reschedule(name, from_ms(run_ms))
-        self.people.reschedule(schedule, run_ms)
+        self.people.reschedule(schedule, run_ms, self.now_ms)
 
     @rule(name=NAME, back_ms=st.sampled_from((30_000, 120_000, 600_000)))
     def backfill(self, name: str, back_ms: int) -> None:

@@ -2,9 +2,10 @@
 
 Exact to the row: plan time, cause, fire key, attempt, status, reason, every instant, the ranges of
 what was missed, the counters. Not in the model are jitter, needs, `after end`, `on boot`, clocks
-that can't be trusted or are set by more than an hour back: those the simulation looks at. What
-retention picks is not told; only that it takes nothing that is needed. Nor is told why a time was
-missed; only that it is said, and that times missed for different causes share no row.
+that can't be trusted or are set by more than an hour back: those the simulation looks at. All cron
+that is drawn has a `*` for its minutes or hours, so that it comes again after a clock was set back.
+What retention picks is not told; only that it takes nothing that is needed. Nor is told why a time
+was missed; only that it is said, and that times missed for different causes share no row.
 """
 
 from __future__ import annotations
