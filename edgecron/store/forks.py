@@ -30,6 +30,9 @@ class Forked(Protocol):
         """Close it in the child, which changes no file; False where it is in a transaction."""
 
 
+# Held by a thread that loads a module. A child would wait without end for the import of a thread
+# that it does not have.
+loading = RLock()
 _changing = RLock()
 _known: WeakSet[Forked] = WeakSet()
 _held: list[RLock] = []  # as long as a fork goes on
@@ -53,6 +56,8 @@ def _hold_all() -> None:
     _hold(_changing)
     for one in list(_known):
         (_quiet if _hold(one.in_use) else _busy).append(one)
+    # Last: a module can be loaded by a thread that has a connection in use.
+    _hold(loading)
 
 
 def _hold(lock: RLock) -> bool:

@@ -8,6 +8,8 @@ from __future__ import annotations
 from importlib import import_module
 from types import ModuleType
 
+from edgecron.store.forks import loading
+
 
 class Later(ModuleType):
     """Stands for a module until something of it is used, and is as good as it from then on."""
@@ -21,7 +23,8 @@ class Later(ModuleType):
 
     def load(self) -> None:
         """Load it now."""
-        self.__dict__.update(import_module(self.__name__).__dict__)
+        with loading:
+            self.__dict__.update(import_module(self.__name__).__dict__)
 
 
 def later(package: str, *names: str) -> tuple[Later, ...]:

@@ -13,6 +13,7 @@ import apsw
 
 from edgecron.errors import DatabaseUnusable
 from edgecron.store.connection import Database
+from edgecron.store.forks import loading
 from edgecron.store.identity import new_uuid
 from edgecron.store.opening import APPLICATION_ID
 from edgecron.store.rows import SPEC_COLUMNS
@@ -108,7 +109,8 @@ def migrate(database: Database, *, now_ms: int, seed: bytes | None = None) -> No
     it, and DatabaseUnusable where it can't be copied or brought up to date: it is then as before.
     """
     if _version_of(database) != SCHEMA_VERSION:
-        from edgecron.store.whole import rebuilding
+        with loading:
+            from edgecron.store.whole import rebuilding
 
         with rebuilding(database), database.transaction():
             _bring_up(database, now_ms=now_ms, seed=seed)

@@ -22,17 +22,19 @@ def rebuilding(database: Database) -> Iterator[None]:
     What is sorted for new indexes lies on the disk: that of a million runs takes 60 MB.
     """
     connection = database.connection
-    connection.config(apsw.SQLITE_DBCONFIG_ENABLE_FKEY, 0)
-    connection.config(apsw.SQLITE_DBCONFIG_LEGACY_ALTER_TABLE, 1)
-    connection.execute("PRAGMA temp_store = FILE")
+    with database.in_use:  # A fork waits for it, here as anywhere.
+        connection.config(apsw.SQLITE_DBCONFIG_ENABLE_FKEY, 0)
+        connection.config(apsw.SQLITE_DBCONFIG_LEGACY_ALTER_TABLE, 1)
+        connection.execute("PRAGMA temp_store = FILE")
     try:
         yield
     finally:
-        connection.config(apsw.SQLITE_DBCONFIG_LEGACY_ALTER_TABLE, 0)
-        # A ROLLBACK that failed leaves a transaction, in which neither can be set any more.
-        if not connection.in_transaction:
-            connection.execute("PRAGMA temp_store = MEMORY")
-            connection.config(apsw.SQLITE_DBCONFIG_ENABLE_FKEY, 1)
+        with database.in_use:
+            connection.config(apsw.SQLITE_DBCONFIG_LEGACY_ALTER_TABLE, 0)
+            # A ROLLBACK that failed leaves a transaction, in which neither can be set any more.
+            if not connection.in_transaction:
+                connection.execute("PRAGMA temp_store = MEMORY")
+                connection.config(apsw.SQLITE_DBCONFIG_ENABLE_FKEY, 1)
 
 
 def rewrite(database: Database) -> None:
