@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from enum import IntEnum
 
-from edgecron.model import Cause, Job, Reason, Status
+from edgecron.model import Cause, Job, Policies, Reason, Status
 from edgecron.values import NamedTuple, dataclass
 
 MOST_RESULT_BYTES = 64 * 1024  # of what a run leaves as its result
@@ -44,9 +44,7 @@ class Claim(NamedTuple):
     max_attempts: int
     scope_kind: str
     scope_id: str
-    timeout_s: float | None
-    kill_grace_s: float
-    ok_codes: tuple[int, ...]
+    policies: Policies = Policies()
     fence: int = 0  # larger than that of every earlier claim of the schedule
     upstream: Upstream | None = None
 

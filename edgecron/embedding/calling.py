@@ -137,9 +137,6 @@ def _claim(run: Mapping[str, Any]) -> Claim:
         max_attempts=run["max_attempts"],
         scope_kind=variable("EDGECRON_SCOPE_KIND"),
         scope_id=variable("EDGECRON_SCOPE_ID"),
-        timeout_s=None,
-        kill_grace_s=0.0,
-        ok_codes=(0,),
         fence=int(os.environ.get("EDGECRON_FENCE", 0)),
         upstream=upstream_of(os.environ),
     )

@@ -14,7 +14,7 @@ def claim_of(grant: Granted, spec: ScheduleSpec) -> Claim:
 
     Raises InvalidInput where its own payload is one that no edgecron writes.
     """
-    policies, job = spec.policies, spec.job
+    job = spec.job
     if grant.payload is not None:
         job = replace(job, payload=grant.payload)
     return Claim(
@@ -31,9 +31,7 @@ def claim_of(grant: Granted, spec: ScheduleSpec) -> Claim:
         max_attempts=grant.max_attempts,
         scope_kind=grant.scope_kind,
         scope_id=grant.scope_id,
-        timeout_s=policies.timeout_s,
-        kill_grace_s=policies.kill_grace_s,
-        ok_codes=policies.ok_codes,
+        policies=spec.policies,
         fence=grant.fence,
         upstream=grant.upstream,
     )

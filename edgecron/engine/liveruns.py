@@ -159,7 +159,7 @@ class LiveRuns:
                 token=claim.lease_token,
                 schedule=claim.schedule,
                 supervisor_id=supervisor_id,
-                kill_grace_ms=round(claim.kill_grace_s * 1000),
+                kill_grace_ms=round(claim.policies.kill_grace_s * 1000),
             )
         runner.start(claims)
 

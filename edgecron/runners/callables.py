@@ -283,7 +283,7 @@ class CallableRunner:
         changes = call.close_state()
         message = None if why is None else why.message
         if reason is Reason.TIMEOUT:
-            message = f"ran longer than its timeout of {call.claim.timeout_s:g} s"
+            message = f"ran longer than its timeout of {call.claim.policies.timeout_s:g} s"
         return Outcome(
             execution_id=call.claim.execution_id,
             lease_token=call.claim.lease_token,

@@ -107,5 +107,5 @@ class Call:
     def begin(self, now_ms: int) -> None:
         """Its timeout counts from now, by the monotonic clock."""
         self.begun_ms = now_ms
-        if self.claim.timeout_s is not None:
-            self._until_ms = now_ms + max(1, round(self.claim.timeout_s * 1000))
+        if self.claim.policies.timeout_s is not None:
+            self._until_ms = now_ms + max(1, round(self.claim.policies.timeout_s * 1000))

@@ -120,7 +120,7 @@ class CommandRunner:
         self._link.close()
 
     def _request(self, claim: Claim) -> StartRequest:
-        timeout_s = claim.timeout_s
+        timeout_s = claim.policies.timeout_s
         request = StartRequest(
             token=claim.lease_token,
             argv=_argv(claim),
@@ -128,7 +128,7 @@ class CommandRunner:
             cwd="/",
             stdin=claim.job.stdin,
             timeout_ms=None if timeout_s is None else max(1, round(timeout_s * 1000)),
-            kill_grace_ms=round(claim.kill_grace_s * 1000),
+            kill_grace_ms=round(claim.policies.kill_grace_s * 1000),
             output_cap_bytes=self._output_cap_bytes,
         )
         try:
@@ -267,7 +267,7 @@ def _lease(claim: Claim) -> Lease:
     return Lease(
         execution_id=claim.execution_id,
         lease_token=claim.lease_token,
-        ok_codes=claim.ok_codes,
+        ok_codes=claim.policies.ok_codes,
     )
 
 

@@ -91,8 +91,8 @@ class CommandsInTurn:
                 self._calls.start([claim._replace(job=job)])
                 continue
             lasts_ms = self._lasts(claim.schedule)
-            if claim.timeout_s is not None and lasts_ms >= claim.timeout_s * 1000:
-                lasts_ms = max(1, round(claim.timeout_s * 1000))
+            if claim.policies.timeout_s is not None and lasts_ms >= claim.policies.timeout_s * 1000:
+                lasts_ms = max(1, round(claim.policies.timeout_s * 1000))
                 self._ends[claim.lease_token] = Reason.TIMEOUT
             self._live[claim.lease_token] = claim
             self._begin(claim, self._clock.now_ms(), lasts_ms)
@@ -134,7 +134,7 @@ class CommandsInTurn:
     def _finish(self, claim: Claim, started_ms: int) -> None:
         reason = self._ends.pop(claim.lease_token, None)
         done = Done() if reason is not None else self._perform(claim)
-        is_ok = reason is None and done.exit_code in claim.ok_codes
+        is_ok = reason is None and done.exit_code in claim.policies.ok_codes
         status = Status.SUCCESS if is_ok else Status.FAILED
         if reason in (Reason.REQUEST, Reason.SHUTDOWN):
             status = Status.CANCELLED
@@ -181,7 +181,7 @@ def _run(claim: Claim) -> Done:
         cwd=working_folder(job.cwd, home=account.home),
         capture_output=True,
         check=False,
-        timeout=claim.timeout_s,
+        timeout=claim.policies.timeout_s,
         **more,
     )
     code = ended.returncode

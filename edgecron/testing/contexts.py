@@ -10,7 +10,7 @@ from typing import Any
 from edgecron.attempt import Claim, Upstream
 from edgecron.embedding.context import RunContext
 from edgecron.errors import InvalidInput
-from edgecron.model import GLOBAL_SCOPE, Cause, Job, JobKind, Reason
+from edgecron.model import GLOBAL_SCOPE, Cause, Job, JobKind, Policies, Reason
 from edgecron.reporting import Progress, progress_text
 from edgecron.runners.calls import Call
 from edgecron.testing.clock import START, FakeClock
@@ -61,9 +61,7 @@ def context(
         max_attempts=max(attempt, max_attempts or attempt),
         scope_kind=scope[0],
         scope_id=scope[1],
-        timeout_s=timeout,
-        kill_grace_s=10.0,
-        ok_codes=(0,),
+        policies=Policies(timeout_s=timeout),
         upstream=upstream,
     )
     clock = FakeClock(due_at or plan_at)

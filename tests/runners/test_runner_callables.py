@@ -16,7 +16,7 @@ import pytest
 
 from edgecron.attempt import Claim, Outcome
 from edgecron.clock import SystemClock
-from edgecron.model import Cause, Job, JobKind, Reason, Status
+from edgecron.model import Cause, Job, JobKind, Policies, Reason, Status
 from edgecron.runners import Runner
 from edgecron.runners.callables import CallableRunner, Function
 from edgecron.runners.calls import Call
@@ -40,9 +40,9 @@ def claim(name: str, number: int = 1, **changes: Any) -> Claim:
         "max_attempts": 1,
         "scope_kind": "global",
         "scope_id": "",
-        "timeout_s": None,
-        "kill_grace_s": 10.0,
-        "ok_codes": (0,),
+        "policies": Policies(
+            **{name: changes.pop(name) for name in ("timeout_s", "ok_codes") if name in changes}
+        ),
     }
     return Claim(**(values | changes))
 

@@ -14,7 +14,7 @@ import pytest
 
 from edgecron.attempt import OUTPUT_CAP_BYTES, Claim, Outcome
 from edgecron.clock import SystemClock
-from edgecron.model import Cause, Job, JobKind, Reason, Status
+from edgecron.model import Cause, Job, JobKind, Policies, Reason, Status
 from edgecron.runners import Runner
 from edgecron.runners.command import CommandRunner, Part, outcome_of
 from edgecron.supervisor import (
@@ -52,9 +52,9 @@ def claim(*argv: str, kind: JobKind = JobKind.COMMAND, **changes: Any) -> Claim:
         "max_attempts": 1,
         "scope_kind": "global",
         "scope_id": "",
-        "timeout_s": None,
-        "kill_grace_s": 10.0,
-        "ok_codes": (0,),
+        "policies": Policies(
+            **{name: changes.pop(name) for name in ("timeout_s", "ok_codes") if name in changes}
+        ),
     }
     return Claim(**(values | changes))
 
@@ -358,7 +358,7 @@ def test_a_journal_record_has_the_outcome_that_the_link_would_have_told(
         found.record,
         execution_id=one.execution_id,
         token=one.lease_token,
-        ok_codes=one.ok_codes,
+        ok_codes=one.policies.ok_codes,
         state_dir=link.state_dir,
     )
     assert again == told

@@ -39,9 +39,6 @@ def claim(**changes: object) -> Claim:
         "max_attempts": 3,
         "scope_kind": "device",
         "scope_id": "d 1",
-        "timeout_s": None,
-        "kill_grace_s": 10.0,
-        "ok_codes": (0,),
     }
     return Claim(**(values | changes))  # type: ignore[arg-type]
 

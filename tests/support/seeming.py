@@ -41,7 +41,7 @@ class Body:
             status, reason, code = Status.CANCELLED, Reason.REQUEST, 143
         elif self.ends_ms - self.started_ms < round(self.draw.lasts_s * 1000):
             status, reason, code = Status.FAILED, Reason.TIMEOUT, 143
-            message = f"ran longer than {self.claim.timeout_s:g}s, and was ended"
+            message = f"ran longer than {self.claim.policies.timeout_s:g}s, and was ended"
         elif code:
             status, reason = Status.FAILED, Reason.EXIT
             message = f"exit code {code}"
@@ -103,7 +103,7 @@ class SeemingRunner:
         for claim in claims:
             role = self._cast[claim.schedule]
             draw = role.draw(claim.plan_ms, claim.attempt)
-            lasts_s = min(draw.lasts_s, claim.timeout_s or draw.lasts_s)
+            lasts_s = min(draw.lasts_s, claim.policies.timeout_s or draw.lasts_s)
             now_ms = self._clock.now_ms() + draw.dice.randrange(4, 30)
             self.bodies[claim.lease_token] = Body(
                 claim=claim,
