@@ -7,23 +7,115 @@ columns, `show` and the reference page are made from it. To add an option, give 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import StrEnum
-from typing import Any
+from typing import Any, Protocol
 
-from edgecron.model import (
+from edgecron.errors import InvalidInput
+from edgecron.model.choices import (
     COMMAND_QUEUE,
     GLOBAL_SCOPE,
     CatchUp,
-    Job,
+    JobKind,
     OnInterrupt,
     Overlap,
-    Policies,
-    ScheduleSpec,
+    Priority,
 )
-from edgecron.values import NamedTuple
+from edgecron.timetext import MAX_DURATION_MS
+from edgecron.validity import check_range, check_storable, is_plain
+from edgecron.values import NamedTuple, dataclass, field
 
 NONE = "none"  # clears an option
 MOST_PRIORITY = 1000
+_MOST_S = MAX_DURATION_MS // 1000
+_MOST = 1_000_000  # of anything that is counted: far beyond use, and far within 64 bits
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Policies:
+    """How a schedule behaves beyond its times. Seconds may be fractions; None means no limit."""
+
+    catch_up: CatchUp = CatchUp.ONCE
+    grace_s: float | None = None  # None: 24 h or one interval, whichever is longer
+    overlap: Overlap = Overlap.SKIP
+    max_running: int | None = None  # None: 1 per schedule and scope, unlimited under allow
+    timeout_s: float | None = None
+    kill_grace_s: float = 10.0
+    retries: int = 0
+    retry_delay_s: float = 10.0
+    retry_factor: float = 2.0
+    retry_max_delay_s: float = 3600.0
+    on_interrupt: OnInterrupt = OnInterrupt.LEAVE
+    ok_codes: tuple[int, ...] = (0,)
+    priority: int = Priority.NORMAL
+    jitter_s: float = 0.0
+    needs: tuple[str, ...] = ()  # texts of conditions, all of which must hold
+    needs_deadline_s: float = 86_400.0  # after due, what they wait for has not come true
+
+    def __post_init__(self) -> None:
+        check_range("grace", self.grace_s, 0, _MOST_S)
+        check_range("max-running", self.max_running, 1, _MOST)
+        check_range("timeout", self.timeout_s, 0.001, _MOST_S)
+        check_range("kill-grace", self.kill_grace_s, 0, _MOST_S)
+        check_range("retries", self.retries, 0, _MOST)
+        check_range("retry-delay", self.retry_delay_s, 0, _MOST_S)
+        check_range("retry-factor", self.retry_factor, 1, _MOST)
+        check_range("retry-max-delay", self.retry_max_delay_s, 0, _MOST_S)
+        check_range("priority", self.priority, -_MOST, _MOST)
+        check_range("jitter", self.jitter_s, 0, _MOST_S)
+        check_range("needs-deadline", self.needs_deadline_s, 0, _MOST_S)
+        if not self.ok_codes or not all(0 <= code <= 255 for code in self.ok_codes):
+            raise InvalidInput(f"ok-codes are {self.ok_codes}, expected codes from 0 to 255")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """What a schedule runs.
+
+    `argv` is the command (kind command), the single shell line (shell) or the single registered
+    name (callable). `env` is the schedule's own variables; `cwd` None means HOME; `user` None
+    means the engine's own user; `stdin` None means an empty one.
+    """
+
+    kind: JobKind
+    argv: tuple[str, ...]
+    payload: str | None = None
+    stdin: str | None = None
+    env: Mapping[str, str] = field(default_factory=dict)
+    env_file: str | None = None
+    cwd: str | None = None
+    user: str | None = None
+
+    def __post_init__(self) -> None:
+        if not self.argv or not self.argv[0].strip():
+            raise InvalidInput("the command is missing", hint="write it after --, or use --shell")
+        if self.kind is not JobKind.COMMAND and len(self.argv) != 1:
+            raise InvalidInput(f"a {self.kind} job is one text, got {len(self.argv)}")
+        env = self.env
+        texts = [*self.argv, *env, *env.values()]
+        texts += [text for text in (self.payload, self.stdin, self.cwd, self.user) if text]
+        if self.env_file:
+            texts.append(self.env_file)
+        if not is_plain(texts):  # One look at all of them spares most jobs the one at each.
+            self._check_texts()
+        for key in self.env:
+            if not key or "=" in key:
+                raise InvalidInput(f"environment variable name {key!r} is not usable")
+
+    def _check_texts(self) -> None:
+        for what, text in (
+            *(("argument", argument) for argument in self.argv),
+            ("folder", self.cwd or ""),
+            ("user", self.user or ""),
+            ("environment file", self.env_file or ""),
+            *(("environment variable", value) for value in self.env.values()),
+            *(("environment variable name", key) for key in self.env),
+            ("payload", self.payload or ""),
+            ("stdin", (self.stdin or "").replace("\0", "")),  # a pipe may carry NUL
+        ):
+            check_storable(what, text)
+
+
 _POLICIES = Policies()
 
 
@@ -71,6 +163,16 @@ class Part(StrEnum):
     POLICIES = "policies"
 
 
+class Specified(Protocol):
+    """What has options: a specification."""
+
+    @property
+    def job(self) -> Job: ...
+
+    @property
+    def policies(self) -> Policies: ...
+
+
 class Option(NamedTuple):
     """A schedule option.
 
@@ -116,7 +218,7 @@ class Option(NamedTuple):
         """The value of a policy that is not given."""
         return getattr(_POLICIES, self.field or "")
 
-    def value_of(self, spec: ScheduleSpec) -> Any:
+    def value_of(self, spec: Specified) -> Any:
         """The value that a schedule has."""
         holder: object = spec
         if self.part is Part.POLICIES:
@@ -258,4 +360,3 @@ OTHER_DEFAULTS: dict[str, object] = {
     "enabled": True,
     "allow_fast": False,
 }
-assert all(hasattr(Job, one.field or "") for one in JOB_OPTIONS)
