@@ -213,7 +213,11 @@ def test_of_several_processes_one_migrates_and_the_others_go_on(old: Path) -> No
         process.join(60)
 
     assert [process.exitcode for process in processes] == [0] * 4
-    assert names(old) == {"edgecron.db", "edgecron.db.v1-backup"}
+    # SQLite leaves its log if the last two connections close at the same moment.
+    assert names(old) - {"edgecron.db-wal", "edgecron.db-shm"} == {
+        "edgecron.db",
+        "edgecron.db.v1-backup",
+    }
     assert version_of(old) == migrate.SCHEMA_VERSION
 
 
