@@ -61,6 +61,9 @@ class Journal:
         """Whether something waits to be written, or to be cut off."""
         return self._is_torn or bool(self._backlog)
 
+    def close(self) -> None:
+        os.close(self._fd)
+
     def write_tokens(self, tokens: Sequence[str]) -> None:
         """Put tokens on record before they start. Raises OSError: then none of them is there."""
         self.write_backlog()

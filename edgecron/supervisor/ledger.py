@@ -48,6 +48,10 @@ class Ledger:
     def has_backlog(self) -> bool:
         return self._journal.has_backlog
 
+    def close(self) -> None:
+        """Close the journal; what waits to be written is not."""
+        self._journal.close()
+
     def knows(self, token: str) -> bool:
         """Whether it has ended, and that was not acknowledged yet."""
         return token in self._unacknowledged

@@ -72,6 +72,10 @@ class Spawner:
                 self._own_limit = (wanted, hard)
                 self._fill_reserve()
 
+    def close(self) -> None:
+        """Close our own descriptors; the raised limit stays."""
+        _close_all([self._null_fd, *self._reserve])
+
     def spawn(self, request: StartRequest, *, env: Mapping[str, str]) -> Spawned:
         """Start the command with `env` for its environment, not that of the request.
 

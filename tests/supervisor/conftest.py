@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import gc
 import os
 import pwd
 from collections.abc import Iterator
@@ -11,6 +13,25 @@ import pytest
 from supervisor_bench import Bell, Bench, Gate, Unanswering, wait_empty
 
 from edgecron.supervisor import cgroups, delegation
+
+
+@pytest.fixture(autouse=True)
+def no_descriptor_left() -> Iterator[None]:
+    """What a test has opened it closes: the kernel's list is the same before and after."""
+    before = _list_descriptors()
+    yield
+    gc.collect()  # A poll object is closed when nobody has it any more.
+    left = _list_descriptors().items() - before.items()
+    assert not left
+
+
+def _list_descriptors() -> dict[int, str]:
+    """What is open in this process, by number."""
+    found = {}
+    for name in os.listdir("/dev/fd"):
+        with contextlib.suppress(OSError):  # of the listing itself
+            found[int(name)] = os.readlink(f"/dev/fd/{name}")
+    return found
 
 
 @pytest.fixture

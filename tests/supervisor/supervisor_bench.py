@@ -166,7 +166,9 @@ class Starting:
         self._state_dir = state_dir
         ours, theirs = socket.socketpair()
         theirs.close()
-        self._engine = EngineEnd(ours, Reactor(), on_message=lambda kind, body: None)
+        self._reactor = Reactor()
+        self._spawner = spawner or Spawner()
+        self._engine = EngineEnd(ours, self._reactor, on_message=lambda kind, body: None)
         self.ledger = Ledger(
             state_dir,
             key=_KEY,
@@ -177,13 +179,13 @@ class Starting:
         )
         self.starter = Starter(
             state_dir,
-            Reactor(),
+            self._reactor,
             clock=self.clock,
             deadlines=self.deadlines,
             ledger=self.ledger,
             looks=self.looks,
             cgroups=None,
-            spawner=spawner,
+            spawner=self._spawner,
             on_started=self.started.append,
         )
 
@@ -199,7 +201,14 @@ class Starting:
         return read_journal(self._state_dir, _KEY).traces
 
     def close(self) -> None:
+        """Close all descriptors; a process that was ended on its way has gone by now."""
+        self._reactor.turn(0)
         self._engine.disconnect()
+        self.ledger.close()
+        self._spawner.close()
+        for run in self.started:
+            for fd in (*run.streams, *run.ended_fds):
+                os.close(fd)
 
 
 class Bell:

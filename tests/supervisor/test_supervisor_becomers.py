@@ -108,6 +108,7 @@ def hold(tmp_path: Path) -> Iterator[Hold]:
     yield begin
     for held in begun:
         held.starting.close()
+    begun.clear()
 
 
 def nothing() -> None:

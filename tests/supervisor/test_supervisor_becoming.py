@@ -7,6 +7,8 @@ import resource
 import select
 import signal
 import time
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
@@ -399,24 +401,29 @@ def request_as(who: Identity) -> StartRequest:
     )
 
 
-def begun(request: StartRequest) -> Becoming:
+@contextmanager
+def begun(request: StartRequest) -> Iterator[Becoming]:
     """A process on its way to be a command, that nobody listens to yet."""
-    process = Spawner().spawn(request, env={}).becoming
+    with closing(Spawner()) as spawner:
+        spawned = spawner.spawn(request, env={})
+    process = spawned.becoming
     assert process is not None
-    return process
+    yield process
+    for fd in (spawned.stdout_fd, spawned.stderr_fd, process.heard_fd):
+        os.close(fd)
 
 
 def refusal(who: Identity) -> SpawnFailed:
     """Why a command did not start as another user."""
     request = request_as(who)
-    process = begun(request)
-    poller = select.poll()
-    poller.register(process.heard_fd, select.POLLIN)
-    try:
-        while not process.hear():
-            assert poller.poll(BOUND_MS)
-    except NotBecome as refused:
-        return explain_refused(refused, request)
+    with begun(request) as process:
+        poller = select.poll()
+        poller.register(process.heard_fd, select.POLLIN)
+        try:
+            while not process.hear():
+                assert poller.poll(BOUND_MS)
+        except NotBecome as refused:
+            return explain_refused(refused, request)
     raise AssertionError("it has started")
 
 
@@ -454,14 +461,13 @@ def test_a_signal_on_the_way_to_the_command_ends_a_start_and_no_command(
 ) -> None:
     """It waits until signals may come through, and comes before the word that tells of exec."""
     monkeypatch.setattr(becoming, "_enter", lambda _: os.kill(os.getpid(), number))
-    process = begun(request_as(identity()))
+    with begun(request_as(identity())) as process:
+        wait_gone(process.pid)
+        told = os.read(process.heard_fd, 4096)
 
-    wait_gone(process.pid)
-    told = os.read(process.heard_fd, 4096)
-
-    assert told == b""
-    with pytest.raises(NotBecome, match=f"ended by signal {number} before it was the command"):
-        process.hear()
+        assert told == b""
+        with pytest.raises(NotBecome, match=f"ended by signal {number} before it was the command"):
+            process.hear()
 
 
 @as_root

@@ -425,6 +425,7 @@ def test_what_is_read_live_is_what_is_kept(tmp_path: Path, cap: int) -> None:
     if cap > 1:
         assert text(keeper.read(0))[: min(head, 100)] == printed[: min(head, 100)]
         assert keeper.read(len(printed) - tail).position == len(printed) - tail
+    keeper.finish()
 
 
 def check_all_from(keeper: OutputKeeper, position: int, printed: bytes) -> int:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -36,8 +38,9 @@ def record(token: str, **changes: object) -> ExitRecord:
 
 
 @pytest.fixture
-def journal(tmp_path: Path) -> Journal:
-    return Journal(tmp_path, KEY, boot_id=BOOT)
+def journal(tmp_path: Path) -> Iterator[Journal]:
+    with closing(Journal(tmp_path, KEY, boot_id=BOOT)) as made:
+        yield made
 
 
 def test_a_journal_is_read_as_it_was_written(journal: Journal, tmp_path: Path) -> None:
@@ -119,7 +122,7 @@ def test_a_token_that_would_name_a_file_elsewhere_is_not_believed(
 
 
 def test_the_journal_of_another_supervisor_is_not_taken_for_ours(tmp_path: Path) -> None:
-    Journal(tmp_path, "f" * 16, boot_id=BOOT)
+    Journal(tmp_path, "f" * 16, boot_id=BOOT).close()
     os.rename(journal_path(tmp_path, "f" * 16), journal_path(tmp_path, KEY))
 
     assert not read_journal(tmp_path, KEY).is_intact
@@ -234,10 +237,11 @@ def test_a_journal_that_nobody_needs_is_emptied_and_stays_intact(
 def test_a_journal_says_where_the_cgroups_of_its_runs_are_and_keeps_that(tmp_path: Path) -> None:
     folder = Path("/cgroup/edgecron-1")
     with_cgroups = Journal(tmp_path, "a" * 16, boot_id="boot", cgroup=folder)
-    Journal(tmp_path, "b" * 16, boot_id="boot")
+    Journal(tmp_path, "b" * 16, boot_id="boot").close()
     with_cgroups.write_tokens(["x" * 20_000])
     with_cgroups.shrink(set())
     with_cgroups.write_tokens(["lost"])
+    with_cgroups.close()
 
     state = read_journal(tmp_path, "a" * 16)
 
@@ -366,6 +370,7 @@ def test_what_a_damaged_journal_knew_is_cleared_away_and_what_others_know_is_not
 ) -> None:
     other = Journal(tmp_path, "f" * 16, boot_id=BOOT)
     other.write_tokens(["theirs"])
+    other.close()
     journal.write_tokens(["ours"])
     for token in ("ours", "theirs"):
         (tmp_path / spool_name(token)).touch()

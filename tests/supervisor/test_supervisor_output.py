@@ -96,6 +96,7 @@ def test_what_is_not_saved_yet_does_not_count_as_printed(tmp_path: Path) -> None
     output, is_whole = saved
     assert is_whole
     assert (kept_bytes(output), output.stdout_bytes, output.dropped_bytes) == (b"saved", 5, 0)
+    keeper.finish()
 
 
 def test_a_file_without_an_index_is_no_saved_output(tmp_path: Path) -> None:

@@ -216,8 +216,8 @@ def test_what_a_command_took_counts_from_before_its_start(tmp_path: Path, bench:
     starting = Starting(tmp_path, clock=clock, spawner=OverSoon(clock))
 
     starting.start(bench.request("true"))
-    starting.close()
     record = starting.started[0].reap()
+    starting.close()
 
     assert record is not None
     assert (record.started_ms, record.duration_ms) == (began_ms, 40)
